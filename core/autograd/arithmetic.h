@@ -1,0 +1,21 @@
+// The little arithmetic that gradients need on their way: adding two, and fitting one to the shape and type it
+// belongs to. The engine calls these; what they call is the operators' business (dispatch/gradients.cpp).
+#pragma once
+
+#include "autograd/node.h"
+
+namespace adjoint {
+
+/// a + b, recorded when recording is on.
+Tensor add_gradients(const Tensor& a, const Tensor& b);
+/// a += b without history.
+void add_in_place(const Tensor& a, const Tensor& b);
+/// A gradient that `.grad` may keep: `g` itself when nobody else holds it and it lies like the leaf, else a copy.
+Tensor own_gradient(Tensor g, const Tensor& leaf);
+/// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
+Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
+/// A tensor of ones like the result: the implicit cotangent.
+Tensor ones_like_result(const Tensor& t);
+bool has_nan(const Tensor& t);
+
+}  // namespace adjoint

@@ -1,0 +1,96 @@
+#include "autograd/node.h"
+
+#include <cctype>
+
+#include "autograd/meta.h"
+#include "autograd/saved.h"
+#include "runtime/allocator.h"
+
+namespace adjoint {
+
+constinit thread_local ThreadState thread_state;
+
+ResultInfo::ResultInfo(const Tensor& t) : dtype_(t.dtype()), ndim_(static_cast<uint8_t>(t.dim())) {
+  int64_t* to = ndim_ > 4 ? heap_ = new int64_t[ndim_] : inline_;
+  const auto sizes = t.sizes();
+  for (int i = 0; i < ndim_; ++i) to[i] = sizes[i];
+}
+ResultInfo::ResultInfo(ResultInfo&& o) noexcept { *this = std::move(o); }
+ResultInfo& ResultInfo::operator=(ResultInfo&& o) noexcept {
+  if (this == &o) return *this;
+  if (ndim_ > 4) delete[] heap_;
+  dtype_ = o.dtype_;
+  ndim_ = o.ndim_;
+  std::memcpy(inline_, o.inline_, sizeof inline_);
+  o.ndim_ = 0;
+  return *this;
+}
+
+NodeExtras& Node::make_extras() {
+  if (NodeExtras* e = extras()) return *e;
+  auto* fresh = new NodeExtras;
+  NodeExtras* expected = nullptr;
+  if (!extras_.compare_exchange_strong(expected, fresh)) {
+    delete fresh;
+    return *expected;
+  }
+  return *fresh;
+}
+
+void* Node::operator new(size_t bytes) { return runtime::allocate(bytes); }
+void Node::operator delete(void* p, size_t bytes) { runtime::deallocate(p, bytes); }
+
+void Node::destroy(Node* node) noexcept {
+  // Deleting a node drops its edges, which may delete more: a list of those to come replaces the recursion.
+  struct Pending {
+    bool running = false;
+    std::vector<Node*> nodes;
+  };
+  static thread_local Pending* pending = nullptr;
+  if (pending) {
+    pending->nodes.push_back(node);
+    return;
+  }
+  Pending here;
+  pending = &here;
+  delete node;
+  while (!here.nodes.empty()) {
+    Node* next = here.nodes.back();
+    here.nodes.pop_back();
+    delete next;
+  }
+  pending = nullptr;
+}
+
+std::string backward_name(const char* op) {
+  std::string s;
+  bool up = true;
+  for (const char* c = op; *c; ++c) {
+    if (*c == '_' || *c == '.') { up = true; continue; }
+    s += up ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c;
+    up = false;
+  }
+  return s + "Backward0";
+}
+
+void SavedTensor::refuse_released(Node* owner) const {
+  fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+       "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(); "
+       "they were saved by ", owner->name(), ". Specify retain_graph=True if you need to backward through the graph a "
+       "second time or if you need to access saved tensors after calling backward.");
+}
+
+void SavedTensor::refuse_written(Node* owner) const {
+  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [",
+       name_of(tensor_.dtype()), " ", to_string(tensor_.sizes()), "], which ", owner->name(), " saved, is at version ",
+       tensor_.version(), "; expected version ", version_,
+       " instead. Hint: clone() the tensor before the in-place operation, or use the out-of-place form.");
+}
+
+Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
+  Tensor t = alias(tensor_);
+  set_history(t, Ref<Node>::share(owner), input_nr);
+  return t;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,154 @@
+// A node of the graph: the derivative of one recorded call.
+//
+// A node keeps edges to the nodes that made its call's inputs, and what its rule needs. It is immutable but for
+// `release`, which frees what was saved. Gradients arrive one per result of the call (`inputs`), and leave one per
+// input of the call (`edges`). Nodes form a graph without cycles, freed by counting; `Node::destroy` keeps a list
+// instead of recursing, so that a chain of any length can go.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "autograd/mode.h"
+#include "tensor/tensor.h"
+
+namespace adjoint {
+
+class Node;
+
+/// Accumulators are found again through an unowned pointer, which asks that a dying node's count be seen to be zero:
+/// nodes therefore give up the shortcut that `runtime::release_count` takes for a sole owner.
+inline void release_count(Node* node) noexcept;
+
+/// Where a gradient goes next: to input `input_nr` of `node`. No node: nowhere.
+struct Edge {
+  Ref<Node> node;
+  uint32_t input_nr = 0;
+  explicit operator bool() const { return bool(node); }
+};
+
+/// What a gradient must look like when it arrives: the result's type and shape.
+class ResultInfo {
+ public:
+  ResultInfo() = default;
+  explicit ResultInfo(const Tensor& t);
+  ResultInfo(ResultInfo&& o) noexcept;
+  ResultInfo& operator=(ResultInfo&& o) noexcept;
+  ~ResultInfo() { if (ndim_ > 4) delete[] heap_; }
+  DType dtype() const { return dtype_; }
+  IntList sizes() const { return {ndim_ > 4 ? heap_ : inline_, ndim_}; }
+  bool fits(const Tensor& g) const { return g.dtype() == dtype_ && same(g.sizes(), sizes()); }
+
+ private:
+  DType dtype_ = DType::Float32;
+  uint8_t ndim_ = 0;
+  union {
+    int64_t inline_[4];
+    int64_t* heap_;
+  };
+};
+
+/// A handful of tensors, some undefined; inline while there are few.
+class Gradients {
+ public:
+  explicit Gradients(size_t n = 0) { resize(n); }
+  Gradients(Gradients&&) = default;
+  Gradients& operator=(Gradients&&) = default;
+  void resize(size_t n) {
+    size_ = static_cast<uint32_t>(n);
+    if (n > kInline) more_.resize(n);
+  }
+  size_t size() const { return size_; }
+  Tensor& operator[](size_t i) { return size_ > kInline ? more_[i] : inline_[i]; }
+  const Tensor& operator[](size_t i) const { return size_ > kInline ? more_[i] : inline_[i]; }
+  Tensor* begin() { return size_ > kInline ? more_.data() : inline_; }
+  Tensor* end() { return begin() + size_; }
+  const Tensor* begin() const { return size_ > kInline ? more_.data() : inline_; }
+  const Tensor* end() const { return begin() + size_; }
+
+ private:
+  static constexpr size_t kInline = 3;
+  uint32_t size_ = 0;
+  Tensor inline_[kInline];
+  std::vector<Tensor> more_;
+};
+
+using GradientHook = std::function<Tensor(const Tensor&)>;
+
+/// What few nodes have: hooks, tensors that retain their gradient, the wrapper in another language.
+struct NodeExtras {
+  struct TensorHook {
+    uint64_t id;
+    uint32_t input_nr;
+    GradientHook hook;
+  };
+  std::mutex mutex;
+  std::vector<TensorHook> tensor_hooks;
+  /// Not owned: a tensor that retains its gradient takes itself out when it dies.
+  std::vector<std::pair<uint32_t, TensorImpl*>> retainers;
+  std::vector<std::pair<uint64_t, std::function<void(Gradients&)>>> prehooks;
+  std::vector<std::pair<uint64_t, std::function<void(Gradients& out, const Gradients& in)>>> posthooks;
+};
+
+/// What `_saved_*` shows of a node.
+struct SavedValue {
+  std::string name;
+  Tensor tensor;
+  std::string text;  // for values that are not tensors
+};
+
+class Node {
+ public:
+  static constexpr uint64_t kFirst = ~uint64_t{0};
+
+  std::atomic<uint32_t> refcount{1};
+  /// Number of results of the recorded call.
+  uint16_t num_inputs = 1;
+  /// A second pass is refused where something was freed.
+  std::atomic<bool> released{false};
+  uint64_t sequence;
+  std::atomic<NodeExtras*> extras_{nullptr};
+  ResultInfo info;
+  std::unique_ptr<ResultInfo[]> more_info;
+
+  explicit Node(uint64_t sequence_number) : sequence(sequence_number) {}
+  Node() : sequence(thread_state.sequence++) {}
+  virtual ~Node() { delete extras_.load(std::memory_order_relaxed); }
+  Node(const Node&) = delete;
+
+  /// As torch writes it: MulBackward0.
+  virtual std::string name() const = 0;
+  virtual std::span<Edge> edges() { return {}; }
+  /// One gradient per input of the call from one per result; undefined means none.
+  virtual void apply(Gradients& in, Gradients& out) = 0;
+  /// Free what was saved, once it is not needed any more.
+  virtual void release() {}
+  virtual std::vector<SavedValue> saved() { return {}; }
+  /// Whether the rule wants to run when no gradient arrived.
+  virtual bool wants_undefined() const { return false; }
+
+  const ResultInfo& result(uint32_t i) const { return i == 0 ? info : more_info[i - 1]; }
+  void set_result(uint32_t i, const Tensor& t) { (i == 0 ? info : more_info[i - 1]) = ResultInfo(t); }
+  void set_results(uint16_t n) {
+    num_inputs = n;
+    if (n > 1) more_info = std::make_unique<ResultInfo[]>(n - 1);
+  }
+  NodeExtras* extras() const { return extras_.load(std::memory_order_acquire); }
+  NodeExtras& make_extras();
+
+  static void destroy(Node* node) noexcept;
+  static void* operator new(size_t bytes);
+  static void operator delete(void* p, size_t bytes);
+};
+
+inline void release_count(Node* node) noexcept {
+  if (node->refcount.fetch_sub(1, std::memory_order_acq_rel) == 1) Node::destroy(node);
+}
+
+/// "MulBackward0" from "mul".
+std::string backward_name(const char* op);
+
+}  // namespace adjoint

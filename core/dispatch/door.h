@@ -1,0 +1,337 @@
+// The door of structured operators: forward without recording, then the node that the operator's rules ask for.
+//
+// Everything here is derived from two facts of an operator: the types of `forward`'s parameters and the types of its
+// rules' parameters. `Needed` reads from the latter what must be kept; `OperatorNode` keeps it, for those inputs that
+// need a gradient and no others. Included only where families are instantiated (dispatch/family.cpp).
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "autograd/inplace.h"
+#include "autograd/saved.h"
+#include "dispatch/operator.h"
+#include "kernels/copy.h"
+#include "transforms/interpreter.h"
+
+namespace adjoint {
+namespace door {
+
+// --- Owned copies of arguments ---------------------------------------------------------------------------------------
+
+struct Nothing {};
+template <class P> struct Own { using type = P; };
+template <> struct Own<IntList> { using type = Dims; };
+template <> struct Own<OptionalInts> { using type = std::optional<Dims>; };
+template <> struct Own<Text> { using type = std::string; };
+template <> struct Own<std::optional<Text>> { using type = std::optional<std::string>; };
+template <> struct Own<const Tensor&> { using type = Nothing; };
+template <> struct Own<OptionalTensor> { using type = Nothing; };
+template <> struct Own<const OptionalTensor&> { using type = Nothing; };
+template <> struct Own<TensorList> { using type = Nothing; };
+template <class P> using own_t = typename Own<P>::type;
+
+template <class O, class P> O own(const P& p) {
+  if constexpr (std::is_same_v<O, Nothing>) return {};
+  else if constexpr (std::is_same_v<O, std::optional<Dims>>) return p ? O(Dims(*p)) : O();
+  else if constexpr (std::is_same_v<O, std::optional<std::string>>) return p ? O(std::string(*p)) : O();
+  else if constexpr (std::is_same_v<O, Dims>) return Dims(p);
+  else return O(p);
+}
+template <class P, class O> P lend(const O& o) {
+  if constexpr (std::is_same_v<P, IntList>) return {o.data(), o.size()};
+  else if constexpr (std::is_same_v<P, OptionalInts>) return o ? P(IntList(o->data(), o->size())) : P();
+  else if constexpr (std::is_same_v<P, std::optional<Text>>) return o ? P(Text(*o)) : P();
+  else return P(o);
+}
+
+template <class P> inline constexpr bool is_tensor = std::is_same_v<P, const Tensor&> || std::is_same_v<std::decay_t<P>, OptionalTensor>;
+template <class P> inline constexpr bool is_list = std::is_same_v<P, TensorList>;
+
+// --- What rules take -------------------------------------------------------------------------------------------------
+
+struct Need {
+  uint32_t inputs = 0, outputs = 0, shapes = 0;
+  bool arguments = false;
+  constexpr Need operator|(Need o) const { return {inputs | o.inputs, outputs | o.outputs, shapes | o.shapes, arguments || o.arguments}; }
+};
+template <class X> struct NeedOf { static constexpr Need value{}; };
+template <int I> struct NeedOf<Input<I>> { static constexpr Need value{1u << I, 0, 0, false}; };
+template <int I> struct NeedOf<Output<I>> { static constexpr Need value{0, 1u << I, 0, false}; };
+template <int I> struct NeedOf<Shape<I>> { static constexpr Need value{0, 0, 1u << I, false}; };
+template <class T, int I> struct NeedOf<Argument<T, I>> { static constexpr Need value{0, 0, 0, true}; };
+
+template <class F> struct RuleTypes;
+template <class C, class R, class... X> struct RuleTypes<R (C::*)(X...) const> {
+  static constexpr Need need = (Need{} | ... | NeedOf<std::decay_t<X>>::value);
+  using Arguments = std::tuple<std::decay_t<X>...>;
+};
+
+template <class Op> concept HasRules = requires { Op::vjp; };
+
+template <class T> struct IsJoint : std::false_type {};
+template <class F> struct IsJoint<JointRule<F>> : std::true_type {};
+template <class T> struct RuleList;
+template <class... F> struct RuleList<Rules<F...>> {
+  static constexpr int size = sizeof...(F);
+  static constexpr Need needs[sizeof...(F)] = {RuleTypes<decltype(&F::operator())>::need...};
+};
+template <class F> struct RuleList<JointRule<F>> {
+  static constexpr int size = 1;
+  static constexpr Need needs[1] = {RuleTypes<decltype(&F::operator())>::need};
+};
+template <class Op> using rules_t = RuleList<std::decay_t<decltype(Op::vjp)>>;
+
+template <class Op> constexpr Need whole_need() {
+  Need all;
+  for (const Need& n : rules_t<Op>::needs) all = all | n;
+  return all;
+}
+
+// --- The node ----------------------------------------------------------------------------------------------------------
+
+template <class Op, class R, class... P> class OperatorNode final : public Node {
+ public:
+  static constexpr Need kNeed = whole_need<Op>();
+  static constexpr int kTensors = (0 + ... + is_tensor<P>);
+  static constexpr bool kList = (is_list<P> || ...);
+  static constexpr int kParameters = sizeof...(P);
+
+  std::string name() const override { return backward_name(Op::name); }
+  std::span<Edge> edges() override {
+    if constexpr (kList) return edges_;
+    else return {edges_.data(), edges_.size()};
+  }
+
+  void apply(Gradients& in, Gradients& out) override {
+    if constexpr (IsJoint<std::decay_t<decltype(Op::vjp)>>::value) {
+      uint64_t mask = 0;
+      for (size_t i = 0; i < edges_.size(); ++i) mask |= uint64_t{bool(edges_[i])} << (i & 63);
+      Tensors gs = run(Op::vjp.f, in, mask);
+      for (size_t i = 0; i < gs.size() && i < out.size(); ++i) out[i] = std::move(gs[i]);
+    } else {
+      [&]<size_t... I>(std::index_sequence<I...>) {
+        ((edges_[I] ? void(out[I] = run(std::get<I>(Op::vjp), in, ~uint64_t{0})) : void()), ...);
+      }(std::make_index_sequence<std::min<size_t>(rules_t<Op>::size, kTensors)>{});
+      for (int i = rules_t<Op>::size; i < kTensors; ++i)
+        if (edges_[i]) fail<NotImplemented>("the derivative of '", Op::name, "' with respect to tensor argument ", i, " is not implemented");
+    }
+  }
+
+  void release() override {
+    for (auto& s : inputs_) s.release();
+    for (auto& s : outputs_) s.release();
+    if (kNeed.inputs | kNeed.outputs) released = true;
+  }
+
+  std::vector<SavedValue> saved() override {
+    std::vector<SavedValue> v;
+    const std::string_view names = Op::signature;
+    for (int i = 0; i < kParameters; ++i)
+      if (kNeed.inputs >> i & 1 && inputs_[slot(kNeed.inputs, i)].saved())
+        v.push_back({argument_name(names, i), inputs_[slot(kNeed.inputs, i)].unpack(this), ""});
+    for (int i = 0; i < 8; ++i)
+      if (kNeed.outputs >> i & 1 && outputs_[slot(kNeed.outputs, i)].saved())
+        v.push_back({i ? "result" + std::to_string(i) : "result", outputs_[slot(kNeed.outputs, i)].unpack(this, i), ""});
+    return v;
+  }
+
+  /// Keep what the rules of the inputs in `wanted` (bits by tensor number) need.
+  void keep(uint64_t wanted, std::span<const Tensor* const> parameters, std::span<const Tensor> results, const P&... arguments) {
+    Need need;
+    if constexpr (IsJoint<std::decay_t<decltype(Op::vjp)>>::value) need = kNeed;
+    else
+      for (int i = 0; i < rules_t<Op>::size; ++i)
+        if (wanted >> i & 1) need = need | rules_t<Op>::needs[i];
+    for (int i = 0; i < kParameters; ++i) {
+      if (need.inputs >> i & 1 && parameters[i] && parameters[i]->defined()) inputs_[slot(kNeed.inputs, i)].save(*parameters[i], false);
+      if (need.shapes >> i & 1 && parameters[i] && parameters[i]->defined()) {
+        auto& s = shapes_[slot(kNeed.shapes, i)];
+        s.sizes = Dims(parameters[i]->sizes());
+        s.dtype = parameters[i]->dtype();
+      }
+    }
+    for (size_t i = 0; i < results.size(); ++i)
+      if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true);
+    if constexpr (kNeed.arguments) arguments_ = {own<own_t<P>>(arguments)...};
+  }
+
+  std::conditional_t<kList, std::vector<Edge>, std::array<Edge, kTensors>> edges_;
+
+ private:
+  static constexpr int slot(uint32_t mask, int i) { return __builtin_popcount(mask & ((1u << i) - 1)); }
+  static std::string argument_name(std::string_view names, int i) {
+    for (; i > 0; --i) names.remove_prefix(names.find(',') + 1);
+    names = names.substr(0, names.find(','));
+    names = names.substr(names.find_first_not_of(" *"));
+    return std::string(names.substr(0, names.find('=')));
+  }
+
+  template <class F> auto run(const F& f, Gradients& in, uint64_t mask) {
+    using Arguments = typename RuleTypes<decltype(&F::operator())>::Arguments;
+    return [&]<class... X>(std::tuple<X...>*) { return f(fetch(static_cast<X*>(nullptr), in, mask)...); }(static_cast<Arguments*>(nullptr));
+  }
+
+  Grad fetch(Grad*, Gradients& in, uint64_t) { return Grad(in[0]); }
+  template <int I> GradOf<I> fetch(GradOf<I>*, Gradients& in, uint64_t) { return GradOf<I>(in[I]); }
+  Tensors fetch(Tensors*, Gradients& in, uint64_t) { return Tensors(in.begin(), in.end()); }
+  template <int I> Input<I> fetch(Input<I>*, Gradients&, uint64_t) { return Input<I>(inputs_[slot(kNeed.inputs, I)].unpack(this)); }
+  template <int I> Output<I> fetch(Output<I>*, Gradients&, uint64_t) { return Output<I>(outputs_[slot(kNeed.outputs, I)].unpack(this, I)); }
+  template <int I> Shape<I> fetch(Shape<I>*, Gradients&, uint64_t) {
+    const auto& s = shapes_[slot(kNeed.shapes, I)];
+    return {s.sizes, s.dtype};
+  }
+  template <class T, int I> Argument<T, I> fetch(Argument<T, I>*, Gradients&, uint64_t) { return {lend<T>(std::get<I>(arguments_))}; }
+  Needs fetch(Needs*, Gradients&, uint64_t mask) { return {mask}; }
+
+  struct KeptShape {
+    Dims sizes;
+    DType dtype;
+  };
+  std::array<SavedTensor, __builtin_popcount(kNeed.inputs)> inputs_;
+  std::array<SavedTensor, __builtin_popcount(kNeed.outputs)> outputs_;
+  std::array<KeptShape, __builtin_popcount(kNeed.shapes)> shapes_;
+  [[no_unique_address]] std::conditional_t<kNeed.arguments, std::tuple<own_t<P>...>, Nothing> arguments_;
+};
+
+// --- Results -------------------------------------------------------------------------------------------------------------
+
+template <class R> std::vector<Tensor> list_of(const R& r) {
+  if constexpr (std::is_same_v<R, Tensor>) return {r};
+  else if constexpr (std::is_same_v<R, Tensors>) return r;
+  else return std::apply([](const auto&... t) { return Tensors{t...}; }, r);
+}
+
+inline const Tensor* as_tensor(const Tensor& t) { return &t; }
+template <class X> const Tensor* as_tensor(const X&) { return nullptr; }
+
+template <class P> P from_value(const Value& v) {
+  if constexpr (std::is_same_v<P, const Tensor&>) return *v.tensor;
+  else if constexpr (std::is_same_v<std::decay_t<P>, OptionalTensor>) return v.present ? OptionalTensor(*v.tensor) : OptionalTensor();
+  else if constexpr (std::is_same_v<P, TensorList>) return TensorList(static_cast<const Tensor*>(v.list.data), v.list.size);
+  else if constexpr (std::is_same_v<P, IntList>) return IntList(static_cast<const int64_t*>(v.list.data), v.list.size);
+  else if constexpr (std::is_same_v<P, OptionalInts>)
+    return v.present ? P(IntList(static_cast<const int64_t*>(v.list.data), v.list.size)) : P();
+  else if constexpr (std::is_same_v<P, Text>) return Text(static_cast<const char*>(v.list.data), v.list.size);
+  else if constexpr (std::is_same_v<P, std::optional<Text>>)
+    return v.present ? P(Text(static_cast<const char*>(v.list.data), v.list.size)) : P();
+  else if constexpr (std::is_same_v<P, Scalar>) return v.scalar;
+  else if constexpr (std::is_same_v<P, OptionalScalar>) return v.present ? P(v.scalar) : P();
+  else if constexpr (std::is_same_v<P, int64_t>) return v.i;
+  else if constexpr (std::is_same_v<P, std::optional<int64_t>>) return v.present ? P(v.i) : P();
+  else if constexpr (std::is_same_v<P, double>) return v.d;
+  else if constexpr (std::is_same_v<P, std::optional<double>>) return v.present ? P(v.d) : P();
+  else if constexpr (std::is_same_v<P, bool>) return v.b;
+  else if constexpr (std::is_same_v<P, std::optional<bool>>) return v.present ? P(v.b) : P();
+  else if constexpr (std::is_same_v<P, DType>) return v.type;
+  else {
+    static_assert(std::is_same_v<P, OptionalType>, "an operator's parameter has a type that calls cannot carry");
+    return v.present ? P(v.type) : P();
+  }
+}
+
+template <class P> constexpr ArgKind kind_of() {
+  if constexpr (std::is_same_v<P, const Tensor&>) return ArgKind::Tensor;
+  else if constexpr (std::is_same_v<std::decay_t<P>, OptionalTensor>) return ArgKind::OptionalTensor;
+  else if constexpr (std::is_same_v<P, TensorList>) return ArgKind::Tensors;
+  else if constexpr (std::is_same_v<P, IntList>) return ArgKind::Ints;
+  else if constexpr (std::is_same_v<P, OptionalInts>) return ArgKind::OptionalInts;
+  else if constexpr (std::is_same_v<P, Text>) return ArgKind::Text;
+  else if constexpr (std::is_same_v<P, std::optional<Text>>) return ArgKind::OptionalText;
+  else if constexpr (std::is_same_v<P, Scalar>) return ArgKind::Scalar;
+  else if constexpr (std::is_same_v<P, OptionalScalar>) return ArgKind::OptionalScalar;
+  else if constexpr (std::is_same_v<P, int64_t>) return ArgKind::Int;
+  else if constexpr (std::is_same_v<P, std::optional<int64_t>>) return ArgKind::OptionalInt;
+  else if constexpr (std::is_same_v<P, double>) return ArgKind::Float;
+  else if constexpr (std::is_same_v<P, std::optional<double>>) return ArgKind::OptionalFloat;
+  else if constexpr (std::is_same_v<P, bool>) return ArgKind::Bool;
+  else if constexpr (std::is_same_v<P, std::optional<bool>>) return ArgKind::OptionalBool;
+  else if constexpr (std::is_same_v<P, DType>) return ArgKind::Type;
+  else return ArgKind::OptionalType;
+}
+
+template <class X> uint64_t wants_gradient(const X& x, int& number) {
+  if constexpr (std::is_base_of_v<Tensor, X>) {
+    const uint64_t bit = x.defined() && x.requires_grad() ? uint64_t{1} << number : 0;
+    ++number;
+    return bit;
+  } else if constexpr (std::is_same_v<X, TensorList>) {
+    bool any = false;
+    for (const Tensor& t : x) any |= t.requires_grad();
+    number += static_cast<int>(x.size());
+    return any ? 1 : 0;
+  } else {
+    return 0;
+  }
+}
+
+/// Boxed calls, for transforms and bindings.
+template <class Op, class R, class... P> void boxed(const Value* v, Results& results) {
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    R r = DoorOf<Op, R, P...>::call(from_value<P>(v[I])...);
+    if constexpr (std::is_same_v<R, Tensor>) {
+      results.one = std::move(r);
+    } else {
+      results.kind = std::is_same_v<R, Tensors> ? Results::Kind::List : Results::Kind::Tuple;
+      results.many = list_of(r);
+    }
+  }(std::index_sequence_for<P...>{});
+}
+
+}  // namespace door
+
+template <class Op, class R, class... P> R DoorOf<Op, R, P...>::call(P... arguments) {
+  if (thread_state.interpreter) [[unlikely]] fail<NotImplemented>(Op::name, "(): transforms are not built yet");
+  int number = 0;
+  const uint64_t wanted = (uint64_t{0} | ... | door::wants_gradient<std::decay_t<P>>(arguments, number));
+  const bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;
+  if constexpr (Op::writes) {
+    const Tensor& self = std::get<0>(std::tie(arguments...));
+    check_writable(self, Op::name, tracked);
+    if (tracked && !is_differentiable(self.dtype()))
+      fail(Op::name, "_(): a tensor of type ", name_of(self.dtype()), " cannot take values that require grad");
+  }
+  R result = [&] {
+    GradMode off(false);
+    return Op::forward(arguments...);
+  }();
+  if constexpr (Op::writes) wrote(std::get<0>(std::tie(arguments...)));
+  if (!tracked) return result;
+  if constexpr (Op::differentiable && door::HasRules<Op>) {
+    using N = door::OperatorNode<Op, R, P...>;
+    Tensors single;
+    const Tensors* results = &single;
+    if constexpr (std::is_same_v<R, Tensor>) single.push_back(result);
+    else if constexpr (std::is_same_v<R, Tensors>) results = &result;
+    else single = door::list_of(result);
+    bool any = false;
+    for (const Tensor& t : *results) any |= is_differentiable(t.dtype());
+    if (!any) return result;
+    N* node = new N;
+    Ref<Node> owner = Ref<Node>::steal(node);
+    node->set_results(static_cast<uint16_t>(results->size()));
+    size_t e = 0;
+    auto connect = [&]<class X>(const X& x) {
+      if constexpr (std::is_base_of_v<Tensor, X>) {
+        if constexpr (N::kList) node->edges_.emplace_back();
+        if (x.defined() && x.requires_grad()) node->edges_[e] = gradient_edge(x);
+        ++e;
+      } else if constexpr (std::is_same_v<X, TensorList>) {
+        for (const Tensor& t : x) node->edges_.push_back(t.requires_grad() ? gradient_edge(t) : Edge{});
+        e += x.size();
+      }
+    };
+    (connect(arguments), ...);
+    const Tensor* parameters[] = {door::as_tensor(arguments)..., nullptr};
+    node->keep(wanted, {parameters, sizeof...(P)}, *results, arguments...);
+    for (uint32_t i = 0; i < results->size(); ++i) {
+      node->set_result(i, (*results)[i]);
+      if (is_differentiable((*results)[i].dtype())) set_history((*results)[i], owner, i);
+    }
+  } else if constexpr (Op::differentiable) {
+    fail<NotImplemented>("the derivative of '", Op::name, "' is not implemented");
+  }
+  return result;
+}
+
+}  // namespace adjoint

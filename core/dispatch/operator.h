@@ -1,0 +1,134 @@
+// An operator at run time: what the table holds, and the boxed form of a call.
+//
+// The table is made from the families (dispatch/family.cpp) when the library is loaded. Bindings, transforms, stubs
+// and tests iterate over it; a transform sees a call as an Operator and an array of Values.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/node.h"
+#include "kernels/loops.h"
+#include "ops/op.h"
+
+namespace adjoint {
+
+enum class ArgKind : uint8_t {
+  Tensor, OptionalTensor, Scalar, OptionalScalar, Int, OptionalInt, Float, OptionalFloat, Bool, OptionalBool,
+  Ints, OptionalInts, Tensors, Type, OptionalType, Text, OptionalText
+};
+
+/// One argument of a boxed call. Owns nothing.
+struct Value {
+  bool present = false;
+  union {
+    const Tensor* tensor;
+    int64_t i;
+    double d;
+    bool b;
+    DType type;
+    struct { const void* data; size_t size; } list;
+  };
+  Scalar scalar;
+  Value() : tensor(nullptr) {}
+};
+
+/// What a boxed call gives back: one tensor, or several.
+struct Results {
+  enum class Kind : uint8_t { One, Tuple, List } kind = Kind::One;
+  Tensor one;
+  Tensors many;
+};
+
+struct ElementwiseInfo;
+
+struct Operator {
+  const char* name;
+  const char* doc;
+  std::string signature;
+  const char* family;
+  const char* module;
+  const char* returns;
+  std::vector<ArgKind> kinds;
+  /// For C++ and for transforms: the call, after this door's checks.
+  void (*boxed)(const Value* arguments, Results& results);
+  const ElementwiseInfo* elementwise;  // null for structured operators
+  bool view, writes, differentiable, function, method;
+};
+
+/// Every operator of every family.
+std::vector<const Operator*>& operators();
+
+/// What the door knows of an element-wise operator.
+struct ElementwiseInfo {
+  const char* name;
+  const char* doc;
+  int arity;
+  int parameters;
+  TypeSet types;
+  ResultType result;
+  bool promotes_integers, condition, inplace;
+  Domain samples;
+  RuleKind rules[3];
+  uint8_t takes[3];
+  /// The gradient of input i by recorded operations.
+  Tensor (*recorded[3])(const Tensor& g, const Tensor* in, const Tensor& result, const double* parameters);
+  Loops loops;
+};
+
+/// Defined where the operator's family is instantiated.
+template <class Op> struct InfoOf { static ElementwiseInfo value; };
+template <class Op> const ElementwiseInfo& info_of() { return InfoOf<Op>::value; }
+
+/// Call an element-wise operator: broadcast, promote, run, record. With `out`, the result is written there;
+/// `inplace` says that out is the first input.
+Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out = nullptr,
+                        bool inplace = false);
+
+template <class Op> concept IsElementwise = std::is_base_of_v<Elementwise, Op>;
+
+template <class F> struct FunctionTypes;
+template <class R, class... P> struct FunctionTypes<R (*)(P...)> {
+  using Return = R;
+  using Parameters = std::tuple<P...>;
+};
+
+/// The door of a structured operator, defined where its family is instantiated.
+template <class Op, class R, class... P> struct DoorOf { static R call(P... arguments); };
+template <class Op, class F> struct MakeDoor;
+template <class Op, class R, class... P> struct MakeDoor<Op, R (*)(P...)> { using type = DoorOf<Op, R, P...>; };
+template <class Op> using Door = typename MakeDoor<Op, decltype(&Op::forward)>::type;
+
+namespace detail {
+template <class T> Tensor first_result(T&& result) {
+  if constexpr (std::is_convertible_v<T, Tensor>) return std::forward<T>(result);
+  else if constexpr (requires { result.size(); }) return result[0];
+  else return std::get<0>(result);
+}
+template <class X> Tensor as_input(const X& x) {
+  if constexpr (std::is_convertible_v<X, Tensor>) return x;
+  else return wrap_number(Scalar(x), DType::Float64);
+}
+}  // namespace detail
+
+template <class Op, class... A> Tensor call(A&&... args) {
+  if constexpr (IsElementwise<Op>) {
+    return [&]<size_t... I, size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>, auto all) {
+      const Tensor in[] = {detail::as_input(std::get<I>(all))...};
+      const double p[] = {static_cast<double>(std::get<Op::arity + K>(all))..., 0.0};
+      return call_elementwise(info_of<Op>(), in, p);
+    }(std::make_index_sequence<Op::arity>{}, std::make_index_sequence<sizeof...(A) - Op::arity>{},
+      std::tuple<const std::decay_t<A>&...>(args...));
+  } else {
+    return detail::first_result(Door<Op>::call(std::forward<A>(args)...));
+  }
+}
+
+template <class Op, class... A> Tensors call_all(A&&... args) {
+  auto r = Door<Op>::call(std::forward<A>(args)...);
+  if constexpr (std::is_same_v<decltype(r), Tensors>) return r;
+  else return std::apply([](auto&... t) { return Tensors{t...}; }, r);
+}
+
+}  // namespace adjoint

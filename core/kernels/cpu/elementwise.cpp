@@ -1,0 +1,106 @@
+// The loops of one family of element-wise operators for one instruction set.
+//
+// The build compiles this file once per family and set, with ADJOINT_FAMILY, ADJOINT_FAMILY_HEADER, ADJOINT_ISA and
+// ADJOINT_LEVEL defined. Everything here lives in a namespace named after the set, so that no function compiled for a
+// newer processor can stand in for an older one's.
+#include "kernels/loops.h"
+#include ADJOINT_FAMILY_HEADER
+
+#include <utility>
+
+#define ADJOINT_TEXT_(x) #x
+#define ADJOINT_TEXT(x) ADJOINT_TEXT_(x)
+
+namespace adjoint::inline ADJOINT_ISA {
+namespace {
+
+template <class Op, class T, int I>
+using input_t = std::conditional_t<Op::condition && I == 0, bool, T>;
+
+template <class Op, class T> void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
+  [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
+    const T parameters[] = {convert<T>(p ? p[K] : 0.0)..., T()};
+    result_t<Op, T>* o = static_cast<result_t<Op, T>*>(out);
+    if constexpr (Op::arity == 1) {
+      const auto* a = static_cast<const input_t<Op, T, 0>*>(in[0]);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], parameters[K]...);
+    } else if constexpr (Op::arity == 2) {
+      const auto* a = static_cast<const input_t<Op, T, 0>*>(in[0]);
+      const auto* b = static_cast<const T*>(in[1]);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], b[i], parameters[K]...);
+    } else {
+      const auto* a = static_cast<const input_t<Op, T, 0>*>(in[0]);
+      const auto* b = static_cast<const T*>(in[1]);
+      const auto* c = static_cast<const T*>(in[2]);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], b[i], c[i], parameters[K]...);
+    }
+  }(std::make_index_sequence<count_parameters(Op::parameters)>{}, std::make_integer_sequence<int, Op::arity>{});
+}
+
+// Values that a rule does not take are not loaded: an array of one stands in for them.
+template <bool Taken, class T> ADJOINT_INLINE T load(const void* from, int64_t i) {
+  if constexpr (Taken) return static_cast<const T*>(from)[i];
+  else return T();
+}
+
+template <class Op, int I, class T> void backward_loop(void* out, const void* const* in, int64_t n, const double* p) {
+  [&]<size_t... K>(std::index_sequence<K...>) {
+    using R = result_t<Op, T>;
+    using A = input_t<Op, T, 0>;
+    constexpr int takes = Rule<Op, I>::takes;
+    const T parameters[] = {convert<T>(p ? p[K] : 0.0)..., T()};
+    const R* g = static_cast<const R*>(in[0]);
+    const void *a = in[1], *b = in[2], *c = in[3], *r = in[4];
+    T* o = static_cast<T*>(out);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i)
+      o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, T>(b, i),
+                                load<(takes & 4) != 0, T>(c, i), load<(takes & 8) != 0, R>(r, i), parameters[K]...);
+  }(std::make_index_sequence<count_parameters(Op::parameters)>{});
+}
+
+template <class Op, class T> constexpr Loop forward_of() {
+  if constexpr ((Op::types & types::bit(dtype_of<T>)) != 0) return &forward_loop<Op, T>;
+  else return nullptr;
+}
+
+template <class Op, int I, class T> constexpr Loop backward_of() {
+  if constexpr (I < Op::arity && (Op::types & types::bit(dtype_of<T>)) != 0) {
+    constexpr RuleKind kind = Rule<Op, I>::kind;
+    if constexpr (kind == RuleKind::Derivative || kind == RuleKind::Vjp) return &backward_loop<Op, I, T>;
+    else return nullptr;
+  } else {
+    return nullptr;
+  }
+}
+
+template <class F> struct Rows;
+template <class... Ops> struct Rows<Family<Ops...>> {
+  static constexpr FloatLoops floats[] = {FloatLoops{
+      {forward_of<Ops, float>(), forward_of<Ops, double>()},
+      {{backward_of<Ops, 0, float>(), backward_of<Ops, 0, double>()},
+       {backward_of<Ops, 1, float>(), backward_of<Ops, 1, double>()},
+       {backward_of<Ops, 2, float>(), backward_of<Ops, 2, double>()}}}...};
+#if ADJOINT_LEVEL == 0
+  static constexpr OtherLoops others[] = {OtherLoops{
+      {forward_of<Ops, bool>(), forward_of<Ops, uint8_t>(), forward_of<Ops, int8_t>(), forward_of<Ops, int16_t>(),
+       forward_of<Ops, int32_t>(), forward_of<Ops, int64_t>(), forward_of<Ops, Complex<float>>(),
+       forward_of<Ops, Complex<double>>()},
+      {{backward_of<Ops, 0, Complex<float>>(), backward_of<Ops, 0, Complex<double>>()},
+       {backward_of<Ops, 1, Complex<float>>(), backward_of<Ops, 1, Complex<double>>()},
+       {backward_of<Ops, 2, Complex<float>>(), backward_of<Ops, 2, Complex<double>>()}}}...};
+#else
+  static constexpr const OtherLoops* others = nullptr;
+#endif
+};
+
+LoopRows rows{ADJOINT_TEXT(ADJOINT_FAMILY), ADJOINT_LEVEL,          ADJOINT_FAMILY::size,
+              Rows<ADJOINT_FAMILY>::floats, Rows<ADJOINT_FAMILY>::others, nullptr};
+// Before the table is made (dispatch/table.cpp), whatever the order of linking.
+[[gnu::init_priority(200)]] RegisterRows registered{&rows};
+
+}  // namespace
+}  // namespace adjoint::inline ADJOINT_ISA

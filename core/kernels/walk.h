@@ -1,0 +1,116 @@
+// Walking several tensors of one (broadcast) shape together.
+//
+// `Walk` holds a shape and, per tensor, strides in bytes (0 where it is broadcast). `plan` drops dimensions of size 1,
+// orders the rest by stride and merges neighbours that lie without a gap, so that the innermost runs are as long as
+// they can be. `run` calls f(pointers, strides, n) for each innermost run, in parallel when there is enough work.
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/parallel.h"
+#include "tensor/tensor.h"
+
+namespace adjoint {
+
+class Walk {
+ public:
+  static constexpr int kMost = 6;
+
+  explicit Walk(IntList shape) : shape_(shape) {}
+
+  /// Add a tensor whose shape broadcasts to the walk's.
+  void add(const Tensor& t) { add(t.bytes(), t.sizes(), t.strides(), t.itemsize()); }
+  void add(char* data, IntList sizes, IntList strides, int64_t item) {
+    base_[count_] = data;
+    const size_t lead = shape_.size() - sizes.size();
+    strides_[count_].resize(shape_.size());
+    for (size_t i = 0; i < shape_.size(); ++i)
+      strides_[count_][i] = i < lead || (sizes[i - lead] == 1 && shape_[i] != 1) ? 0 : strides[i - lead] * item;
+    ++count_;
+  }
+  int count() const { return count_; }
+  int64_t numel() const { return product(IntList(shape_.data(), shape_.size())); }
+
+  void plan() {
+    // Innermost last. Order by the strides of the first tensor, ties by the others'.
+    const int n = static_cast<int>(shape_.size());
+    runtime::SmallVector<int64_t, 8> order;
+    for (int i = 0; i < n; ++i)
+      if (shape_[i] != 1) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      for (int k = 0; k < count_; ++k) {
+        const int64_t x = std::abs(strides_[k][a]), y = std::abs(strides_[k][b]);
+        if (x != y && x != 0 && y != 0) return x > y;
+      }
+      return false;
+    });
+    Dims shape;
+    Dims strides[kMost];
+    for (int64_t d : order) {
+      bool merge = !shape.empty();
+      for (int k = 0; k < count_ && merge; ++k) merge = strides[k].back() == strides_[k][d] * shape_[d];
+      if (merge) {
+        shape.back() *= shape_[d];
+        for (int k = 0; k < count_; ++k) strides[k].back() = strides_[k][d];
+      } else {
+        shape.push_back(shape_[d]);
+        for (int k = 0; k < count_; ++k) strides[k].push_back(strides_[k][d]);
+      }
+    }
+    if (shape.empty()) {
+      shape.push_back(1);
+      for (int k = 0; k < count_; ++k) strides[k].push_back(0);
+    }
+    shape_ = shape;
+    for (int k = 0; k < count_; ++k) strides_[k] = strides[k];
+  }
+
+  /// `grain`: elements below which a second thread is not worth it.
+  template <class F> void run(int64_t grain, F&& f) const {
+    const int inner = static_cast<int>(shape_.size()) - 1;
+    const int64_t n = shape_[inner];
+    int64_t rows = 1;
+    for (int i = 0; i < inner; ++i) rows *= shape_[i];
+    if (rows == 0 || n == 0) return;
+    int64_t step[kMost];
+    for (int k = 0; k < count_; ++k) step[k] = strides_[k][inner];
+    if (rows == 1) {
+      runtime::parallel_for(0, n, grain, [&](int64_t b, int64_t e) {
+        char* p[kMost];
+        for (int k = 0; k < count_; ++k) p[k] = base_[k] + b * step[k];
+        f(p, step, e - b);
+      });
+      return;
+    }
+    runtime::parallel_for(0, rows, std::max<int64_t>(1, grain / n), [&](int64_t b, int64_t e) {
+      char* p[kMost];
+      Dims at(static_cast<size_t>(inner));
+      for (int k = 0; k < count_; ++k) p[k] = base_[k];
+      int64_t rest = b;
+      for (int i = inner - 1; i >= 0; --i) {
+        at[i] = rest % shape_[i];
+        rest /= shape_[i];
+        for (int k = 0; k < count_; ++k) p[k] += at[i] * strides_[k][i];
+      }
+      for (int64_t row = b; row < e; ++row) {
+        f(static_cast<char* const*>(p), step, n);
+        for (int i = inner - 1; i >= 0; --i) {
+          for (int k = 0; k < count_; ++k) p[k] += strides_[k][i];
+          if (++at[i] < shape_[i]) break;
+          for (int k = 0; k < count_; ++k) p[k] -= strides_[k][i] * shape_[i];
+          at[i] = 0;
+        }
+      }
+    });
+  }
+
+  const Dims& shape() const { return shape_; }
+
+ private:
+  Dims shape_;
+  Dims strides_[kMost];
+  char* base_[kMost];
+  int count_ = 0;
+};
+
+}  // namespace adjoint

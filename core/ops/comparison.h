@@ -1,0 +1,76 @@
+// Comparison, and the logic of its results. None has a derivative.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+struct Comparison : Binary {
+  static constexpr TypeSet types = types::boolean | types::real;
+  static constexpr ResultType result = ResultType::Bool;
+};
+
+struct Equal : Comparison {
+  static constexpr auto name = "eq";
+  static constexpr auto doc = "Whether elements are equal.";
+  static constexpr TypeSet types = types::all;
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a == b; }
+};
+struct NotEqual : Comparison {
+  static constexpr auto name = "ne";
+  static constexpr auto doc = "Whether elements differ.";
+  static constexpr TypeSet types = types::all;
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return !(a == b); }
+};
+struct Less : Comparison {
+  static constexpr auto name = "lt";
+  static constexpr auto doc = "Whether elements of self are less than those of other.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a < b; }
+};
+struct LessEqual : Comparison {
+  static constexpr auto name = "le";
+  static constexpr auto doc = "Whether elements of self are at most those of other.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a <= b; }
+};
+struct Greater : Comparison {
+  static constexpr auto name = "gt";
+  static constexpr auto doc = "Whether elements of self are greater than those of other.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a > b; }
+};
+struct GreaterEqual : Comparison {
+  static constexpr auto name = "ge";
+  static constexpr auto doc = "Whether elements of self are at least those of other.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a >= b; }
+};
+
+struct Logical : Binary {
+  static constexpr TypeSet types = types::all;
+  static constexpr ResultType result = ResultType::Bool;
+  template <class T> ADJOINT_INLINE static bool truth(T x) { return !(x == T(0)); }
+};
+struct LogicalAnd : Logical {
+  static constexpr auto name = "logical_and";
+  static constexpr auto doc = "Whether both elements are nonzero.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return truth(a) & truth(b); }
+};
+struct LogicalOr : Logical {
+  static constexpr auto name = "logical_or";
+  static constexpr auto doc = "Whether either element is nonzero.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return truth(a) | truth(b); }
+};
+struct LogicalXor : Logical {
+  static constexpr auto name = "logical_xor";
+  static constexpr auto doc = "Whether just one of the elements is nonzero.";
+  template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return truth(a) != truth(b); }
+};
+struct LogicalNot : Unary {
+  static constexpr auto name = "logical_not";
+  static constexpr auto doc = "Whether each element is zero.";
+  static constexpr TypeSet types = types::all;
+  static constexpr ResultType result = ResultType::Bool;
+  template <class T> ADJOINT_INLINE static bool forward(T a) { return a == T(0); }
+};
+
+using ComparisonOps = Family<Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, LogicalAnd, LogicalOr, LogicalXor, LogicalNot>;
+
+}  // namespace adjoint::inline ADJOINT_ISA

@@ -1,0 +1,103 @@
+// The half of the contract that knows tensors: what structured operators are made of, and `call`, by which rules
+// call operators. Included by op.h; the loops, which know only elements, do without it.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+/// Call an operator through the door: `call<Sum>(g, dims, true)`. Arguments convert to the types of Op::forward.
+template <class Op, class... A> Tensor call(A&&... args);
+template <class Op, class... A> Tensors call_all(A&&... args);
+
+using OptionalInts = std::optional<IntList>;
+using OptionalType = std::optional<DType>;
+using OptionalScalar = std::optional<Scalar>;
+/// A text argument: rounding_mode, reduction.
+using Text = std::string_view;
+/// A tensor argument that may be left out: undefined then.
+struct OptionalTensor : Tensor {
+  using Tensor::Tensor;
+  OptionalTensor(const Tensor& t) : Tensor(t) {}
+};
+
+// What a rule takes.
+struct Grad : Tensor { Grad(const Tensor& t) : Tensor(t) {} };
+template <int I> struct GradOf : Tensor { GradOf(const Tensor& t) : Tensor(t) {} };
+template <int I> struct Input : Tensor { Input(const Tensor& t) : Tensor(t) {} };
+template <int I> struct Output : Tensor { Output(const Tensor& t) : Tensor(t) {} };
+/// Sizes (and type) of input I: cheaper than the input.
+template <int I> struct Shape {
+  Dims sizes;
+  DType dtype = DType::Float32;
+  operator IntList() const { return {sizes.data(), sizes.size()}; }
+  int64_t dim() const { return static_cast<int64_t>(sizes.size()); }
+  int64_t numel() const { return product(*this); }
+};
+/// Argument number I, as it was given.
+template <class T, int I> struct Argument {
+  T value;
+  operator const T&() const { return value; }
+};
+/// Which inputs need a gradient, for a rule that computes several at once.
+struct Needs { uint64_t mask; bool operator[](int i) const { return mask >> i & 1; } };
+
+/// One rule per differentiable input, in order.
+template <class... F> struct Rules : std::tuple<F...> { constexpr Rules(F... f) : std::tuple<F...>(f...) {} };
+/// One rule for all inputs, returning Tensors in order (undefined where not needed).
+template <class F> struct JointRule { F f; constexpr JointRule(F g) : f(g) {} };
+
+struct Structured {
+  /// The result shares the first input's storage.
+  static constexpr bool view = false;
+  /// Writes its first argument, bumps its version and returns it.
+  static constexpr bool writes = false;
+  /// Never differentiable, whatever its inputs (argmax, comparison …).
+  static constexpr bool differentiable = true;
+  /// Names of several results; empty for one.
+  static constexpr const char* returns = "";
+  /// How Python reaches it: function, method, or both.
+  static constexpr bool function = true;
+  static constexpr bool method = true;
+  /// Where it lives: "" is the top; "linalg", "special", "nn.functional".
+  static constexpr const char* module = "";
+};
+
+}  // namespace adjoint
+
+namespace adjoint::inline ADJOINT_ISA {
+
+/// A tensor on which an element-wise formula is evaluated by recorded operations. What its operators call is said in
+/// dispatch/recorded.cpp.
+struct Recorded {
+  Tensor tensor;
+  Recorded(Tensor t) : tensor(std::move(t)) {}
+  Recorded(double number);
+  explicit Recorded(int number) : Recorded(static_cast<double>(number)) {}
+  /// The tensor itself where it is real.
+  Recorded conj() const;
+};
+Recorded operator-(const Recorded& a);
+Recorded operator+(const Recorded& a, const Recorded& b);
+Recorded operator-(const Recorded& a, const Recorded& b);
+Recorded operator*(const Recorded& a, const Recorded& b);
+Recorded operator/(const Recorded& a, const Recorded& b);
+// Comparisons give tensors of bool, which `select` takes.
+Recorded operator<(const Recorded& a, const Recorded& b);
+Recorded operator<=(const Recorded& a, const Recorded& b);
+Recorded operator>(const Recorded& a, const Recorded& b);
+Recorded operator>=(const Recorded& a, const Recorded& b);
+Recorded operator==(const Recorded& a, const Recorded& b);
+Recorded operator!=(const Recorded& a, const Recorded& b);
+Recorded operator&&(const Recorded& a, const Recorded& b);
+Recorded operator||(const Recorded& a, const Recorded& b);
+Recorded operator!(const Recorded& a);
+Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b);
+
+/// Another operator inside a formula: its element function on numbers, a recorded call on tensors.
+template <class Op, class... X> ADJOINT_INLINE auto apply(X... x) {
+  if constexpr ((std::is_same_v<X, Recorded> || ...)) return Recorded(call<Op>(x.tensor...));
+  else return Op::forward(x...);
+}
+
+}  // namespace adjoint::inline ADJOINT_ISA

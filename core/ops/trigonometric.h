@@ -1,0 +1,146 @@
+// Trigonometric and hyperbolic functions and their inverses.
+//
+// Derivatives are the textbook ones (DLMF 4.20, 4.24, 4.34, 4.38). Where one can be had from the result, it is:
+// then the input need not be kept. Complex branch cuts are those of C99.
+#pragma once
+
+#include "ops/arithmetic.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+struct FloatFunction : Unary {
+  static constexpr bool promotes_integers = true;
+};
+
+struct Cos;
+
+struct Sin : FloatFunction {
+  static constexpr auto name = "sin";
+  static constexpr auto doc = "Sine of each element, in radians.";
+  static constexpr Domain samples{-6, 6};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::sin(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Cos>(x.value); }
+};
+
+struct Cos : FloatFunction {
+  static constexpr auto name = "cos";
+  static constexpr auto doc = "Cosine of each element, in radians.";
+  static constexpr Domain samples{-6, 6};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::cos(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return -apply<Sin>(x.value); }
+};
+
+struct Tan : FloatFunction {
+  static constexpr auto name = "tan";
+  static constexpr auto doc = "Tangent of each element, in radians.";
+  static constexpr Domain samples{-1.2, 1.2};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::tan(x); }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return T(1) + y.value * y.value; }
+};
+
+struct Asin : FloatFunction {
+  static constexpr auto name = "asin";
+  static constexpr auto doc = "Inverse sine of each element, in [-pi/2, pi/2].";
+  static constexpr Domain samples{-0.9, 0.9};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::asin(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Rsqrt>(T(1) - x.value * x.value); }
+};
+
+struct Acos : FloatFunction {
+  static constexpr auto name = "acos";
+  static constexpr auto doc = "Inverse cosine of each element, in [0, pi].";
+  static constexpr Domain samples{-0.9, 0.9};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::acos(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return -apply<Rsqrt>(T(1) - x.value * x.value); }
+};
+
+struct Atan : FloatFunction {
+  static constexpr auto name = "atan";
+  static constexpr auto doc = "Inverse tangent of each element, in [-pi/2, pi/2].";
+  static constexpr Domain samples{-3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::atan(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1) / (T(1) + x.value * x.value); }
+};
+
+struct Sinh : FloatFunction {
+  static constexpr auto name = "sinh";
+  static constexpr auto doc = "Hyperbolic sine of each element.";
+  static constexpr Domain samples{-3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::sinh(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x);
+};
+
+struct Cosh : FloatFunction {
+  static constexpr auto name = "cosh";
+  static constexpr auto doc = "Hyperbolic cosine of each element.";
+  static constexpr Domain samples{-3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::cosh(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Sinh>(x.value); }
+};
+template <class T> ADJOINT_INLINE T Sinh::derivative(First<T> x) { return apply<Cosh>(x.value); }
+
+struct Tanh : FloatFunction {
+  static constexpr auto name = "tanh";
+  static constexpr auto doc = "Hyperbolic tangent of each element.";
+  static constexpr Domain samples{-3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::tanh(x); }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return T(1) - y.value * y.value; }
+};
+
+struct Asinh : FloatFunction {
+  static constexpr auto name = "asinh";
+  static constexpr auto doc = "Inverse hyperbolic sine of each element.";
+  static constexpr Domain samples{-3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::asinh(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Rsqrt>(x.value * x.value + T(1)); }
+};
+
+struct Acosh : FloatFunction {
+  static constexpr auto name = "acosh";
+  static constexpr auto doc = "Inverse hyperbolic cosine of each element, for elements of at least 1.";
+  static constexpr Domain samples{1.2, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::acosh(x); }
+  // Not 1/sqrt(x²-1): the product of roots has the right branch on the whole complex plane.
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) {
+    return apply<Rsqrt>(x.value - T(1)) * apply<Rsqrt>(x.value + T(1));
+  }
+};
+
+struct Atanh : FloatFunction {
+  static constexpr auto name = "atanh";
+  static constexpr auto doc = "Inverse hyperbolic tangent of each element, for elements in (-1, 1).";
+  static constexpr Domain samples{-0.9, 0.9};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::atanh(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1) / (T(1) - x.value * x.value); }
+};
+
+struct Atan2 : Binary {
+  static constexpr auto name = "atan2";
+  static constexpr auto doc = "Angle of the point (other, self) from the positive axis, in (-pi, pi].";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool promotes_integers = true;
+  static constexpr Domain samples{0.3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T y, T x) { return math::atan2(y, x); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> y, Second<T> x) {
+    return x.value / (x.value * x.value + y.value * y.value);
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> y, Second<T> x) {
+    return -y.value / (x.value * x.value + y.value * y.value);
+  }
+};
+
+struct Hypot : Binary {
+  static constexpr auto name = "hypot";
+  static constexpr auto doc = "Length of the hypotenuse, sqrt(self² + other²), without overflow in between.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr Domain samples{0.3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T a, T b) { return math::hypot(a, b); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Result<T> h) { return ratio(a.value, h.value); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Second<T> b, Result<T> h) { return ratio(b.value, h.value); }
+  // At the origin the subgradient of least norm.
+  template <class T> ADJOINT_INLINE static T ratio(T a, T h) { return select(h == T(0), T(0), a / select(h == T(0), T(1), h)); }
+};
+
+using Trigonometric = Family<Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Atan2, Hypot>;
+
+}  // namespace adjoint::inline ADJOINT_ISA

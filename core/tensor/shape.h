@@ -1,0 +1,49 @@
+// Sizes and strides: broadcasting, contiguity, dimension numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "runtime/small_vector.h"
+#include "tensor/error.h"
+
+namespace adjoint {
+
+using Dims = runtime::SmallVector<int64_t, 6>;
+using IntList = std::span<const int64_t>;
+
+inline constexpr int kMaxDims = 64;
+
+/// Number of elements; refuses negative sizes and products that overflow.
+int64_t count_of(IntList sizes, const char* op);
+
+inline int64_t product(IntList sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes) n *= s;
+  return n;
+}
+
+/// Strides of a tensor that lies in row-major order.
+Dims contiguous_strides(IntList sizes);
+
+/// `dim` counted from the front; IndexError with torch's phrase when it is out of range. A scalar counts as rank 1.
+int wrap_dim(int64_t dim, int64_t ndim, const char* op);
+
+/// A set of dimensions as a bit mask; none given means all. Refuses duplicates.
+uint64_t dim_mask(std::optional<IntList> dims, int64_t ndim, const char* op);
+
+/// The shape that both broadcast to; RuntimeError with torch's phrase when there is none.
+Dims broadcast_shapes(IntList a, IntList b, const char* op);
+
+/// "[2, 3]"
+std::string to_string(IntList sizes);
+
+inline bool same(IntList a, IntList b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,42 @@
+// The bytes under tensors: shared by a tensor and its views, with the version counter that in-place writes bump.
+//
+// A storage is embedded when it lies in the same block as the tensor it was made with (small tensors: one
+// allocation for everything), owned when its bytes come from the allocator, external when somebody else's deleter
+// gives them back (NumPy, DLPack).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/intrusive.h"
+
+namespace adjoint {
+
+using runtime::Ref;
+
+struct Storage {
+  enum class Kind : uint8_t { Embedded, Owned, External };
+
+  /// Owners: tensors over these bytes, and for an embedded storage nobody else.
+  std::atomic<uint32_t> refcount{1};
+  /// How often the bytes were written in place.
+  std::atomic<uint32_t> version{0};
+  char* data = nullptr;
+  size_t nbytes = 0;
+  Kind kind = Kind::Owned;
+  bool readonly = false;
+  /// For external bytes: who gives them back.
+  void (*deleter)(void* context) = nullptr;
+  void* context = nullptr;
+
+  void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  static void destroy(Storage* storage) noexcept;
+};
+
+/// Bytes from the allocator, not initialised.
+Ref<Storage> allocate_storage(size_t nbytes);
+/// Bytes that belong to somebody else.
+Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*), void* context);
+
+}  // namespace adjoint

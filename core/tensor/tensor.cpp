@@ -1,0 +1,247 @@
+// Making and freeing tensors and storages.
+#include "tensor/tensor.h"
+
+#include <cmath>
+#include <new>
+
+#include "autograd/meta.h"
+#include "autograd/node.h"
+#include "runtime/allocator.h"
+
+namespace adjoint {
+
+void (*release_wrapper)(void*) noexcept = nullptr;
+
+namespace {
+
+std::atomic<DType> default_dtype_{DType::Float32};
+
+// Tensor, storage and bytes in one block. The tensor and the storage each hold the block: the storage's count says
+// when the bytes may go, and since the tensor owns its storage for as long as it lives, the storage goes last.
+struct Block {
+  TensorImpl tensor;
+  Storage storage;
+  alignas(16) char bytes[1];
+};
+constexpr size_t kHeader = offsetof(Block, bytes);
+constexpr size_t kLargestEmbedded = 272;
+
+TensorImpl* new_embedded(size_t nbytes) {
+  char* memory = static_cast<char*>(runtime::allocate_small(kHeader + nbytes));
+  Block* block = reinterpret_cast<Block*>(memory);
+  new (&block->tensor) TensorImpl;
+  new (&block->storage) Storage;
+  block->storage.kind = Storage::Kind::Embedded;
+  block->storage.data = block->bytes;
+  block->storage.nbytes = nbytes;
+  block->tensor.storage = &block->storage;
+  block->tensor.data = block->bytes;
+  block->tensor.flags = TensorImpl::kEmbedded;
+  return &block->tensor;
+}
+
+TensorImpl* new_impl() { return new (runtime::allocate_small(sizeof(TensorImpl))) TensorImpl; }
+
+TensorImpl* allocate_tensor(size_t nbytes) {
+  if (nbytes <= kLargestEmbedded) return new_embedded(nbytes);
+  Ref<Storage> storage = allocate_storage(nbytes);
+  TensorImpl* impl = new_impl();
+  impl->storage = storage.detach();
+  impl->data = impl->storage->data;
+  return impl;
+}
+
+}  // namespace
+
+DType default_dtype() { return default_dtype_.load(std::memory_order_relaxed); }
+
+void set_default_dtype(DType dtype) {
+  if (!is_floating(dtype))
+    fail<TypeError>("only floating-point types are supported as the default type, but found ", name_of(dtype),
+                    "; pass float16, bfloat16, float32 or float64");
+  default_dtype_.store(dtype, std::memory_order_relaxed);
+}
+
+Ref<Storage> allocate_storage(size_t nbytes) {
+  void* bytes = runtime::allocate(nbytes);
+  Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
+  storage->data = static_cast<char*>(bytes);
+  storage->nbytes = nbytes;
+  return Ref<Storage>::steal(storage);
+}
+
+Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*), void* context) {
+  Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
+  storage->kind = Storage::Kind::External;
+  storage->data = static_cast<char*>(data);
+  storage->nbytes = nbytes;
+  storage->deleter = deleter;
+  storage->context = context;
+  return Ref<Storage>::steal(storage);
+}
+
+void Storage::destroy(Storage* storage) noexcept {
+  if (storage->kind == Kind::Embedded) {
+    Block* block = reinterpret_cast<Block*>(reinterpret_cast<char*>(storage) - offsetof(Block, storage));
+    runtime::deallocate_small(block, kHeader + storage->nbytes);
+    return;
+  }
+  if (storage->kind == Kind::Owned) runtime::deallocate(storage->data, storage->nbytes);
+  else if (storage->deleter) storage->deleter(storage->context);
+  runtime::deallocate_small(storage, sizeof(Storage));
+}
+
+void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
+  int64_t* const old = ndim > kInlineDims ? heap_ : nullptr;
+  const size_t old_bytes = 2 * ndim * sizeof(int64_t);
+  int64_t* to = inline_;
+  if (sizes.size() > kInlineDims) {
+    to = static_cast<int64_t*>(runtime::allocate(2 * sizes.size() * sizeof(int64_t)));
+  }
+  const int n = static_cast<int>(sizes.size());
+  const int cap = n <= kInlineDims ? kInlineDims : n;
+  int64_t dense = 1;
+  bool contiguous = true;
+  for (int i = n - 1; i >= 0; --i) {
+    const int64_t s = strides ? strides[i] : dense;
+    contiguous &= sizes[i] == 1 || s == dense;
+    to[i] = sizes[i];
+    to[cap + i] = s;
+    dense *= strides ? sizes[i] : (sizes[i] ? sizes[i] : 1);
+  }
+  if (n > kInlineDims) heap_ = to;
+  if (old) runtime::deallocate(old, old_bytes);
+  ndim = static_cast<uint8_t>(n);
+  numel = 1;
+  for (int i = 0; i < n; ++i) numel *= sizes[i];
+  set(kContiguous, contiguous || numel == 0);
+}
+
+TensorImpl::~TensorImpl() {
+  if (AutogradMeta* m = meta.load(std::memory_order_relaxed)) destroy_meta(m);
+  if (grad_fn) release_count(grad_fn);
+  if (ndim > kInlineDims) runtime::deallocate(heap_, 2 * ndim * sizeof(int64_t));
+}
+
+void TensorImpl::destroy(TensorImpl* impl) noexcept {
+  if (impl->is(kOwnsWrapper)) release_wrapper(impl->wrapper);
+  const bool embedded = impl->is(kEmbedded);
+  Storage* storage = impl->storage;
+  impl->~TensorImpl();
+  if (embedded) {
+    // The block lives until its own storage dies, which may be shared by views.
+    Block* block = reinterpret_cast<Block*>(reinterpret_cast<char*>(impl) - offsetof(Block, tensor));
+    if (storage != &block->storage && storage) runtime::release_count(storage);
+    runtime::release_count(&block->storage);
+    return;
+  }
+  if (storage) runtime::release_count(storage);
+  runtime::deallocate_small(impl, sizeof(TensorImpl));
+}
+
+Tensor empty(IntList sizes, DType dtype) {
+  const int64_t numel = count_of(sizes, "empty");
+  TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))));
+  impl->dtype = dtype;
+  impl->set_geometry(sizes, nullptr);
+  return Tensor::steal(impl);
+}
+
+Tensor empty_scalar(DType dtype) {
+  TensorImpl* impl = new_embedded(16);
+  impl->dtype = dtype;
+  impl->numel = 1;
+  impl->flags |= TensorImpl::kContiguous;
+  impl->storage->nbytes = 16;
+  return Tensor::steal(impl);
+}
+
+Tensor zeros(IntList sizes, DType dtype) {
+  Tensor t = empty(sizes, dtype);
+  std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize()));
+  return t;
+}
+
+Tensor full(IntList sizes, const Scalar& value, DType dtype) {
+  Tensor t = empty(sizes, dtype);
+  visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T v = value.to<T>();
+    T* p = t.data<T>();
+    for (int64_t i = 0, n = t.numel(); i < n; ++i) p[i] = v;
+  });
+  return t;
+}
+
+Tensor scalar_tensor(const Scalar& value, DType dtype) {
+  Tensor t = empty_scalar(dtype);
+  write_element(t.bytes(), dtype, value);
+  return t;
+}
+
+Tensor wrap_number(const Scalar& value, DType like) {
+  // The number takes the tensor's type at once where that is what promotion would give.
+  DType dtype = value.kind() == Category::Floating ? DType::Float64
+                : value.kind() == Category::Complex ? DType::Complex128
+                                                    : value.dtype();
+  if (value.kind() <= category(like)) dtype = like;
+  else if (value.kind() == Category::Complex && is_floating(like)) dtype = complex_dtype(like);
+  Tensor t = scalar_tensor(value, dtype);
+  t->flags |= TensorImpl::kWrapped;
+  return t;
+}
+
+Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
+  TensorImpl* impl = new_impl();
+  impl->dtype = dtype;
+  impl->data = storage->data + offset * itemsize(dtype);
+  impl->storage = storage.detach();
+  impl->set_geometry(sizes, strides.data());
+  return Tensor::steal(impl);
+}
+
+Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
+  return over(Ref<Storage>::share(base->storage), base.dtype(), sizes, strides, offset);
+}
+
+Tensor alias(const Tensor& base) { return alias(base, base.sizes(), base.strides(), base.offset()); }
+
+Scalar read_element(const char* at, DType dtype) {
+  return visit(dtype, [&](auto tag) -> Scalar {
+    using T = typename decltype(tag)::type;
+    T v;
+    std::memcpy(&v, at, sizeof(T));
+    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
+    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(v));
+    else if constexpr (is_complex_v<T>) return Scalar(convert<Complex<double>>(v));
+    else return Scalar(static_cast<double>(static_cast<compute_t<T>>(v)));
+  });
+}
+
+void write_element(char* at, DType dtype, const Scalar& value) {
+  visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T v = value.to<T>();
+    std::memcpy(at, &v, sizeof(T));
+  });
+}
+
+Scalar item(const Tensor& t) {
+  if (t.numel() != 1)
+    fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", to_string(t.sizes()),
+         "; index one element, reduce it, or use tolist()");
+  return read_element(t.bytes(), t.dtype());
+}
+
+std::string to_string(const Scalar& value) {
+  switch (value.kind()) {
+    case Category::Bool: return value.as_int() ? "True" : "False";
+    case Category::Integer: return text(value.as_int());
+    case Category::Floating: return text(value.as_double());
+    case Category::Complex: break;
+  }
+  const auto z = value.as_complex();
+  return text(z.re, z.im < 0 ? "-" : "+", std::abs(z.im), "j");
+}
+
+}  // namespace adjoint

@@ -1,0 +1,139 @@
+// A tensor: storage, element type, sizes, strides; and where it stands in the graph.
+//
+// `TensorImpl` is the object, `Tensor` an owning pointer to it (null means "undefined": no gradient, no argument).
+// A small tensor lies in one block with its storage and bytes. `TensorImpl::wrapper` is the object by which
+// another language knows this tensor; the core carries the pointer and never looks inside.
+// Start reading at the fields.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "tensor/dtype.h"
+#include "tensor/scalar.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+namespace adjoint {
+
+class Node;
+struct AutogradMeta;
+class Tensor;
+
+struct TensorImpl {
+  static constexpr int kInlineDims = 4;
+  enum Flag : uint16_t {
+    kRequiresGrad = 1,    // a leaf that asked for it, or the result of a recorded operation
+    kWrapped = 2,         // made from a bare number: weak in promotion
+    kContiguous = 4,      // row-major without gaps
+    kView = 8,            // made by a view operation over another tensor
+    kInference = 16,      // made in inference mode
+    kEmbedded = 32,       // the block holds the storage too
+    kOwnsWrapper = 64,    // the wrapper outlived its last reference in the other language: this tensor keeps it
+    kMultiView = 128,     // one of several views made by one call
+    kRetainsGrad = 256,
+  };
+
+  std::atomic<uint32_t> refcount{1};
+  DType dtype = DType::Float32;
+  uint8_t ndim = 0;
+  uint16_t flags = 0;
+  /// Owned.
+  Storage* storage = nullptr;
+  /// The first element: storage bytes plus offset.
+  char* data = nullptr;
+  int64_t numel = 0;
+  /// Owned; null for leaves.
+  Node* grad_fn = nullptr;
+  /// Which result of grad_fn this is.
+  uint32_t output_nr = 0;
+  /// Version of the storage when this view's history was recorded.
+  uint32_t view_version = 0;
+  /// Owned; made when a gradient, a hook or an accumulator needs a place.
+  std::atomic<AutogradMeta*> meta{nullptr};
+  void* wrapper = nullptr;
+
+  IntList sizes() const { return {dims(), ndim}; }
+  IntList strides() const { return {dims() + capacity(), ndim}; }
+  const int64_t* dims() const { return ndim <= kInlineDims ? inline_ : heap_; }
+  int64_t* dims() { return ndim <= kInlineDims ? inline_ : heap_; }
+  int capacity() const { return ndim <= kInlineDims ? kInlineDims : ndim; }
+
+  /// Set sizes and strides; null strides mean row-major. Keeps numel and the contiguity flag right.
+  void set_geometry(IntList sizes, const int64_t* strides);
+
+  bool is(Flag f) const { return flags & f; }
+  void set(Flag f, bool on) { flags = static_cast<uint16_t>(on ? flags | f : flags & ~f); }
+  uint32_t version() const { return storage->version.load(std::memory_order_relaxed); }
+
+  static void destroy(TensorImpl* impl) noexcept;
+  TensorImpl() {}
+  ~TensorImpl();
+
+ private:
+  union {
+    int64_t inline_[2 * kInlineDims];
+    int64_t* heap_;
+  };
+};
+
+/// Called when a tensor that owns its wrapper dies; set by the bindings.
+extern void (*release_wrapper)(void* wrapper) noexcept;
+
+class Tensor : public Ref<TensorImpl> {
+ public:
+  using Ref<TensorImpl>::Ref;
+  Tensor(Ref<TensorImpl> r) noexcept : Ref<TensorImpl>(std::move(r)) {}
+  static Tensor steal(TensorImpl* p) { return Tensor(Ref<TensorImpl>::steal(p)); }
+  static Tensor share(TensorImpl* p) { return Tensor(Ref<TensorImpl>::share(p)); }
+
+  bool defined() const { return get() != nullptr; }
+  DType dtype() const { return get()->dtype; }
+  int64_t dim() const { return get()->ndim; }
+  int64_t numel() const { return get()->numel; }
+  IntList sizes() const { return get()->sizes(); }
+  IntList strides() const { return get()->strides(); }
+  int64_t size(int64_t d) const { return get()->sizes()[d < 0 ? d + dim() : d]; }
+  int64_t stride(int64_t d) const { return get()->strides()[d < 0 ? d + dim() : d]; }
+  bool is_contiguous() const { return get()->is(TensorImpl::kContiguous); }
+  bool is_wrapped() const { return get()->is(TensorImpl::kWrapped); }
+  int64_t itemsize() const { return adjoint::itemsize(dtype()); }
+  int64_t offset() const { return (get()->data - get()->storage->data) / itemsize(); }
+  uint32_t version() const { return get()->version(); }
+  template <class T> T* data() const { return reinterpret_cast<T*>(get()->data); }
+  char* bytes() const { return get()->data; }
+  bool requires_grad() const { return get()->is(TensorImpl::kRequiresGrad); }
+  bool is_leaf() const { return get()->grad_fn == nullptr; }
+  bool is_complex() const { return adjoint::is_complex(dtype()); }
+  bool is_floating() const { return adjoint::is_floating(dtype()); }
+};
+
+using TensorList = std::span<const Tensor>;
+using Tensors = std::vector<Tensor>;
+
+/// A new row-major tensor, not initialised.
+Tensor empty(IntList sizes, DType dtype);
+/// A new zero-dimensional tensor, not initialised; the cheapest there is.
+Tensor empty_scalar(DType dtype);
+/// A new row-major tensor of zeros, of one value.
+Tensor zeros(IntList sizes, DType dtype);
+Tensor full(IntList sizes, const Scalar& value, DType dtype);
+/// A zero-dimensional tensor of a number in a given type.
+Tensor scalar_tensor(const Scalar& value, DType dtype);
+/// A bare number on its way into an operator: weak in promotion, shared and therefore never to be written.
+/// `like` is the type it will meet: a number whose category fits is stored in that type at once.
+Tensor wrap_number(const Scalar& value, DType like);
+/// Another tensor over the same storage; offset in elements from the storage's start. No history.
+Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset);
+Tensor alias(const Tensor& base);
+/// A tensor over given bytes.
+Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset);
+
+/// Read or write one element, converting; no bounds are checked.
+Scalar read_element(const char* at, DType dtype);
+void write_element(char* at, DType dtype, const Scalar& value);
+
+/// The value of a tensor of one element; RuntimeError otherwise.
+Scalar item(const Tensor& t);
+
+}  // namespace adjoint
