@@ -71,6 +71,8 @@ template <class Op> void add_elementwise(int index) {
   row->family = ADJOINT_TEXT(ADJOINT_FAMILY);
   row->module = "";
   row->returns = "";
+  row->aliases = Op::aliases;
+  row->python = Op::python;
   row->kinds.assign(Op::arity, ArgKind::Tensor);
   row->kinds.resize(Op::arity + count_parameters(Op::parameters), ArgKind::Float);
   row->boxed = &boxed_elementwise<Op>;
@@ -89,6 +91,8 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->family = ADJOINT_TEXT(ADJOINT_FAMILY);
   row->module = Op::module;
   row->returns = Op::returns;
+  row->aliases = Op::aliases;
+  row->python = Op::python;
   row->kinds = {door::kind_of<P>()...};
   row->boxed = &door::boxed<Op, R, P...>;
   row->elementwise = nullptr;

@@ -50,6 +50,8 @@ struct Operator {
   const char* family;
   const char* module;
   const char* returns;
+  const char* aliases;
+  const char* python;
   std::vector<ArgKind> kinds;
   /// For C++ and for transforms: the call, after this door's checks.
   void (*boxed)(const Value* arguments, Results& results);

@@ -10,6 +10,7 @@ namespace adjoint::inline ADJOINT_ISA {
 
 struct Add : Binary {
   static constexpr auto name = "add";
+  static constexpr auto python = "__add__";
   static constexpr auto doc = "Sum of two tensors, element by element.";
   static constexpr TypeSet types = types::all;
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return static_cast<T>(a + b); }
@@ -19,6 +20,7 @@ struct Add : Binary {
 
 struct Sub : Binary {
   static constexpr auto name = "sub";
+  static constexpr auto python = "__sub__";
   static constexpr auto doc = "Difference of two tensors, element by element.";
   static constexpr TypeSet types = types::numeric;
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return static_cast<T>(a - b); }
@@ -28,6 +30,7 @@ struct Sub : Binary {
 
 struct Mul : Binary {
   static constexpr auto name = "mul";
+  static constexpr auto python = "__mul__";
   static constexpr auto doc = "Product of two tensors, element by element.";
   static constexpr TypeSet types = types::all;
   template <class T> ADJOINT_INLINE static T forward(T a, T b) {
@@ -39,7 +42,9 @@ struct Mul : Binary {
 };
 
 struct Div : Binary {
-  static constexpr auto name = "true_divide";
+  static constexpr auto name = "div";
+  static constexpr auto python = "__truediv__";
+  static constexpr auto aliases = "divide, true_divide";
   static constexpr auto doc = "Quotient of two tensors; integers divide as floating-point numbers.";
   static constexpr bool promotes_integers = true;
   static constexpr Domain samples{0.5, 3};
@@ -50,6 +55,7 @@ struct Div : Binary {
 
 struct Neg : Unary {
   static constexpr auto name = "neg";
+  static constexpr auto python = "__neg__";
   static constexpr auto doc = "Negative of each element.";
   static constexpr TypeSet types = types::numeric;
   template <class T> ADJOINT_INLINE static T forward(T x) { return static_cast<T>(-x); }

@@ -12,33 +12,39 @@ struct Comparison : Binary {
 
 struct Equal : Comparison {
   static constexpr auto name = "eq";
+  static constexpr auto python = "__eq__";
   static constexpr auto doc = "Whether elements are equal.";
   static constexpr TypeSet types = types::all;
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a == b; }
 };
 struct NotEqual : Comparison {
   static constexpr auto name = "ne";
+  static constexpr auto python = "__ne__";
   static constexpr auto doc = "Whether elements differ.";
   static constexpr TypeSet types = types::all;
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return !(a == b); }
 };
 struct Less : Comparison {
   static constexpr auto name = "lt";
+  static constexpr auto python = "__lt__";
   static constexpr auto doc = "Whether elements of self are less than those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a < b; }
 };
 struct LessEqual : Comparison {
   static constexpr auto name = "le";
+  static constexpr auto python = "__le__";
   static constexpr auto doc = "Whether elements of self are at most those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a <= b; }
 };
 struct Greater : Comparison {
   static constexpr auto name = "gt";
+  static constexpr auto python = "__gt__";
   static constexpr auto doc = "Whether elements of self are greater than those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a > b; }
 };
 struct GreaterEqual : Comparison {
   static constexpr auto name = "ge";
+  static constexpr auto python = "__ge__";
   static constexpr auto doc = "Whether elements of self are at least those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a >= b; }
 };

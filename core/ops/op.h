@@ -84,6 +84,10 @@ struct Elementwise {
   /// Names and defaults of real parameters after the inputs, as a Python signature.
   static constexpr const char* parameters = "";
   static constexpr Domain samples{-2, 2};
+  /// Other names of the function and method, comma-separated.
+  static constexpr const char* aliases = "";
+  /// The Python operator that this is: "__add__".
+  static constexpr const char* python = "";
 };
 struct Unary : Elementwise {
   static constexpr int arity = 1;

@@ -61,6 +61,8 @@ struct Structured {
   static constexpr bool method = true;
   /// Where it lives: "" is the top; "linalg", "special", "nn.functional".
   static constexpr const char* module = "";
+  static constexpr const char* aliases = "";
+  static constexpr const char* python = "";
 };
 
 }  // namespace adjoint
