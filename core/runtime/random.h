@@ -1,0 +1,93 @@
+// Random numbers: a generator is a seed and a position, and every fill is a function of both and of the
+// element's index. So the numbers are the same for any number of threads, and a saved state is two integers.
+//
+// A fill of n elements takes the positions that it needs from the generator, under its lock, and then
+// computes without one: concurrent fills never share numbers, though which gets which depends on who comes
+// first.
+//
+// The numbers also do not depend on the processor, up to rounding in the last place of the normal and
+// exponential ones.
+//
+// Start reading at `Generator`, then philox.h, then random_fill.cpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "runtime/philox.h"
+
+namespace adjoint::runtime {
+
+class Generator {
+ public:
+  static constexpr uint64_t default_seed = 67280421310721;
+  static constexpr size_t state_bytes = 16;
+  using State = std::array<std::byte, state_bytes>;
+
+  explicit Generator(uint64_t seed = default_seed) : stream_{seed, 0} {}
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+
+  /// Starts the sequence of this seed from its beginning.
+  void manual_seed(uint64_t seed);
+  /// Takes a seed from the system's source of randomness and returns it.
+  uint64_t seed();
+  uint64_t initial_seed() const;
+
+  /// Seed and position, little-endian.
+  State state() const;
+  /// Throws std::invalid_argument unless there are `state_bytes`.
+  void set_state(std::span<const std::byte> bytes);
+
+  /// Takes the next `blocks` blocks of four words for the caller.
+  philox::Stream reserve(uint64_t blocks);
+
+ private:
+  mutable std::mutex mutex_;
+  philox::Stream stream_;
+};
+
+/// The process's generator. Like any other it may be used by several threads.
+Generator& default_generator();
+
+// Fills of contiguous arrays. T is float or double where nothing else is said. Bad parameters throw
+// std::runtime_error before anything is written.
+
+/// In [lo, hi), or all lo where both are equal.
+template <class T>
+void fill_uniform(Generator& generator, T* out, int64_t n, T lo, T hi);
+
+/// By the transform of Box and Muller.
+template <class T>
+void fill_normal(Generator& generator, T* out, int64_t n, T mean, T deviation);
+
+/// -log(u) / rate, always above zero; rate > 0.
+template <class T>
+void fill_exponential(Generator& generator, T* out, int64_t n, T rate);
+
+/// In [lo, hi), by the upper half of a 128-bit product: no value is favoured by more than (hi - lo) / 2^64.
+void fill_randint(Generator& generator, int64_t* out, int64_t n, int64_t lo, int64_t hi);
+
+/// All 64 bits random.
+void fill_bits(Generator& generator, uint64_t* out, int64_t n);
+
+/// 1 with probability p, to within 2^-32, else 0. T: float, double, bool, and integers of 8 to 64 bits.
+template <class T>
+void fill_bernoulli(Generator& generator, T* out, int64_t n, double p);
+
+/// With a probability of its own for each element. P: float, double.
+template <class T, class P>
+void fill_bernoulli_each(Generator& generator, T* out, const P* p, int64_t n);
+
+/// 0 .. n-1 in random order.
+void random_permutation(Generator& generator, int64_t* out, int64_t n);
+
+/// Draws `samples` column numbers for each row of `weights` (rows x columns), into rows x samples. Weights
+/// need not sum to one. Without replacement each row needs `samples` positive weights.
+void multinomial(Generator& generator, const double* weights, int64_t rows, int64_t columns, int64_t samples,
+                 bool replacement, int64_t* out);
+
+}  // namespace adjoint::runtime
