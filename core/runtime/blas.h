@@ -4,7 +4,7 @@
 // double, or std::complex of either.
 //
 // Three ways lead to a product, by size:
-//   tiny      (m n k <= 512) direct loops, without a library: a call into one costs more than the product
+//   tiny      (m n k <= 128) direct loops, without a library: a call into one costs more than the product
 //   middle    one call
 //   large     tiles of the result, each one call, spread over the threads of parallel.h. The library itself
 //   is kept at

@@ -57,8 +57,8 @@ Strided<T> strided(Op op, const T* data, int64_t leading) {
 // --- tiny: direct loops
 // ---------------------------------------------------------------------------------------------
 
-/// C = alpha A B + beta C, one sum per element; K terms, or k of them when K is 0.
-template <int K, bool conj_a, bool conj_b, class T>
+/// C = alpha A B + beta C, one sum per element.
+template <bool conj_a, bool conj_b, class T>
 void product_by_sums(int64_t m, int64_t n, int64_t k, T alpha, Strided<T> a, Strided<T> b, T beta, T* c,
                      int64_t ldc) {
   for (int64_t i = 0; i < m; ++i) {
@@ -66,7 +66,7 @@ void product_by_sums(int64_t m, int64_t n, int64_t k, T alpha, Strided<T> a, Str
     for (int64_t j = 0; j < n; ++j) {
       const T* b_column = b.data + j * b.column;
       T sum{};
-      for (int64_t p = 0; p < (K ? K : k); ++p) {
+      for (int64_t p = 0; p < k; ++p) {
         sum +=
             times(maybe_conjugate<conj_a>(a_row[p * a.column]), maybe_conjugate<conj_b>(b_column[p * b.row]));
       }
@@ -77,19 +77,70 @@ void product_by_sums(int64_t m, int64_t n, int64_t k, T alpha, Strided<T> a, Str
   }
 }
 
-template <bool conj_a, bool conj_b, class T>
-void product_by_sums(int64_t m, int64_t n, int64_t k, T alpha, Strided<T> a, Strided<T> b, T beta, T* c,
-                     int64_t ldc) {
-  switch (k) {
-    case 2:
-      return product_by_sums<2, conj_a, conj_b>(m, n, k, alpha, a, b, beta, c, ldc);
-    case 3:
-      return product_by_sums<3, conj_a, conj_b>(m, n, k, alpha, a, b, beta, c, ldc);
-    case 4:
-      return product_by_sums<4, conj_a, conj_b>(m, n, k, alpha, a, b, beta, c, ldc);
-    default:
-      return product_by_sums<0, conj_a, conj_b>(m, n, k, alpha, a, b, beta, c, ldc);
+/// The same for K x N matrices B small enough to stay in registers, unrolled.
+template <int K, int N, class T>
+void product_by_small(int64_t m, T alpha, Strided<T> a, Strided<T> b, T beta, T* c, int64_t ldc) {
+  T factor[K][N];
+#pragma GCC unroll 4
+  for (int p = 0; p < K; ++p) {
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j) factor[p][j] = times(alpha, b.data[p * b.row + j * b.column]);
   }
+  for (int64_t i = 0; i < m; ++i) {
+    T sum[N] = {};
+#pragma GCC unroll 4
+    for (int p = 0; p < K; ++p) {
+      const T x = a.data[i * a.row + p * a.column];
+#pragma GCC unroll 4
+      for (int j = 0; j < N; ++j) sum[j] += times(x, factor[p][j]);
+    }
+    T* out = c + i * ldc;
+    if (beta == T(0)) {
+#pragma GCC unroll 4
+      for (int j = 0; j < N; ++j) out[j] = sum[j];
+    } else {
+#pragma GCC unroll 4
+      for (int j = 0; j < N; ++j) out[j] = sum[j] + times(beta, out[j]);
+    }
+  }
+}
+
+template <int K, class T>
+bool product_by_small(int64_t m, int64_t n, T alpha, Strided<T> a, Strided<T> b, T beta, T* c, int64_t ldc) {
+  switch (n) {
+    case 1:
+      return product_by_small<K, 1>(m, alpha, a, b, beta, c, ldc), true;
+    case 2:
+      return product_by_small<K, 2>(m, alpha, a, b, beta, c, ldc), true;
+    case 3:
+      return product_by_small<K, 3>(m, alpha, a, b, beta, c, ldc), true;
+    case 4:
+      return product_by_small<K, 4>(m, alpha, a, b, beta, c, ldc), true;
+    default:
+      return false;
+  }
+}
+
+template <class T, class F>
+void with_conjugation(Op op_a, Op op_b, F&& f);
+
+template <class T>
+void tiny_product(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha, Strided<T> a, Strided<T> b,
+                  T beta, T* c, int64_t ldc) {
+  if (!is_complex<T> || (op_a != Op::adjoint && op_b != Op::adjoint)) {
+    if (k == 2 && product_by_small<2>(m, n, alpha, a, b, beta, c, ldc)) return;
+    if (k == 3 && product_by_small<3>(m, n, alpha, a, b, beta, c, ldc)) return;
+    if (k == 4 && product_by_small<4>(m, n, alpha, a, b, beta, c, ldc)) return;
+  }
+  with_conjugation<T>(op_a, op_b, [&](auto conj_a, auto conj_b) {
+    product_by_sums<conj_a, conj_b>(m, n, k, alpha, a, b, beta, c, ldc);
+  });
+}
+
+constexpr int64_t tiny_work = 128;  // above, a call into the library is no longer the larger part
+
+inline bool is_tiny(int64_t m, int64_t n, int64_t k) {
+  return m <= tiny_work && n <= tiny_work && k <= tiny_work && m * n * k <= tiny_work;
 }
 
 // --- without a library: rows of C gather rows of B
@@ -222,11 +273,8 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a
   if (m < 0 || n < 0 || k < 0) [[unlikely]]
     throw std::invalid_argument("gemm: a dimension is negative");
   if (m == 0 || n == 0) return;
-  if (m <= 512 && n <= 512 && k <= 512 && m * n * k <= 512) {
-    with_conjugation<T>(op_a, op_b, [&](auto conj_a, auto conj_b) {
-      product_by_sums<conj_a, conj_b>(m, n, k, alpha, strided(op_a, a, lda), strided(op_b, b, ldb), beta, c,
-                                      ldc);
-    });
+  if (is_tiny(m, n, k)) {
+    tiny_product(op_a, op_b, m, n, k, alpha, strided(op_a, a, lda), strided(op_b, b, ldb), beta, c, ldc);
     return;
   }
   if (k == 0) {  // only scales C; the factors may be null
@@ -276,11 +324,9 @@ void gemv(Op op, int64_t m, int64_t n, T alpha, const T* a, int64_t lda, const T
     throw std::invalid_argument("gemv: a dimension is negative");
   const int64_t length = op == Op::none ? m : n, terms = op == Op::none ? n : m;
   if (length == 0) return;
-  if (terms == 0 || (m <= 512 && n <= 512 && m * n <= 512)) {
-    with_conjugation<T>(op, Op::none, [&](auto conj_a, auto conj_x) {
-      product_by_sums<conj_a, conj_x>(length, 1, terms, alpha, strided(op, a, lda), Strided<T>{x, incx, 0},
-                                      beta, y, incy);
-    });
+  if (terms == 0 || is_tiny(m, n, 1)) {
+    tiny_product(op, Op::none, length, 1, terms, alpha, strided(op, a, lda), Strided<T>{x, incx, 0}, beta, y,
+                 incy);
     return;
   }
   check("gemv", "the stride of the matrix's rows", lda, std::max<int64_t>(1, n));
