@@ -15,8 +15,7 @@ namespace {
 
 constexpr int64_t longest = std::numeric_limits<int32_t>::max();
 
-// --- arithmetic
-// -----------------------------------------------------------------------------------------------------
+// --- arithmetic ----------------------------------------------------------------------------------------
 
 template <class T>
 constexpr bool is_complex = false;
@@ -54,8 +53,7 @@ Strided<T> strided(Op op, const T* data, int64_t leading) {
   return op == Op::none ? Strided<T>{data, leading, 1} : Strided<T>{data, 1, leading};
 }
 
-// --- tiny: direct loops
-// ---------------------------------------------------------------------------------------------
+// --- tiny: direct loops --------------------------------------------------------------------------------
 
 /// C = alpha A B + beta C, one sum per element.
 template <bool conj_a, bool conj_b, class T>
@@ -143,8 +141,7 @@ inline bool is_tiny(int64_t m, int64_t n, int64_t k) {
   return m <= tiny_work && n <= tiny_work && k <= tiny_work && m * n * k <= tiny_work;
 }
 
-// --- without a library: rows of C gather rows of B
-// --------------------------------------------------------------------
+// --- without a library: rows of C gather rows of B -----------------------------------------------------
 
 /// Runs along the rows of B and C, in blocks of k that leave B's rows in cache.
 template <bool conj_a, bool conj_b, class T>
@@ -192,8 +189,7 @@ void with_conjugation(Op op_a, Op op_b, F&& f) {
   f(std::false_type(), std::false_type());
 }
 
-// --- one tile
-// -------------------------------------------------------------------------------------------------------
+// --- one tile ------------------------------------------------------------------------------------------
 
 template <class T>
 int cblas_op(Op op) {
@@ -218,8 +214,7 @@ void product_of_tile(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha,
   });
 }
 
-// --- large: tiles
-// ---------------------------------------------------------------------------------------------------
+// --- large: tiles --------------------------------------------------------------------------------------
 
 constexpr int64_t tile = 512;
 constexpr int64_t deepest = int64_t{1} << 30;
@@ -253,8 +248,7 @@ void product_by_tiles(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha
   });
 }
 
-// --- checks
-// ---------------------------------------------------------------------------------------------------------
+// --- checks --------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse(const char* routine, const char* what, int64_t found, int64_t least) {
   throw std::invalid_argument(std::string(routine) + ": expected " + what + " from " + std::to_string(least) +

@@ -25,8 +25,7 @@ using namespace adjoint::runtime;
 
 namespace {
 
-// --- memory
-// ---------------------------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------------
 
 void test_sizes_and_statistics() {
   const MemoryStatistics before = memory_statistics();
@@ -182,8 +181,7 @@ void test_threads() {
   CHECK(memory_statistics().allocated_bytes == before.allocated_bytes);
 }
 
-// --- references
-// -----------------------------------------------------------------------------------------------------
+// --- references ----------------------------------------------------------------------------------------
 
 struct Counted {
   std::atomic<uint32_t> refcount{1};
@@ -238,8 +236,7 @@ void test_references() {
   CHECK(dead == 1 && owners == 40000);
 }
 
-// --- small vectors
-// --------------------------------------------------------------------------------------------------
+// --- small vectors -------------------------------------------------------------------------------------
 
 void test_small_vector() {
   using Sizes = SmallVector<int64_t, 5>;
@@ -283,8 +280,7 @@ void test_small_vector() {
   CHECK(memory_statistics().allocated_bytes == in_use);
 }
 
-// --- loops
-// ----------------------------------------------------------------------------------------------------------
+// --- loops ---------------------------------------------------------------------------------------------
 
 void test_parallel() {
   CHECK(get_num_threads() >= 1);
