@@ -1,9 +1,8 @@
 // The centre of the allocator: what the threads' free lists are filled from and drained to.
 //
 // The centre holds, under one mutex,
-//   - for each small and medium class a stack of free blocks. Those that a thread drained as a whole batch
-//   stay
-//     linked as one, so that the next thread to run dry takes them without walking;
+//   - for each small and medium class a stack of free blocks. Those that a thread drained as a
+//     whole batch stay linked as one, so that the next thread to run dry takes them without walking;
 //   - slabs, from which new small blocks are carved. Medium blocks are obtained one by one, so that
 //     `empty_cache` can release them;
 //   - for each large class a list of free blocks, the most recently used first. When more is cached than was

@@ -7,9 +7,9 @@
 //   tiny      (m n k <= 128) direct loops, without a library: a call into one costs more than the product
 //   middle    one call
 //   large     tiles of the result, each one call, spread over the threads of parallel.h. The library itself
-//   is kept at
-//             one thread: so regions nest without oversubscription, and the tiles, hence the rounding, do not
-//             depend on the number of threads.
+//   is
+//             kept at one thread: so regions nest without oversubscription, and the tiles, hence the
+//             rounding, do not depend on the number of threads.
 //
 // Start reading at `gemm`, then blas_products.cpp.
 #pragma once

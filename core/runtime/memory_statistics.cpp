@@ -1,8 +1,8 @@
 // What the allocator says of itself: statistics, limits, and the words in which it refuses.
 //
 // Invariant: bytes in use
-//   = owned (blocks ever made, less those released) - idle in the centre - idle in the threads' lists + large
-//   in use.
+//   = owned (blocks ever made, less those released) - idle in the centre - idle in the threads' lists
+//     + large in use.
 //
 // Start reading at `in_use`.
 #include <algorithm>
