@@ -1,125 +1,35 @@
 // The centre of the allocator: what the threads' free lists are filled from and drained to.
 //
 // The centre holds, under one mutex,
-//   - for each small and medium class a stack of free blocks. Those that a thread drained as a whole batch
-//   stay linked
-//     as one, so that the next thread to run dry takes them without walking;
+//   - for each small and medium class a stack of free blocks. Those that a thread drained as a
+//     whole batch stay linked as one, so that the next thread to run dry takes them without walking;
 //   - slabs, from which new small blocks are carved. Medium blocks are obtained one by one, so that
-//   `empty_cache` can
-//     release them;
+//     `empty_cache` can release them;
 //   - for each large class a list of free blocks, the most recently used first. When more is cached than was
-//   ever in
-//     use (and than a floor of 256 MiB), the block that has rested longest goes back to the system.
-// It lives in storage that is never destroyed: threads and static objects may still free when the program
-// ends.
+//     ever in use (and than a floor of 256 MiB), the block that has rested longest goes back to the system.
 //
-// Invariant, for the statistics: bytes in use
-//   = owned (blocks ever made, less those released) - idle in the centre - idle in the threads' lists + large
-//   in use.
+// It lives in storage that is never destroyed: threads and static objects may still free when the program
+// ends. Counting is in memory_statistics.cpp.
 //
 // Start reading at `allocate_slow`.
 #include "runtime/allocator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <mutex>
 
+#include "runtime/allocator_centre.h"
 #include "runtime/pages.h"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #endif
 
-namespace adjoint::runtime {
-
-OutOfMemory::OutOfMemory(size_t asked, size_t in_use, size_t reserved, size_t limit) noexcept {
-  if (asked > largest_block) {
-    std::snprintf(
-        message_, sizeof message_,
-        "out of memory: a tensor of more than %zu bytes was asked for, which no machine can address",
-        largest_block);
-  } else if (limit) {
-    std::snprintf(message_, sizeof message_,
-                  "out of memory: %zu bytes asked, %zu in use, %zu reserved, the limit is %zu", asked, in_use,
-                  reserved, limit);
-  } else {
-    std::snprintf(
-        message_, sizeof message_,
-        "out of memory: %zu bytes asked, %zu in use, %zu reserved, no limit set: the system refused", asked,
-        in_use, reserved);
-  }
-}
-
-size_t checked_bytes(int64_t count, size_t item_size) {
-  if (count < 0 || (item_size != 0 && static_cast<uint64_t>(count) > largest_block / item_size)) {
-    throw OutOfMemory(SIZE_MAX, 0, 0, 0);
-  }
-  return static_cast<size_t>(count) * item_size;
-}
-
-namespace detail {
+namespace adjoint::runtime::detail {
 
 constinit ThreadCache no_cache{};
 thread_local constinit ThreadCache* thread_cache = &no_cache;
 
 namespace {
-
-constexpr size_t slab_bytes = size_t{64} << 10;
-constexpr size_t chunk_bytes = size_t{4}
-                               << 20;     // slabs come by the chunk once a program has shown its appetite
-constexpr size_t large_classes = 31 * 8;  // 64 KiB to 2^47
-constexpr size_t cache_floor = size_t{256} << 20;
-
-constexpr size_t list_block_bytes(size_t index) {
-  if (index < small_classes) return std::max<size_t>(index, 1) * 16;
-  const size_t step = index - small_classes;
-  return (9 + step % 8) << (6 + step / 8);
-}
-static_assert(list_block_bytes(cached_classes - 1) == medium_limit);
-
-/// How many blocks travel between a thread and the centre at once.
-constexpr uint32_t batch_of(size_t index) {
-  const size_t bytes = list_block_bytes(index);
-  return static_cast<uint32_t>(index < small_classes ? std::clamp<size_t>((size_t{16} << 10) / bytes, 32, 256)
-                                                     : std::clamp<size_t>((size_t{16} << 10) / bytes, 1, 16));
-}
-constexpr uint32_t list_limit(size_t index) { return 4 * batch_of(index); }
-
-/// A free block in the centre: the first of a batch links to the next batch, too. Fits into 16 bytes.
-struct BatchHead : FreeBlock {
-  BatchHead* next_batch;
-};
-
-struct LargeBlock {
-  LargeBlock* newer;
-  LargeBlock* older;
-  uint64_t tick;  // when it was freed
-};
-
-struct Centre {
-  std::mutex mutex;
-  ThreadCache* caches = nullptr;  // all, whether a thread has them or not
-  ThreadCache* idle_caches = nullptr;
-  BatchHead* batches[cached_classes] = {};  // of batch_of(index) blocks each
-  FreeBlock* loose[cached_classes] = {};
-  char* slab[small_classes] = {};  // what is left to carve
-  char* slab_end[small_classes] = {};
-  char* chunk = nullptr;
-  char* chunk_end = nullptr;
-  LargeBlock* newest[large_classes] = {};
-  LargeBlock* oldest[large_classes] = {};
-  uint64_t clock = 0;
-
-  size_t owned_bytes = 0, owned_count = 0;  // small and medium blocks that exist
-  size_t idle_bytes = 0, idle_count = 0;    // those that rest here
-  size_t large_bytes = 0, large_count = 0;  // large blocks in use
-  size_t large_idle_bytes = 0;
-  size_t plain_bytes = 0, plain_count = 0;  // see allocate_plain
-  size_t reserved = 0;
-  size_t peak_reserved = 0, peak_allocated = 0;
-  size_t limit = 0;
-};
 
 /// Never destroyed.
 union Immortal {
@@ -128,47 +38,14 @@ union Immortal {
   ~Immortal() {}
 };
 constinit Immortal immortal;
-Centre& centre = immortal.centre;
 
-using Lock = std::lock_guard<std::mutex>;
+}  // namespace
 
-// --- statistics; all with the mutex held
-// ----------------------------------------------------------------------------
+constinit Centre& centre = immortal.centre;
 
-struct InUse {
-  size_t bytes, count;
-};
+namespace {
 
-InUse in_use() {
-  size_t bytes = 0, count = 0;
-  for (const ThreadCache* cache = centre.caches; cache; cache = cache->next) {
-    for (size_t i = 0; i < cached_classes; ++i) {
-      const size_t blocks = cache->lists[i].count.load(std::memory_order_relaxed);
-      bytes += blocks * list_block_bytes(i);
-      count += blocks;
-    }
-  }
-  // While others run, a block that changes lists can be seen twice: hence the clamp.
-  const size_t away_bytes = centre.owned_bytes - centre.idle_bytes;
-  const size_t away_count = centre.owned_count - centre.idle_count;
-  return {(away_bytes > bytes ? away_bytes - bytes : 0) + centre.large_bytes + centre.plain_bytes,
-          (away_count > count ? away_count - count : 0) + centre.large_count + centre.plain_count};
-}
-
-void sample_peak() {
-  const size_t at_most = centre.owned_bytes - centre.idle_bytes + centre.large_bytes + centre.plain_bytes;
-  if (at_most > centre.peak_allocated)
-    centre.peak_allocated = std::max(centre.peak_allocated, in_use().bytes);
-}
-
-[[noreturn]] void refuse(size_t bytes) {
-  throw OutOfMemory(bytes, in_use().bytes, centre.reserved, centre.limit);
-}
-
-// --- pages; with the mutex held
-// -------------------------------------------------------------------------------------
-
-void release_cached();
+// --- pages; with the mutex held ------------------------------------------------------------------------
 
 void give_back(void* block, size_t bytes) {
   pages::release(block, bytes);
@@ -191,8 +68,7 @@ void* obtain_or_null(size_t bytes) {
   return block;
 }
 
-// --- large blocks
-// ---------------------------------------------------------------------------------------------------
+// --- large blocks --------------------------------------------------------------------------------------
 
 void unlink(LargeBlock* block, size_t index) {
   (block->newer ? block->newer->older : centre.newest[index]) = block->older;
@@ -222,8 +98,7 @@ void trim_large() {
   }
 }
 
-// --- small and medium blocks
-// ----------------------------------------------------------------------------------------
+// --- small and medium blocks ---------------------------------------------------------------------------
 
 void push_loose(FreeBlock* block, size_t index) {
   block->next = centre.loose[index];
@@ -245,7 +120,8 @@ void release_medium_chain(FreeBlock* block, size_t index) {
   }
 }
 
-/// Everything that can be released without asking other threads.
+}  // namespace
+
 void release_cached() {
   ThreadCache* mine = thread_cache;
   for (size_t index = small_classes; index < cached_classes; ++index) {
@@ -268,6 +144,8 @@ void release_cached() {
     while (centre.newest[index]) release_large(centre.newest[index], index);
   }
 }
+
+namespace {
 
 bool new_slab(size_t index) {
   if (centre.chunk == centre.chunk_end) {
@@ -350,8 +228,7 @@ FreeBlock* leave_centre(size_t index, uint32_t want, uint32_t& got) {
   return head;
 }
 
-// --- threads
-// --------------------------------------------------------------------------------------------------------
+// --- threads -------------------------------------------------------------------------------------------
 
 thread_local constinit bool thread_ended = false;
 
@@ -409,8 +286,7 @@ bool adopt_cache() {
 
 }  // namespace
 
-// --- the slow paths that the header calls
-// ---------------------------------------------------------------------------
+// --- the slow paths that the header calls --------------------------------------------------------------
 
 /// The list is empty: takes a batch from the centre, returns one block of it and keeps the others.
 void* allocate_slow(size_t index) {
@@ -514,38 +390,4 @@ void deallocate_plain(void* memory, size_t bytes) noexcept {
   centre.reserved -= size;
 }
 
-}  // namespace detail
-
-using detail::centre;
-
-MemoryStatistics memory_statistics() {
-  detail::Lock lock(centre.mutex);
-  const detail::InUse now = detail::in_use();
-  centre.peak_allocated = std::max(centre.peak_allocated, now.bytes);
-  return {now.bytes,       centre.peak_allocated,
-          centre.reserved, centre.peak_reserved,
-          now.count,       centre.reserved > now.bytes ? centre.reserved - now.bytes : 0};
-}
-
-void reset_peak_memory_statistics() {
-  detail::Lock lock(centre.mutex);
-  centre.peak_allocated = detail::in_use().bytes;
-  centre.peak_reserved = centre.reserved;
-}
-
-void empty_cache() {
-  detail::Lock lock(centre.mutex);
-  detail::release_cached();
-}
-
-void set_memory_limit(size_t bytes) {
-  detail::Lock lock(centre.mutex);
-  centre.limit = bytes;
-}
-
-size_t memory_limit() {
-  detail::Lock lock(centre.mutex);
-  return centre.limit;
-}
-
-}  // namespace adjoint::runtime
+}  // namespace adjoint::runtime::detail

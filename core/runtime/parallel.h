@@ -1,9 +1,8 @@
 // Parallel loops: the one place that knows of threads.
 //
 //   parallel_for     f(b, e) on disjoint chunks that cover [begin, end)
-//   parallel_reduce  the same with results, combined in order over chunks that depend on the length alone, so
-//   that
-//                    sums come out the same to the last bit for any number of threads
+//   parallel_reduce  the same with results, combined in order over chunks that depend on the length alone,
+//                    so that sums come out the same to the last bit for any number of threads
 //
 // A range no longer than `grain` runs at once on the calling thread and pays one comparison. Regions nest and
 // run side by side without more threads than asked for (oneTBB schedules them; with ADJOINT_NO_TBB all is

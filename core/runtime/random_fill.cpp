@@ -39,8 +39,7 @@ ADJOINT_INLINE void each_group(const Part& part, T* out, const Make& make) {
   }
 }
 
-// --- words to numbers
-// -----------------------------------------------------------------------------------------------
+// --- words to numbers ----------------------------------------------------------------------------------
 
 ADJOINT_INLINE float to_float(uint32_t w) { return static_cast<float>(static_cast<int32_t>(w)); }
 ADJOINT_INLINE double to_double(uint32_t w) { return static_cast<double>(static_cast<int32_t>(w)); }
@@ -141,8 +140,7 @@ ADJOINT_INLINE DoublePair circle(uint32_t w, uint32_t fine) {
 
 }  // namespace
 
-// --- the fills
-// ------------------------------------------------------------------------------------------------------
+// --- the fills -----------------------------------------------------------------------------------------
 
 ADJOINT_VECTOR_CLONES void bits32(Part part, uint32_t* out) {
   each_group<narrow>(part, out, [](const Group& group, uint32_t* to) {

@@ -104,8 +104,7 @@ class SmallVector {
   const_reverse_iterator rbegin() const noexcept { return const_reverse_iterator(end()); }
   const_reverse_iterator rend() const noexcept { return const_reverse_iterator(begin()); }
 
-  operator std::span<const T>() const noexcept { return {data(), size_}; }
-  operator std::span<T>() noexcept { return {data(), size_}; }
+  /// std::span converts from this by itself, as from any contiguous range.
   std::span<const T> span() const noexcept { return {data(), size_}; }
 
   void clear() noexcept { size_ = 0; }

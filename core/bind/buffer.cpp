@@ -1,0 +1,124 @@
+#include "bind/buffer.h"
+
+#include "bind/convert.h"
+#include "bind/object.h"
+
+namespace adjoint::bind {
+
+namespace {
+
+constexpr const char* kFormats[kDTypes] = {"?", "B", "b", "h", "i", "q", "e", nullptr, "f", "d", "Zf", "Zd"};
+
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
+  if (!format) return DType::UInt8;
+  if (*format == '@' || *format == '=' || (*format == '<')) ++format;
+  const std::string_view f = format;
+  if (f == "?") return DType::Bool;
+  if (f == "f") return DType::Float32;
+  if (f == "d") return DType::Float64;
+  if (f == "e") return DType::Float16;
+  if (f == "Zf") return DType::Complex64;
+  if (f == "Zd") return DType::Complex128;
+  if (f == "b") return DType::Int8;
+  if (f == "B") return DType::UInt8;
+  if (f == "h" && itemsize == 2) return DType::Int16;
+  if ((f == "i" || f == "l") && itemsize == 4) return DType::Int32;
+  if ((f == "l" || f == "q" || f == "n") && itemsize == 8) return DType::Int64;
+  return {};
+}
+
+}  // namespace
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  const Tensor& t = unwrap(self);
+  view->obj = nullptr;
+  if (t.requires_grad()) {
+    PyErr_SetString(PyExc_BufferError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    return -1;
+  }
+  const char* format = kFormats[index_of(t.dtype())];
+  if (!format) {
+    PyErr_Format(PyExc_BufferError, "a tensor of type %s has no buffer format; convert it first, for example with .float()", name_of(t.dtype()));
+    return -1;
+  }
+  if (!t.is_contiguous() && !(flags & PyBUF_STRIDES)) {
+    PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous; call .contiguous() first");
+    return -1;
+  }
+  const int n = static_cast<int>(t.dim());
+  auto* dims = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * static_cast<size_t>(2 * n + 1)));
+  if (!dims) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (int i = 0; i < n; ++i) {
+    dims[i] = t.sizes()[i];
+    dims[n + i] = t.strides()[i] * t.itemsize();
+  }
+  view->buf = t.bytes();
+  view->obj = Py_NewRef(self);
+  view->len = t.numel() * t.itemsize();
+  view->itemsize = t.itemsize();
+  view->readonly = t->storage->readonly;
+  view->ndim = n;
+  view->format = (flags & PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
+  view->shape = dims;
+  view->strides = dims + n;
+  view->suboffsets = nullptr;
+  view->internal = dims;
+  return 0;
+}
+
+void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
+
+Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
+  if (!PyObject_CheckBuffer(o)) return {};
+  auto* view = new Py_buffer;
+  bool readonly = false;
+  if (PyObject_GetBuffer(o, view, PyBUF_RECORDS) < 0) {
+    PyErr_Clear();
+    if (writable_only || PyObject_GetBuffer(o, view, PyBUF_RECORDS_RO) < 0) {
+      delete view;
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the buffer is read-only");
+      throw PythonError{};
+    }
+    readonly = true;
+  }
+  struct Owner {
+    static void release(void* p) {
+      if (Py_IsInitialized()) {
+        const PyGILState_STATE s = PyGILState_Ensure();
+        PyBuffer_Release(static_cast<Py_buffer*>(p));
+        PyGILState_Release(s);
+      }
+      delete static_cast<Py_buffer*>(p);
+    }
+  };
+  const auto dtype = dtype_of_format(view->format, view->itemsize);
+  Dims sizes, strides;
+  std::string problem;
+  if (!dtype) {
+    problem = text("can't convert a buffer of format '", view->format ? view->format : "", "'. The supported types are: bool, uint8, int8, int16, "
+                   "int32, int64, float16, float32, float64, complex64 and complex128.");
+  } else {
+    for (int i = 0; i < view->ndim; ++i) {
+      sizes.push_back(view->shape[i]);
+      if (view->strides[i] < 0 && problem.empty())
+        problem = "At least one stride in the given array is negative, and tensors with negative strides are not supported; copy the array first (array.copy())";
+      if (view->strides[i] % itemsize(*dtype) && problem.empty()) problem = "the array's strides are not multiples of its element size";
+      strides.push_back(view->strides[i] / itemsize(*dtype));
+    }
+    if (reinterpret_cast<uintptr_t>(view->buf) % static_cast<size_t>(std::min<int64_t>(itemsize(*dtype), 8)) && problem.empty()) problem = "the array's memory is not aligned to its element type; copy it first";
+  }
+  if (!problem.empty()) {
+    const bool type = !dtype;
+    Owner::release(view);
+    if (type) fail<TypeError>(problem);
+    fail<ValueError>(problem);
+  }
+  Ref<Storage> storage = external_storage(view->buf, static_cast<size_t>(view->len), &Owner::release, view);
+  storage->readonly = readonly;
+  return over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+}
+
+}  // namespace adjoint::bind

@@ -1,0 +1,19 @@
+// Memory shared with others: Python's buffer protocol and DLPack.
+#pragma once
+
+#include <Python.h>
+
+#include "tensor/tensor.h"
+
+namespace adjoint::bind {
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags);
+void release_buffer(PyObject* self, Py_buffer* view);
+
+/// A tensor over the memory of an object that supports the buffer protocol; undefined when it does not.
+Tensor tensor_from_buffer(PyObject* o, bool writable_only);
+
+PyObject* to_dlpack(const Tensor& t, bool versioned, bool copied);
+Tensor from_dlpack_capsule(PyObject* capsule);
+
+}  // namespace adjoint::bind

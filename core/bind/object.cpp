@@ -1,0 +1,227 @@
+// Making, finding and freeing tensor objects.
+#include "bind/object.h"
+
+#include <structmember.h>
+
+#include <new>
+
+#include "autograd/meta.h"
+#include "bind/convert.h"
+#include "bind/operators.h"
+#include "bind/tensor_members.h"
+#include "runtime/allocator.h"
+
+namespace adjoint::bind {
+
+PyTypeObject* tensor_type = nullptr;
+
+namespace {
+
+destructor subtype_dealloc = nullptr;
+
+#ifndef Py_GIL_DISABLED
+// Objects of the type itself that were let go, to be used again.
+constexpr int kFreeObjects = 128;
+TensorObject* free_objects[kFreeObjects];
+int free_count = 0;
+#endif
+
+TensorObject* new_object(PyTypeObject* type) {
+#ifndef Py_GIL_DISABLED
+  if (type == tensor_type && free_count > 0) {
+    TensorObject* o = free_objects[--free_count];
+    _Py_NewReference(reinterpret_cast<PyObject*>(o));
+    Py_INCREF(type);
+    return o;
+  }
+#endif
+  TensorObject* o;
+  if (type == tensor_type) {
+    o = PyObject_GC_New(TensorObject, type);
+  } else {
+    o = reinterpret_cast<TensorObject*>(type->tp_alloc(type, 0));
+  }
+  if (o) {
+    o->impl = nullptr;
+    o->dict = nullptr;
+    o->weakrefs = nullptr;
+  }
+  return o;
+}
+
+// An object with something of its own changes sides while the graph still holds its tensor.
+bool change_sides(TensorObject* o) {
+  TensorImpl* impl = o->impl;
+  if (!impl || impl->refcount.load(std::memory_order_acquire) == 1) return false;
+  if (!o->weakrefs && !(o->dict && PyDict_Size(o->dict)) && Py_TYPE(o) == tensor_type) return false;
+  // Resurrect: the count that just reached zero is one again, and the tensor holds it.
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(o), 1);
+  impl->set(TensorImpl::kOwnsWrapper, true);
+  runtime::release_count(impl);
+  return true;
+}
+
+void drop_impl(TensorObject* o) {
+  if (TensorImpl* impl = o->impl) {
+    o->impl = nullptr;
+    impl->wrapper = nullptr;
+    runtime::release_count(impl);
+  }
+}
+
+void tensor_dealloc(PyObject* self) {
+  auto* o = reinterpret_cast<TensorObject*>(self);
+  PyTypeObject* type = Py_TYPE(self);
+  if (o->weakrefs || o->dict) {
+    if (change_sides(o)) return;
+    PyObject_GC_UnTrack(self);
+    if (o->weakrefs) PyObject_ClearWeakRefs(self);
+    Py_CLEAR(o->dict);
+  } else if (PyObject_GC_IsTracked(self)) {
+    PyObject_GC_UnTrack(self);
+  }
+  drop_impl(o);
+#ifndef Py_GIL_DISABLED
+  if (type == tensor_type && free_count < kFreeObjects) {
+    free_objects[free_count++] = o;
+    Py_DECREF(type);
+    return;
+  }
+#endif
+  if (type == tensor_type) {
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+  } else {
+    type->tp_free(self);
+    Py_DECREF(type);
+  }
+}
+
+void subclass_dealloc(PyObject* self) {
+  auto* o = reinterpret_cast<TensorObject*>(self);
+  if (change_sides(o)) return;
+  subtype_dealloc(self);
+}
+
+int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
+  return 0;
+}
+int tensor_clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<TensorObject*>(self)->dict);
+  return 0;
+}
+
+// Python calls this for every subclass: its instances must be able to change sides too.
+PyObject* init_subclass(PyObject* cls, PyObject*, PyObject*) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  if (type->tp_dealloc != subclass_dealloc) {
+    if (!subtype_dealloc) subtype_dealloc = type->tp_dealloc;
+    type->tp_dealloc = subclass_dealloc;
+  }
+  Py_RETURN_NONE;
+}
+
+// Attributes make the object visible to the garbage collector, which plain tensors need not be.
+int tensor_setattro(PyObject* self, PyObject* name, PyObject* value) {
+  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+  return PyObject_GenericSetAttr(self, name, value);
+}
+
+void release(void* wrapper) noexcept {
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  auto* o = static_cast<TensorObject*>(wrapper);
+  o->impl = nullptr;
+  Py_DECREF(reinterpret_cast<PyObject*>(o));
+  PyGILState_Release(state);
+}
+
+PyMemberDef members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
+    {}};
+PyMethodDef init_subclass_method[] = {
+    {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)), METH_CLASS | METH_VARARGS | METH_KEYWORDS, nullptr}, {}};
+
+}  // namespace
+
+PyObject* wrap(Tensor t) {
+  if (!t.defined()) Py_RETURN_NONE;
+  if (void* existing = t->wrapper) {
+    PyObject* o = static_cast<PyObject*>(existing);
+    if (t->is(TensorImpl::kOwnsWrapper)) {
+      // Back to Python: the object owns the tensor again, with the ownership that `t` brings.
+      t->set(TensorImpl::kOwnsWrapper, false);
+      (void)t.detach();
+      return o;
+    }
+    return Py_NewRef(o);
+  }
+  TensorObject* o = new_object(tensor_type);
+  if (!o) return nullptr;
+  o->impl = t.detach();
+  o->impl->wrapper = o;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+PyObject* wrap_as(PyTypeObject* type, Tensor t) {
+  if (t->wrapper) t = alias(t);
+  TensorObject* o = new_object(type);
+  if (!o) return nullptr;
+  o->impl = t.detach();
+  o->impl->wrapper = o;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+bool add_tensor_type(PyObject* module) {
+  release_wrapper = release;
+  std::vector<PyType_Slot> slots = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
+      {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
+      {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
+      {Py_tp_setattro, reinterpret_cast<void*>(tensor_setattro)},
+      {Py_tp_members, members},
+      {Py_tp_doc, const_cast<char*>("A multi-dimensional array that records what is done to it.")},
+  };
+  add_operator_slots(slots);
+  add_member_slots(slots);
+  static std::vector<PyMethodDef> methods;
+  methods = member_methods();
+  methods.insert(methods.begin(), init_subclass_method[0]);
+  methods.push_back({});
+  slots.push_back({Py_tp_methods, methods.data()});
+  slots.push_back({0, nullptr});
+  PyType_Spec spec = {"adjoint.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
+  tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!tensor_type) return false;
+  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
+}
+
+PyObject* raise() noexcept {
+  try {
+    throw;
+  } catch (const PythonError&) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an error was announced but not set");
+  } catch (const IndexError& e) {
+    PyErr_SetString(PyExc_IndexError, e.what());
+  } catch (const TypeError& e) {
+    PyErr_SetString(PyExc_TypeError, e.what());
+  } catch (const ValueError& e) {
+    PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const NotImplemented& e) {
+    PyErr_SetString(PyExc_NotImplementedError, e.what());
+  } catch (const OverflowError& e) {
+    PyErr_SetString(PyExc_OverflowError, e.what());
+  } catch (const std::bad_alloc& e) {
+    PyErr_SetString(PyExc_MemoryError, e.what());
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "an unknown error in the core");
+  }
+  return nullptr;
+}
+
+}  // namespace adjoint::bind

@@ -1,0 +1,55 @@
+// The Python object for a tensor, and how the two find each other.
+//
+// A Tensor's Python object holds one ownership of the TensorImpl; the TensorImpl knows its object without owning it.
+// When Python drops the object while the graph still holds the tensor, the object normally goes, and a new one is
+// made when the tensor is next seen. If the object carries something of its own (attributes, weak references, a
+// subclass), it changes sides instead: the tensor then owns the object (`kOwnsWrapper`) until Python asks for it
+// again. Thus identity survives wherever it can be observed, and there is no cycle. See Note: identity of tensors.
+#pragma once
+
+#include <Python.h>
+
+#include "tensor/tensor.h"
+
+namespace adjoint::bind {
+
+struct TensorObject {
+  PyObject_HEAD
+  TensorImpl* impl;
+  PyObject* dict;
+  PyObject* weakrefs;
+};
+
+extern PyTypeObject* tensor_type;
+
+/// A new reference to the object of a tensor. Null tensors become None.
+PyObject* wrap(Tensor t);
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
+/// The tensor of an object that is one. Its address is good for as long as the object lives.
+inline const Tensor& unwrap(PyObject* o) { return reinterpret_cast<const Tensor&>(reinterpret_cast<TensorObject*>(o)->impl); }
+/// A new object of `type`, a subclass of Tensor, for a tensor that has no object yet.
+PyObject* wrap_as(PyTypeObject* type, Tensor t);
+
+/// Make the type and put it into the module, as `Tensor`.
+bool add_tensor_type(PyObject* module);
+
+/// Set Python's error from the exception in flight; returns null, so that one can write `return raise();`.
+PyObject* raise() noexcept;
+
+/// A number or nested sequence as a tensor that meets one of type `like`.
+Tensor as_tensor_like(PyObject* value, DType like);
+
+/// Lets other threads run while a large operation works.
+class Unlocked {
+ public:
+  explicit Unlocked(bool when) : state_(when ? PyEval_SaveThread() : nullptr) {}
+  ~Unlocked() { if (state_) PyEval_RestoreThread(state_); }
+  Unlocked(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+/// Elements from which releasing the lock pays.
+inline constexpr int64_t kUnlockFrom = 65536;
+
+}  // namespace adjoint::bind

@@ -1,0 +1,433 @@
+#include "bind/operators.h"
+
+#include <structmember.h>
+
+#include <array>
+#include <map>
+#include <memory>
+
+#include "autograd/inplace.h"
+#include "bind/arguments.h"
+#include "bind/object.h"
+#include "kernels/copy.h"
+
+namespace adjoint::bind {
+
+namespace {
+
+enum class Form : uint8_t { Plain, InPlace };
+
+/// The callable. As an attribute of a type it is a method descriptor, so that calls pass no bound object around.
+struct OperatorObject {
+  PyObject_HEAD
+  vectorcallfunc call;
+  const Operator* op;
+  Signature* signature;
+  Form form;
+  PyObject* name;
+};
+PyTypeObject* operator_type = nullptr;
+std::map<std::string, PyTypeObject*> result_types;
+
+const Signature& signature_of(OperatorObject* o) {
+  if (!o->signature) o->signature = new Signature(*o->op);
+  return *o->signature;
+}
+
+PyObject* wrap_all(Tensors& ts, const char* returns) {
+  const auto n = static_cast<Py_ssize_t>(ts.size());
+  PyObject* tuple;
+  if (*returns) {
+    PyTypeObject*& type = result_types[returns];
+    if (!type) {
+      // "values, indices"
+      std::vector<std::string>* names = new std::vector<std::string>;
+      for (std::string_view rest = returns; !rest.empty();) {
+        const size_t comma = rest.find(',');
+        names->emplace_back(rest.substr(0, comma));
+        rest = comma == std::string_view::npos ? "" : rest.substr(rest.find_first_not_of(' ', comma + 1));
+      }
+      auto* fields = new std::vector<PyStructSequence_Field>;
+      for (auto& f : *names) fields->push_back({f.c_str(), nullptr});
+      fields->push_back({nullptr, nullptr});
+      PyStructSequence_Desc desc{"adjoint.return_type", "Several results of one operator, by name.", fields->data(), static_cast<int>(names->size())};
+      type = PyStructSequence_NewType(&desc);
+      if (!type) return nullptr;
+    }
+    tuple = PyStructSequence_New(type);
+    for (Py_ssize_t i = 0; tuple && i < n; ++i) PyStructSequence_SetItem(tuple, i, wrap(std::move(ts[i])));
+    return tuple;
+  }
+  tuple = PyTuple_New(n);
+  for (Py_ssize_t i = 0; tuple && i < n; ++i) PyTuple_SET_ITEM(tuple, i, wrap(std::move(ts[i])));
+  return tuple;
+}
+
+PyObject* wrap_results(Results& r, const char* returns) {
+  return r.kind == Results::Kind::One ? wrap(std::move(r.one)) : wrap_all(r.many, returns);
+}
+
+// The tensor takes the value and the history of a result that was computed beside it.
+void become(const Tensor& self, const Tensor& result, const char* name) {
+  if (!same(self.sizes(), result.sizes()))
+    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
+  if (!can_cast(result.dtype(), self.dtype()))
+    fail("result type ", name_of(result.dtype()), " can't be cast to the desired output type ", name_of(self.dtype()), " in ", name, "_()");
+  check_writable(self, name, result.requires_grad() && thread_state.grad);
+  copy_into(self, result);
+  wrote(self);
+  if (result.requires_grad() && result->grad_fn) set_history(self, Ref<Node>::share(result->grad_fn), result->output_nr);
+}
+
+PyObject* write_out(PyObject* out, Results& r, const char* name) {
+  auto write = [&](PyObject* to, const Tensor& result) {
+    if (!is_tensor(to)) fail<TypeError>(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(to)->tp_name);
+    const Tensor& t = unwrap(to);
+    if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
+      fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+    if (!can_cast(result.dtype(), t.dtype()))
+      fail("result type ", name_of(result.dtype()), " can't be cast to the desired output type ", name_of(t.dtype()));
+    if (!same(t.sizes(), result.sizes())) {
+      if (t.numel() != 0 || !t.is_contiguous())
+        fail(name, "(): out= has shape ", to_string(t.sizes()), " but the result has shape ", to_string(result.sizes()), "; pass a tensor of that shape");
+      Ref<Storage> storage = allocate_storage(static_cast<size_t>(result.numel() * t.itemsize()));
+      TensorImpl* impl = t.get();
+      Storage* old = impl->storage;
+      impl->storage = storage.detach();
+      impl->data = impl->storage->data;
+      const Dims sizes(result.sizes());
+      impl->set_geometry({sizes.data(), sizes.size()}, nullptr);
+      if (!impl->is(TensorImpl::kEmbedded)) runtime::release_count(old);
+    }
+    check_writable(t, name, false);
+    copy_into(t, result);
+    wrote(t);
+  };
+  if (r.kind == Results::Kind::One) {
+    write(out, r.one);
+  } else {
+    if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != static_cast<Py_ssize_t>(r.many.size()))
+      fail<TypeError>(name, "(): out must be a tuple of ", r.many.size(), " Tensors");
+    for (size_t i = 0; i < r.many.size(); ++i) write(PyTuple_GET_ITEM(out, i), r.many[i]);
+  }
+  return Py_NewRef(out);
+}
+
+// What an element-wise call has besides its inputs.
+constexpr int kMostParameters = 6;
+
+PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  const Operator& op = *o->op;
+  PyObject* out = nullptr;
+  PyObject* rest_names = nullptr;
+  std::vector<PyObject*> rest;
+  if (kwnames) {
+    const Py_ssize_t k = PyTuple_GET_SIZE(kwnames);
+    for (Py_ssize_t i = 0; i < k; ++i)
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0) out = args[nargs + i];
+    if (out) {
+      rest.assign(args, args + nargs);
+      rest_names = PyTuple_New(k - 1);
+      Py_ssize_t at = 0;
+      for (Py_ssize_t i = 0; i < k; ++i) {
+        if (args[nargs + i] == out && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0) continue;
+        PyTuple_SET_ITEM(rest_names, at++, Py_NewRef(PyTuple_GET_ITEM(kwnames, i)));
+        rest.push_back(args[nargs + i]);
+      }
+      args = rest.data();
+      kwnames = rest_names;
+      if (out == Py_None) out = nullptr;
+    }
+  }
+  struct Release { PyObject* p; ~Release() { Py_XDECREF(p); } } release{rest_names};
+  Arguments arguments(op, signature_of(o));
+  arguments.parse(args, nargs, kwnames);
+  const Value* v = arguments.values();
+  const bool unlock = arguments.elements() >= kUnlockFrom;
+  if (op.elementwise && (out || o->form == Form::InPlace)) {
+    const ElementwiseInfo& info = *op.elementwise;
+    Tensor in[3];
+    double p[kMostParameters];
+    for (int i = 0; i < info.arity; ++i) in[i] = *v[i].tensor;
+    for (int i = 0; i < info.parameters; ++i) p[i] = v[info.arity + i].d;
+    if (o->form == Form::InPlace) {
+      {
+        Unlocked u(unlock);
+        call_elementwise(info, in, p, &in[0], true);
+      }
+      return Py_NewRef(args[0]);
+    }
+    if (!is_tensor(out)) fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
+    if (unwrap(out).numel() != 0 || !unwrap(out).is_contiguous()) {
+      Unlocked u(unlock);
+      call_elementwise(info, in, p, &unwrap(out), false);
+      return Py_NewRef(out);
+    }
+  }
+  Results r;
+  {
+    Unlocked u(unlock);
+    op.boxed(v, r);
+  }
+  if (out) return write_out(out, r, op.name);
+  if (o->form == Form::InPlace && !op.writes) {
+    become(unwrap(args[0]), r.one, op.name);
+    return Py_NewRef(args[0]);
+  }
+  return wrap_results(r, op.returns);
+}
+
+PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  auto* o = reinterpret_cast<OperatorObject*>(self);
+  const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  try {
+    const ElementwiseInfo* info = o->op->elementwise;
+    // The short way: an element-wise operator on nothing but tensors.
+    if (info && !kwnames && o->form == Form::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
+        is_tensor(args[0]) && (nargs == 1 || is_tensor(args[1]))) {
+      if (nargs == 1) {
+        Unlocked u(unwrap(args[0]).numel() >= kUnlockFrom);
+        return [&] { return wrap(call_elementwise(*info, &unwrap(args[0]), nullptr)); }();
+      }
+      const Tensor in[2] = {unwrap(args[0]), unwrap(args[1])};
+      Tensor result;
+      {
+        Unlocked u(in[0].numel() >= kUnlockFrom || in[1].numel() >= kUnlockFrom);
+        result = call_elementwise(*info, in, nullptr);
+      }
+      return wrap(std::move(result));
+    }
+    return run(o, args, nargs, kwnames);
+  } catch (...) {
+    return raise();
+  }
+}
+
+PyObject* operator_get(PyObject* self, PyObject* instance, PyObject*) {
+  if (!instance) return Py_NewRef(self);
+  return PyMethod_New(self, instance);
+}
+PyObject* operator_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<operator %U>", reinterpret_cast<OperatorObject*>(self)->name);
+}
+PyObject* operator_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
+PyObject* operator_doc(PyObject* self, void*) {
+  auto* o = reinterpret_cast<OperatorObject*>(self);
+  return PyUnicode_FromFormat("%U(%s)\n\n%s%s", o->name, o->op->signature.c_str(), o->op->doc,
+                              o->form == Form::InPlace ? " In place: self is written and returned." : "");
+}
+PyObject* operator_text_signature(PyObject* self, void*) {
+  return PyUnicode_FromFormat("(%s)", reinterpret_cast<OperatorObject*>(self)->op->signature.c_str());
+}
+PyObject* operator_reduce(PyObject* self, PyObject*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
+PyObject* operator_module(PyObject*, void*) { return PyUnicode_FromString("adjoint"); }
+
+PyMemberDef operator_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, call), READONLY, nullptr}, {}};
+PyMethodDef operator_methods[] = {{"__reduce__", operator_reduce, METH_NOARGS, nullptr}, {}};
+PyGetSetDef operator_getset[] = {{"__name__", operator_name, nullptr, nullptr, nullptr},
+                                 {"__qualname__", operator_name, nullptr, nullptr, nullptr},
+                                 {"__doc__", operator_doc, nullptr, nullptr, nullptr},
+                                 {"__text_signature__", operator_text_signature, nullptr, nullptr, nullptr},
+                                 {"__module__", operator_module, nullptr, nullptr, nullptr},
+                                 {}};
+PyType_Slot operator_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(operator_get)},
+                                {Py_tp_repr, reinterpret_cast<void*>(operator_repr)},
+                                {Py_tp_members, operator_members},
+                                {Py_tp_methods, operator_methods},
+                                {Py_tp_getset, operator_getset},
+                                {0, nullptr}};
+PyType_Spec operator_spec = {"adjoint._C.Operator", sizeof(OperatorObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, operator_slots};
+
+PyObject* new_operator(const Operator* op, Form form, const std::string& name) {
+  auto* o = reinterpret_cast<OperatorObject*>(operator_type->tp_alloc(operator_type, 0));
+  if (!o) return nullptr;
+  o->call = operator_call;
+  o->op = op;
+  o->signature = nullptr;
+  o->form = form;
+  o->name = PyUnicode_InternFromString(name.c_str());
+  return reinterpret_cast<PyObject*>(o);
+}
+
+// --- Python's operators ------------------------------------------------------------------------------------------------
+
+struct SlotName {
+  const char* python;
+  int slot;
+  int inplace;  // 0: none
+};
+// Slots that Python has; which operator fills each is said where the operator is declared.
+constexpr SlotName kBinary[] = {
+    {"__add__", Py_nb_add, Py_nb_inplace_add},       {"__sub__", Py_nb_subtract, Py_nb_inplace_subtract},
+    {"__mul__", Py_nb_multiply, Py_nb_inplace_multiply}, {"__truediv__", Py_nb_true_divide, Py_nb_inplace_true_divide},
+    {"__floordiv__", Py_nb_floor_divide, Py_nb_inplace_floor_divide}, {"__mod__", Py_nb_remainder, Py_nb_inplace_remainder},
+    {"__and__", Py_nb_and, Py_nb_inplace_and},       {"__or__", Py_nb_or, Py_nb_inplace_or},
+    {"__xor__", Py_nb_xor, Py_nb_inplace_xor},       {"__lshift__", Py_nb_lshift, Py_nb_inplace_lshift},
+    {"__rshift__", Py_nb_rshift, Py_nb_inplace_rshift}, {"__matmul__", Py_nb_matrix_multiply, Py_nb_inplace_matrix_multiply}};
+constexpr SlotName kUnary[] = {{"__neg__", Py_nb_negative, 0}, {"__pos__", Py_nb_positive, 0}, {"__abs__", Py_nb_absolute, 0}, {"__invert__", Py_nb_invert, 0}};
+constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+constexpr int kBinaries = sizeof kBinary / sizeof kBinary[0];
+constexpr int kUnaries = sizeof kUnary / sizeof kUnary[0];
+
+const Operator* binary_ops[kBinaries];
+const Operator* unary_ops[kUnaries];
+const Operator* compare_ops[6];
+const Operator* power_op;
+
+const Operator* find_python(const char* python) {
+  for (const Operator* op : operators())
+    if (!std::strcmp(op->python, python)) return op;
+  return nullptr;
+}
+
+PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
+  try {
+    Tensor in[2];
+    const bool ta = is_tensor(a), tb = is_tensor(b);
+    if (ta && tb) {
+      in[0] = unwrap(a);
+      in[1] = unwrap(b);
+    } else if (ta) {
+      in[0] = unwrap(a);
+      in[1] = operand(b, in[0].dtype());
+    } else {
+      in[1] = unwrap(b);
+      in[0] = operand(a, in[1].dtype());
+    }
+    if (!in[0].defined() || !in[1].defined()) Py_RETURN_NOTIMPLEMENTED;
+    Tensor result;
+    {
+      Unlocked u(in[0].numel() >= kUnlockFrom || in[1].numel() >= kUnlockFrom);
+      if (op.elementwise) {
+        result = call_elementwise(*op.elementwise, in, nullptr, out, out != nullptr);
+      } else {
+        Value v[2];
+        v[0].tensor = &in[0];
+        v[1].tensor = &in[1];
+        v[0].present = v[1].present = true;
+        Results r;
+        op.boxed(v, r);
+        result = std::move(r.one);
+        if (out) become(*out, result, op.name);
+      }
+    }
+    if (out) return Py_NewRef(a);
+    return wrap(std::move(result));
+  } catch (...) {
+    return raise();
+  }
+}
+
+template <int S> PyObject* binary_slot(PyObject* a, PyObject* b) { return call_binary(*binary_ops[S], a, b, nullptr); }
+template <int S> PyObject* inplace_slot(PyObject* a, PyObject* b) {
+  const Tensor self = unwrap(a);
+  return call_binary(*binary_ops[S], a, b, &self);
+}
+template <int S> PyObject* unary_slot(PyObject* a) {
+  try {
+    return wrap(call_elementwise(*unary_ops[S]->elementwise, &unwrap(a), nullptr));
+  } catch (...) {
+    return raise();
+  }
+}
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return call_binary(*power_op, a, b, nullptr); }
+PyObject* inplace_power_slot(PyObject* a, PyObject* b, PyObject*) {
+  const Tensor self = unwrap(a);
+  return call_binary(*power_op, a, b, &self);
+}
+PyObject* compare_slot(PyObject* a, PyObject* b, int how) {
+  if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b))) Py_RETURN_NOTIMPLEMENTED;
+  return call_binary(*compare_ops[how], a, b, nullptr);
+}
+
+template <int... S> void fill_binary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
+  auto one = [&]<int I>(std::integral_constant<int, I>) {
+    binary_ops[I] = find_python(kBinary[I].python);
+    if (!binary_ops[I]) return;
+    slots.push_back({kBinary[I].slot, reinterpret_cast<void*>(&binary_slot<I>)});
+    slots.push_back({kBinary[I].inplace, reinterpret_cast<void*>(&inplace_slot<I>)});
+  };
+  (one(std::integral_constant<int, S>{}), ...);
+}
+template <int... S> void fill_unary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
+  auto one = [&]<int I>(std::integral_constant<int, I>) {
+    unary_ops[I] = find_python(kUnary[I].python);
+    if (unary_ops[I]) slots.push_back({kUnary[I].slot, reinterpret_cast<void*>(&unary_slot<I>)});
+  };
+  (one(std::integral_constant<int, S>{}), ...);
+}
+
+Py_hash_t hash_by_identity(PyObject* o) {
+  const auto p = reinterpret_cast<uintptr_t>(o);
+  return static_cast<Py_hash_t>((p >> 4) | (p << (8 * sizeof p - 4)));
+}
+
+}  // namespace
+
+Tensor operand(PyObject* o, DType like) {
+  if (is_tensor(o)) return unwrap(o);
+  if (const auto s = as_scalar(o)) return wrap_number(*s, like);
+  return {};
+}
+
+PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  static std::map<const Operator*, std::unique_ptr<Signature>> signatures;
+  auto& s = signatures[&op];
+  if (!s) s = std::make_unique<Signature>(op);
+  Arguments arguments(op, *s);
+  arguments.parse(args, nargs, kwnames);
+  Results r;
+  op.boxed(arguments.values(), r);
+  return wrap_results(r, op.returns);
+}
+
+void add_operator_slots(std::vector<PyType_Slot>& slots) {
+  fill_binary(slots, std::make_integer_sequence<int, kBinaries>{});
+  fill_unary(slots, std::make_integer_sequence<int, kUnaries>{});
+  power_op = find_python("__pow__");
+  if (power_op) {
+    slots.push_back({Py_nb_power, reinterpret_cast<void*>(power_slot)});
+    slots.push_back({Py_nb_inplace_power, reinterpret_cast<void*>(inplace_power_slot)});
+  }
+  bool all = true;
+  for (int i = 0; i < 6; ++i) all &= (compare_ops[i] = find_python(kCompare[i])) != nullptr;
+  if (all) slots.push_back({Py_tp_richcompare, reinterpret_cast<void*>(compare_slot)});
+  slots.push_back({Py_tp_hash, reinterpret_cast<void*>(hash_by_identity)});
+}
+
+bool add_operators(PyObject* module) {
+  operator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&operator_spec));
+  if (!operator_type) return false;
+  if (PyModule_AddObjectRef(module, "Operator", reinterpret_cast<PyObject*>(operator_type)) < 0) return false;
+  PyObject* type_dict = tensor_type->tp_dict;
+  auto add = [&](const Operator* op, const std::string& name) {
+    PyObject* plain = new_operator(op, Form::Plain, name);
+    if (!plain) return false;
+    bool ok = true;
+    if (op->function) ok = ok && PyModule_AddObjectRef(module, name.c_str(), plain) == 0;
+    if (op->method) ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;
+    Py_DECREF(plain);
+    const bool inplace = op->elementwise ? op->elementwise->inplace && op->elementwise->result == ResultType::Same
+                                         : !op->view && !op->writes && op->kinds.size() && op->kinds[0] == ArgKind::Tensor && name[0] != '_';
+    if (ok && inplace && name.back() != '_') {
+      PyObject* in = new_operator(op, Form::InPlace, name + "_");
+      ok = in && PyDict_SetItemString(type_dict, (name + "_").c_str(), in) == 0;
+      Py_XDECREF(in);
+    }
+    return ok;
+  };
+  for (const Operator* op : operators()) {
+    if (!add(op, op->name)) return false;
+    for (std::string_view rest = op->aliases; !rest.empty();) {
+      const size_t comma = rest.find(',');
+      if (!add(op, std::string(rest.substr(0, comma)))) return false;
+      rest = comma == std::string_view::npos ? "" : rest.substr(rest.find_first_not_of(' ', comma + 1));
+    }
+  }
+  PyType_Modified(tensor_type);
+  return true;
+}
+
+}  // namespace adjoint::bind

@@ -1,0 +1,26 @@
+// Operators as Python callables, made from the table.
+//
+// One object serves as function and as method: `adjoint.sin` is `Tensor.sin`. Arguments are read by the kinds and the
+// signature in the table; element-wise calls on tensors take a shorter way.
+#pragma once
+
+#include <Python.h>
+
+#include <vector>
+
+#include "dispatch/operator.h"
+
+namespace adjoint::bind {
+
+/// Number and comparison slots of the Tensor type.
+void add_operator_slots(std::vector<PyType_Slot>& slots);
+/// The callables: functions into the module, methods into the type.
+bool add_operators(PyObject* module);
+
+/// Call an operator of the table by Python's arguments.
+PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+
+/// A tensor from an operand that is a tensor or a number; undefined if it is neither.
+Tensor operand(PyObject* o, DType like);
+
+}  // namespace adjoint::bind

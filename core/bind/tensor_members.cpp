@@ -1,0 +1,310 @@
+#include "bind/tensor_members.h"
+
+#include "autograd/inplace.h"
+#include "autograd/meta.h"
+#include "bind/buffer.h"
+#include "bind/convert.h"
+#include "bind/indexing.h"
+#include "bind/node_object.h"
+#include "bind/object.h"
+#include "kernels/copy.h"
+
+namespace adjoint::bind {
+
+namespace {
+
+template <class F> PyObject* guard(F&& f) {
+  try {
+    return f();
+  } catch (...) {
+    return raise();
+  }
+}
+template <class F> int guard_set(F&& f) {
+  try {
+    f();
+    return 0;
+  } catch (...) {
+    raise();
+    return -1;
+  }
+}
+
+// --- attributes ------------------------------------------------------------------------------------------------------
+
+PyObject* get_shape(PyObject* s, void*) { return size_from(unwrap(s).sizes()); }
+PyObject* get_dtype(PyObject* s, void*) { return Py_NewRef(dtype_object(unwrap(s).dtype())); }
+PyObject* get_ndim(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).dim()); }
+PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(s).requires_grad()); }
+int set_requires(PyObject* s, PyObject* v, void*) {
+  return guard_set([&] {
+    if (!v || !PyBool_Check(v)) fail<TypeError>("requires_grad must be a bool");
+    set_requires_grad(unwrap(s), v == Py_True);
+  });
+}
+PyObject* get_is_leaf(PyObject* s, void*) { return PyBool_FromLong(unwrap(s).is_leaf()); }
+PyObject* get_retains_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kRetainsGrad)); }
+PyObject* get_output_nr(PyObject* s, void*) { return PyLong_FromLong(unwrap(s)->output_nr); }
+PyObject* get_version(PyObject* s, void*) { return PyLong_FromUnsignedLong(unwrap(s).version()); }
+PyObject* get_itemsize(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
+PyObject* get_nbytes(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize() * unwrap(s).numel()); }
+PyObject* get_grad(PyObject* s, void*) {
+  return guard([&]() -> PyObject* {
+    const Tensor& t = unwrap(s);
+    if (!t.is_leaf() && !t->is(TensorImpl::kRetainsGrad)) {
+      if (PyErr_WarnEx(PyExc_UserWarning,
+                       "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+                       "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+                       "Tensor, use .retain_grad() on the non-leaf Tensor.", 1) < 0)
+        return nullptr;
+    }
+    return wrap(gradient(t));
+  });
+}
+int set_grad(PyObject* s, PyObject* v, void*) {
+  return guard_set([&] {
+    if (!v || v == Py_None) return set_gradient(unwrap(s), {});
+    if (!is_tensor(v)) fail<TypeError>("assigned grad expected to be a Tensor or None but got grad of type ", Py_TYPE(v)->tp_name);
+    set_gradient(unwrap(s), unwrap(v));
+  });
+}
+PyObject* get_grad_fn(PyObject* s, void*) {
+  const Tensor& t = unwrap(s);
+  if (!t->grad_fn) Py_RETURN_NONE;
+  return wrap_node(Ref<Node>::share(t->grad_fn));
+}
+PyObject* get_data(PyObject* s, void*) { return guard([&] { return wrap(alias(unwrap(s))); }); }
+int set_data(PyObject* s, PyObject* v, void*) {
+  return guard_set([&] {
+    if (!v || !is_tensor(v)) fail<TypeError>("data must be a Tensor");
+    const Tensor& t = unwrap(s);
+    const Tensor& from = unwrap(v);
+    TensorImpl* impl = t.get();
+    if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
+    Storage* old = impl->storage;
+    impl->storage = Ref<Storage>::share(from->storage).detach();
+    impl->data = from->data;
+    impl->dtype = from.dtype();
+    const Dims sizes(from.sizes()), strides(from.strides());
+    impl->set_geometry({sizes.data(), sizes.size()}, strides.data());
+    // An embedded storage goes with its tensor's block.
+    if (old->kind != Storage::Kind::Embedded || !impl->is(TensorImpl::kEmbedded)) runtime::release_count(old);
+  });
+}
+PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+
+PyGetSetDef getset[] = {
+    {"shape", get_shape, nullptr, "Sizes of the dimensions.", nullptr},
+    {"dtype", get_dtype, nullptr, "Type of the elements.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires, "Whether gradients with respect to this tensor are wanted.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether this non-leaf tensor keeps its gradient.", nullptr},
+    {"grad", get_grad, set_grad, "The gradient that has been accumulated, or None.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "The node that made this tensor, or None for a leaf.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this is.", nullptr},
+    {"data", get_data, set_data, "The same values without history.", nullptr},
+    {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"is_cuda", get_false, nullptr, nullptr, nullptr},
+    {"is_sparse", get_false, nullptr, nullptr, nullptr},
+    {"is_quantized", get_false, nullptr, nullptr, nullptr},
+    {"is_meta", get_false, nullptr, nullptr, nullptr},
+    {}};
+
+// --- methods ---------------------------------------------------------------------------------------------------------
+
+PyObject* m_dim(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).dim()); }
+PyObject* m_numel(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).numel()); }
+PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
+PyObject* m_data_ptr(PyObject* s, PyObject*) { return PyLong_FromVoidPtr(unwrap(s).numel() ? unwrap(s).bytes() : nullptr); }
+PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
+PyObject* m_is_contiguous(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_contiguous()); }
+PyObject* m_is_floating(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_floating()); }
+PyObject* m_is_complex(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_complex()); }
+PyObject* m_item(PyObject* s, PyObject*) { return guard([&] { return from_scalar(item(unwrap(s))); }); }
+PyObject* m_detach(PyObject* s, PyObject*) { return guard([&] { return wrap(detach(unwrap(s))); }); }
+PyObject* m_retain_grad(PyObject* s, PyObject*) {
+  return guard([&] { retain_grad(unwrap(s)); Py_RETURN_NONE; });
+}
+PyObject* m_is_view(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kView)); }
+PyObject* m_bump(PyObject* s, PyObject*) { wrote(unwrap(s)); Py_RETURN_NONE; }
+
+PyObject* one_of(PyObject* args, IntList values, const char* op, bool as_size) {
+  PyObject* d = nullptr;
+  if (!PyArg_UnpackTuple(args, op, 0, 1, &d)) return nullptr;
+  if (!d || d == Py_None) return as_size ? size_from(values) : tuple_from(values);
+  return guard([&] {
+    const int64_t dim = as_int(d, "dim");
+    if (values.empty()) fail<IndexError>(op, "(): Dimension specified as ", dim, " but tensor has no dimensions");
+    return PyLong_FromLongLong(values[static_cast<size_t>(wrap_dim(dim, static_cast<int64_t>(values.size()), op))]);
+  });
+}
+PyObject* kw_one_of(PyObject* args, PyObject* kwargs, IntList values, const char* op, bool as_size) {
+  if (!kwargs || !PyDict_Size(kwargs)) return one_of(args, values, op, as_size);
+  PyObject* d = PyDict_GetItemString(kwargs, "dim");
+  if (!d || PyDict_Size(kwargs) != 1 || PyTuple_GET_SIZE(args)) return PyErr_Format(PyExc_TypeError, "%s() takes one argument, dim", op);
+  PyObject* packed = PyTuple_Pack(1, d);
+  PyObject* r = one_of(packed, values, op, as_size);
+  Py_DECREF(packed);
+  return r;
+}
+PyObject* m_size(PyObject* s, PyObject* args, PyObject* kw) { return kw_one_of(args, kw, unwrap(s).sizes(), "size", true); }
+PyObject* m_stride(PyObject* s, PyObject* args, PyObject* kw) { return kw_one_of(args, kw, unwrap(s).strides(), "stride", false); }
+
+PyObject* m_requires_grad_(PyObject* s, PyObject* args, PyObject* kw) {
+  static const char* names[] = {"requires_grad", nullptr};
+  int on = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "|p", const_cast<char**>(names), &on)) return nullptr;
+  return guard([&] {
+    const Tensor& t = unwrap(s);
+    set_requires_grad(t, on);
+    return Py_NewRef(s);
+  });
+}
+
+PyObject* list_from(const char* data, DType dtype, IntList sizes, IntList strides) {
+  if (sizes.empty()) return from_scalar(read_element(data, dtype));
+  PyObject* list = PyList_New(sizes[0]);
+  const int64_t step = strides[0] * itemsize(dtype);
+  for (int64_t i = 0; list && i < sizes[0]; ++i) {
+    PyObject* e = list_from(data + i * step, dtype, sizes.subspan(1), strides.subspan(1));
+    if (!e) {
+      Py_DECREF(list);
+      return nullptr;
+    }
+    PyList_SET_ITEM(list, i, e);
+  }
+  return list;
+}
+PyObject* m_tolist(PyObject* s, PyObject*) {
+  const Tensor& t = unwrap(s);
+  return list_from(t.bytes(), t.dtype(), t.sizes(), t.strides());
+}
+
+PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
+  static const char* names[] = {"cls", "data", "requires_grad", nullptr};
+  PyObject *type = nullptr, *data = nullptr;
+  int on = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &type, &data, &on)) return nullptr;
+  (void)cls;
+  return guard([&]() -> PyObject* {
+    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
+      fail<TypeError>("_make_subclass: the first argument must be a subclass of Tensor");
+    if (!is_tensor(data)) fail<TypeError>("_make_subclass: the second argument must be a Tensor, not ", Py_TYPE(data)->tp_name);
+    Tensor t = alias(unwrap(data));
+    set_requires_grad(t, on);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
+  });
+}
+
+// --- protocols ---------------------------------------------------------------------------------------------------------
+
+Py_ssize_t length(PyObject* s) {
+  const Tensor& t = unwrap(s);
+  if (t.dim() == 0) {
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+  }
+  return t.size(0);
+}
+int truth(PyObject* s) {
+  try {
+    const Tensor& t = unwrap(s);
+    if (t.numel() != 1)
+      fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value", " is ambiguous: its shape is ",
+           to_string(t.sizes()), "; use .any() or .all()");
+    return item(t).to<bool>();
+  } catch (...) {
+    raise();
+    return -1;
+  }
+}
+PyObject* as_float(PyObject* s) {
+  return guard([&] {
+    const Scalar v = item(unwrap(s));
+    if (v.is_complex()) fail("value cannot be converted to type double without overflow: it is complex; take .real first");
+    return PyFloat_FromDouble(v.as_double());
+  });
+}
+PyObject* as_long(PyObject* s) {
+  return guard([&]() -> PyObject* {
+    const Scalar v = item(unwrap(s));
+    if (v.is_complex()) fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
+    if (!v.is_integral()) return PyLong_FromDouble(v.as_double());
+    return PyLong_FromLongLong(v.as_int());
+  });
+}
+PyObject* as_index(PyObject* s) {
+  return guard([&]() -> PyObject* {
+    const Tensor& t = unwrap(s);
+    if (!is_integral(t.dtype()) || t.numel() != 1)
+      fail<TypeError>("only integer tensors of a single element can be converted to an index: this one is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()));
+    return PyLong_FromLongLong(item(t).as_int());
+  });
+}
+PyObject* m_complex(PyObject* s, PyObject*) {
+  return guard([&] {
+    const auto z = item(unwrap(s)).as_complex();
+    return PyComplex_FromDoubles(z.re, z.im);
+  });
+}
+PyObject* getitem(PyObject* s, PyObject* key) {
+  return guard([&] { return tensor_getitem(unwrap(s), key); });
+}
+int setitem(PyObject* s, PyObject* key, PyObject* value) {
+  try {
+    if (!value) fail<TypeError>("Tensor does not support deleting items");
+    return tensor_setitem(unwrap(s), key, value);
+  } catch (...) {
+    raise();
+    return -1;
+  }
+}
+
+template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
+
+}  // namespace
+
+void add_member_slots(std::vector<PyType_Slot>& slots) {
+  slots.push_back({Py_tp_getset, getset});
+  slots.push_back({Py_mp_length, reinterpret_cast<void*>(length)});
+  slots.push_back({Py_mp_subscript, reinterpret_cast<void*>(getitem)});
+  slots.push_back({Py_mp_ass_subscript, reinterpret_cast<void*>(setitem)});
+  slots.push_back({Py_nb_bool, reinterpret_cast<void*>(truth)});
+  slots.push_back({Py_nb_float, reinterpret_cast<void*>(as_float)});
+  slots.push_back({Py_nb_int, reinterpret_cast<void*>(as_long)});
+  slots.push_back({Py_nb_index, reinterpret_cast<void*>(as_index)});
+  slots.push_back({Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)});
+  slots.push_back({Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)});
+}
+
+std::vector<PyMethodDef> member_methods() {
+  const int kw = METH_VARARGS | METH_KEYWORDS;
+  return {
+      {"dim", m_dim, METH_NOARGS, "Number of dimensions."},
+      {"ndimension", m_dim, METH_NOARGS, "Number of dimensions."},
+      {"numel", m_numel, METH_NOARGS, "Number of elements."},
+      {"nelement", m_numel, METH_NOARGS, "Number of elements."},
+      {"element_size", m_element_size, METH_NOARGS, "Bytes per element."},
+      {"data_ptr", m_data_ptr, METH_NOARGS, "Address of the first element."},
+      {"storage_offset", m_storage_offset, METH_NOARGS, "Elements before the first one in the storage."},
+      {"is_contiguous", m_is_contiguous, METH_NOARGS, "Whether the elements lie in row-major order without gaps."},
+      {"is_floating_point", m_is_floating, METH_NOARGS, nullptr},
+      {"is_complex", m_is_complex, METH_NOARGS, nullptr},
+      {"size", method(m_size), kw, "Sizes of all dimensions, or of one."},
+      {"stride", method(m_stride), kw, "Strides of all dimensions, or of one, in elements."},
+      {"item", m_item, METH_NOARGS, "The value of a tensor of one element as a Python number."},
+      {"tolist", m_tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
+      {"detach", m_detach, METH_NOARGS, "The same values without history; shares memory."},
+      {"requires_grad_", method(m_requires_grad_), kw, "Set whether gradients are wanted; returns the tensor."},
+      {"retain_grad", m_retain_grad, METH_NOARGS, "Let this non-leaf tensor keep its gradient."},
+      {"_is_view", m_is_view, METH_NOARGS, nullptr},
+      {"_bump_version", m_bump, METH_NOARGS, nullptr},
+      {"__complex__", m_complex, METH_NOARGS, nullptr},
+      {"_make_subclass", method(m_make_subclass), kw | METH_STATIC, "A tensor of a subclass over the same memory."},
+  };
+}
+
+}  // namespace adjoint::bind

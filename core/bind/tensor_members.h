@@ -1,0 +1,13 @@
+// Attributes and methods of Tensor that are not operators.
+#pragma once
+
+#include <Python.h>
+
+#include <vector>
+
+namespace adjoint::bind {
+
+void add_member_slots(std::vector<PyType_Slot>& slots);
+std::vector<PyMethodDef> member_methods();
+
+}  // namespace adjoint::bind

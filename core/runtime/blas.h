@@ -1,0 +1,59 @@
+// Products of matrices and vectors, by a BLAS library that is opened on first use, or by plain loops.
+//
+// All matrices are row-major: A is m x k with `lda` elements from one row to the next, and so on. T is float,
+// double, or std::complex of either.
+//
+// Three ways lead to a product, by size:
+//   tiny      (m n k <= 128) direct loops, without a library: a call into one costs more than the product
+//   middle    one call
+//   large     tiles of the result, each one call, spread over the threads of parallel.h. The library itself
+//   is
+//             kept at one thread: so regions nest without oversubscription, and the tiles, hence the
+//             rounding, do not depend on the number of threads.
+//
+// Start reading at `gemm`, then blas_products.cpp.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <string>
+
+namespace adjoint::runtime::blas {
+
+/// What is done to a matrix before it is used. `adjoint` is the conjugate transpose.
+enum class Op { none, transpose, adjoint };
+
+/// C = alpha op(A) op(B) + beta C, where op(A) is m x k and op(B) is k x n. With beta = 0, C is not read.
+/// Throws std::invalid_argument for dimensions that are negative, or strides too short or beyond 2^31 - 1.
+template <class T>
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda, const T* b,
+          int64_t ldb, T beta, T* c, int64_t ldc);
+
+/// y = alpha op(A) x + beta y, where A (before op) is m x n. With beta = 0, y is not read. Increments are
+/// positive.
+template <class T>
+void gemv(Op op, int64_t m, int64_t n, T alpha, const T* a, int64_t lda, const T* x, int64_t incx, T beta,
+          T* y, int64_t incy);
+
+/// The sum of x_i y_i, or of conj(x_i) y_i.
+template <class T>
+T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy, bool conjugate = false);
+
+/// Where to look first, before the first use; later calls throw std::runtime_error. ADJOINT_BLAS goes before
+/// it.
+void set_blas_path(std::string path);
+
+/// The library in use, "built-in" without one. Opens it.
+std::string blas_name();
+
+/// A routine of the library by its plain name ("sgesv_", "cblas_strsm"), whatever prefix the library gives
+/// it; null when there is no library or no such routine. Integers are 32 bits wide.
+void* find_routine(const char* name);
+/// Throws std::runtime_error that says what is missing and how to get it.
+void* require_routine(const char* name);
+
+/// The library's own threads, one unless said otherwise: for LAPACK routines, which cannot be tiled from
+/// outside.
+void set_library_threads(int count);
+
+}  // namespace adjoint::runtime::blas

@@ -1,0 +1,171 @@
+// Finds a BLAS library and its routines. Start reading at `search`.
+//
+// Looked for, in this order: what ADJOINT_BLAS names; what set_blas_path was told; the OpenBLAS wheel
+// installed beside the package; the system's libraries by name. A library counts if it has dgemm under its
+// plain name or with the prefix that the wheel gives, and integers of 32 bits.
+#include "runtime/blas_library.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/blas.h"
+#include "runtime/library.h"
+
+namespace adjoint::runtime::blas {
+namespace {
+
+struct Table {
+  Library library;
+  std::string prefix;
+  std::string tried;  // what failed and why, for messages
+  Routines<float> of_float;
+  Routines<double> of_double;
+  Routines<std::complex<float>> of_complex_float;
+  Routines<std::complex<double>> of_complex_double;
+  void (*set_threads)(int) = nullptr;
+
+  void* find(const std::string& name) const { return library.find((prefix + name).c_str()); }
+};
+
+std::mutex path_mutex;
+std::string chosen_path;
+bool searched = false;
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> paths;
+  if (const char* text = std::getenv("ADJOINT_BLAS"); text && *text) paths.emplace_back(text);
+  {
+    const std::lock_guard<std::mutex> lock(path_mutex);
+    searched = true;
+    if (!chosen_path.empty()) paths.push_back(chosen_path);
+  }
+  const std::string folder = own_folder();
+#if defined(__APPLE__)
+  const std::string suffix = ".dylib";
+#elif defined(_WIN32)
+  const std::string suffix = ".dll";
+#else
+  const std::string suffix = ".so";
+#endif
+  if (!folder.empty()) paths.push_back(folder + "/../scipy_openblas32/lib/libscipy_openblas" + suffix);
+  paths.push_back("libscipy_openblas" + suffix);
+#if defined(__linux__)
+  for (const char* name : {"libopenblas.so.0", "libcblas.so.3", "libblas.so.3"}) paths.emplace_back(name);
+#endif
+  paths.push_back("libopenblas" + suffix);
+#if defined(__APPLE__)
+  paths.emplace_back("/System/Library/Frameworks/Accelerate.framework/Accelerate");
+#endif
+  return paths;
+}
+
+/// Why the library will not do; empty if it will.
+std::string examine(Table& table) {
+  for (const char* prefix : {"scipy_", ""}) {
+    table.prefix = prefix;
+    if (!table.find("cblas_dgemm")) continue;
+    if (void* config = table.find("openblas_get_config")) {
+      const std::string text = reinterpret_cast<const char* (*)()>(config)();
+      if (text.find("USE64BITINT") != std::string::npos) return "its integers have 64 bits, 32 are expected";
+    }
+    return {};
+  }
+  return "it has no cblas_dgemm";
+}
+
+template <class T>
+void fill(Table& table, Routines<T>& routines, const std::string& letter, bool is_complex) {
+  Routines<T> found;
+  const auto bind = [&](auto*& slot, const char* name) {
+    slot = reinterpret_cast<std::remove_reference_t<decltype(slot)>>(table.find("cblas_" + letter + name));
+    return slot != nullptr;
+  };
+  bool complete = bind(found.gemm, "gemm") && bind(found.gemv, "gemv");
+  if (is_complex) {
+    complete = complete && bind(found.dot_unconjugated, "dotu_sub") && bind(found.dot_conjugated, "dotc_sub");
+  } else {
+    complete = complete && bind(found.real_dot, "dot");
+  }
+  if (complete) routines = found;
+}
+
+Table search() {
+  Table table;
+  for (const std::string& path : candidates()) {
+    std::string reason;
+    table.library = Library::try_open(path, &reason);
+    if (table.library) {
+      reason = examine(table);
+      if (reason.empty()) break;
+      table.library.close();
+    }
+    table.tried += "\n  " + path + ": " + reason;
+  }
+  if (!table.library) return table;
+  fill(table, table.of_float, "s", false);
+  fill(table, table.of_double, "d", false);
+  fill(table, table.of_complex_float, "c", true);
+  fill(table, table.of_complex_double, "z", true);
+  if (void* set = table.find("openblas_set_num_threads")) {
+    table.set_threads = reinterpret_cast<void (*)(int)>(set);
+    table.set_threads(1);
+  }
+  return table;
+}
+
+/// Never destroyed, like the library that it holds.
+const Table& table() {
+  static const Table* const found = new Table(search());
+  return *found;
+}
+
+}  // namespace
+
+template <>
+const Routines<float>& routines() {
+  return table().of_float;
+}
+template <>
+const Routines<double>& routines() {
+  return table().of_double;
+}
+template <>
+const Routines<std::complex<float>>& routines() {
+  return table().of_complex_float;
+}
+template <>
+const Routines<std::complex<double>>& routines() {
+  return table().of_complex_double;
+}
+
+void set_blas_path(std::string path) {
+  const std::lock_guard<std::mutex> lock(path_mutex);
+  if (searched) throw std::runtime_error("set_blas_path: a BLAS library has already been looked for");
+  chosen_path = std::move(path);
+}
+
+std::string blas_name() { return table().library ? table().library.path() : "built-in"; }
+
+void* find_routine(const char* name) { return table().library ? table().find(name) : nullptr; }
+
+void* require_routine(const char* name) {
+  if (void* routine = find_routine(name)) return routine;
+  if (table().library) {
+    throw std::runtime_error("the library '" + table().library.path() + "' has no routine '" + name + "'");
+  }
+  throw std::runtime_error(
+      std::string("'") + name +
+      "' needs a LAPACK library, and none was found. Install scipy-openblas32, or name one in "
+      "the environment variable ADJOINT_BLAS. Tried:" +
+      table().tried);
+}
+
+void set_library_threads(int count) {
+  if (table().set_threads) table().set_threads(count);
+}
+
+}  // namespace adjoint::runtime::blas
