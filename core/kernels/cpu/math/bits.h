@@ -1,0 +1,104 @@
+// The ground floor of the scalar mathematics: inlining, bit patterns, constants, exact products.
+//
+// Two rules hold for the whole folder.
+//  1. Everything is forced inline and lives in a namespace named after the instruction set (ADJOINT_ISA), and
+//  nothing
+//     calls a template of the standard library. The same header is compiled several times with different
+//     machine flags; a weak symbol shared between those copies would let the linker run AVX-512 code on an
+//     old machine.
+//  2. Hot functions have no branches: both sides are computed and one is selected, so that a loop over an
+//  array
+//     turns into vector code. Conversions between integer and floating point go through the bits of a float
+//     to which a large constant was added, since AVX2 has no instruction for doubles.
+//
+// The compiler may contract a*b+c into one rounding (-ffp-contract=fast), and must keep the order of all
+// else: never compile this folder with -ffast-math. Where contraction would break an exact trick, the code
+// says so.
+//
+// Start reading in exponential.h; this file is vocabulary.
+#pragma once
+
+#include <cstdint>
+
+#ifndef ADJOINT_ISA
+#define ADJOINT_ISA portable
+#endif
+
+#ifndef ADJOINT_INLINE
+#define ADJOINT_INLINE [[gnu::always_inline]] inline
+#endif
+
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__AVX512F__)
+#define ADJOINT_HAS_FMA 1
+#else
+#define ADJOINT_HAS_FMA 0
+#endif
+
+namespace adjoint::inline ADJOINT_ISA::math {
+
+template <class T>
+struct Bits;
+template <>
+struct Bits<float> {
+  using Int = std::int32_t;
+  using Unsigned = std::uint32_t;
+  static constexpr int mantissa = 23;
+  static constexpr Int bias = 127;
+  static constexpr Int sign = Int(0x80000000u);
+  static constexpr Int one = 0x3f800000;
+  static constexpr float shift =
+      0x1.8p23f;  ///< x + shift rounds x to an integer and keeps it in the low bits
+  static constexpr float smallest_normal = 0x1p-126f;
+  static constexpr float largest = 0x1.fffffep127f;
+};
+template <>
+struct Bits<double> {
+  using Int = std::int64_t;
+  using Unsigned = std::uint64_t;
+  static constexpr int mantissa = 52;
+  static constexpr Int bias = 1023;
+  static constexpr Int sign = Int(0x8000000000000000u);
+  static constexpr Int one = 0x3ff0000000000000;
+  static constexpr double shift = 0x1.8p52;
+  static constexpr double smallest_normal = 0x1p-1022;
+  static constexpr double largest = 0x1.fffffffffffffp1023;
+};
+
+template <class T>
+inline constexpr T infinity = T(__builtin_inf());
+template <class T>
+inline constexpr T not_a_number = T(__builtin_nan(""));
+
+ADJOINT_INLINE std::int32_t to_bits(float x) { return __builtin_bit_cast(std::int32_t, x); }
+ADJOINT_INLINE std::int64_t to_bits(double x) { return __builtin_bit_cast(std::int64_t, x); }
+ADJOINT_INLINE float from_bits(std::int32_t b) { return __builtin_bit_cast(float, b); }
+ADJOINT_INLINE double from_bits(std::int64_t b) { return __builtin_bit_cast(double, b); }
+
+/// c ? a : b, both already computed.
+template <class T>
+ADJOINT_INLINE T select(bool c, T a, T b) {
+  return c ? a : b;
+}
+
+ADJOINT_INLINE float abs(float x) { return __builtin_fabsf(x); }
+ADJOINT_INLINE double abs(double x) { return __builtin_fabs(x); }
+ADJOINT_INLINE float copysign(float x, float s) { return __builtin_copysignf(x, s); }
+ADJOINT_INLINE double copysign(double x, double s) { return __builtin_copysign(x, s); }
+
+ADJOINT_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
+ADJOINT_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
+
+template <class T>
+ADJOINT_INLINE bool isnan(T x) {
+  return x != x;
+}
+template <class T>
+ADJOINT_INLINE bool isinf(T x) {
+  return abs(x) == infinity<T>;
+}
+template <class T>
+ADJOINT_INLINE bool isfinite(T x) {
+  return abs(x) <= Bits<T>::largest;
+}
+
+}  // namespace adjoint::inline ADJOINT_ISA::math

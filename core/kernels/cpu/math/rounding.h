@@ -1,0 +1,73 @@
+// Rounding, remainders, comparison: the functions whose results are exact or nearly so.
+//
+// Remainders follow Python: floor_mod(x, y) has the sign of y, and floor_divide(x, y) is the integer q for
+// which x = q*y + floor_mod(x, y). It is not floor(x / y): 1 / 0.1 rounds up to 10, yet 0.1 (the double) goes
+// only nine whole times into 1.
+#pragma once
+
+#include "bits.h"
+
+namespace adjoint::inline ADJOINT_ISA::math {
+
+ADJOINT_INLINE float floor(float x) { return __builtin_floorf(x); }
+ADJOINT_INLINE double floor(double x) { return __builtin_floor(x); }
+ADJOINT_INLINE float ceil(float x) { return __builtin_ceilf(x); }
+ADJOINT_INLINE double ceil(double x) { return __builtin_ceil(x); }
+ADJOINT_INLINE float trunc(float x) { return __builtin_truncf(x); }
+ADJOINT_INLINE double trunc(double x) { return __builtin_trunc(x); }
+/// To the nearest integer, halves to even.
+ADJOINT_INLINE float round(float x) { return __builtin_nearbyintf(x); }
+ADJOINT_INLINE double round(double x) { return __builtin_nearbyint(x); }
+
+/// -1, 0 or 1; NaN stays NaN, and a zero keeps its sign.
+template <class T>
+ADJOINT_INLINE T sign(T x) {
+  return select(x > T(0), T(1), select(x < T(0), T(-1), x));
+}
+
+/// The smaller of the two; NaN if either is.
+template <class T>
+ADJOINT_INLINE T min(T a, T b) {
+  return select(a < b || a != a, a, b);
+}
+/// The larger of the two; NaN if either is.
+template <class T>
+ADJOINT_INLINE T max(T a, T b) {
+  return select(a > b || a != a, a, b);
+}
+
+/// 1/sqrt(x). In float, through double, hence rounded once to within 0.5000001 ulp.
+ADJOINT_INLINE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+ADJOINT_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+
+ADJOINT_INLINE float cbrt(float x) { return __builtin_cbrtf(x); }
+ADJOINT_INLINE double cbrt(double x) { return __builtin_cbrt(x); }
+
+/// sqrt(x*x + y*y) without needless overflow; infinite if either is, even beside a NaN.
+ADJOINT_INLINE float hypot(float x, float y) { return __builtin_hypotf(x, y); }
+ADJOINT_INLINE double hypot(double x, double y) { return __builtin_hypot(x, y); }
+
+/// The remainder with the sign of x (C's fmod): exact.
+ADJOINT_INLINE float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+ADJOINT_INLINE double fmod(double x, double y) { return __builtin_fmod(x, y); }
+
+/// The remainder with the sign of y (Python's %).
+template <class T>
+ADJOINT_INLINE T floor_mod(T x, T y) {
+  const T r = fmod(x, y);
+  return select(r != T(0) && ((r < T(0)) != (y < T(0))), r + y, r);
+}
+
+/// Python's // for floating point; x / 0 is what division gives (an infinity or NaN).
+template <class T>
+ADJOINT_INLINE T floor_divide(T x, T y) {
+  const T r = fmod(x, y);
+  T q = (x - r) / y;
+  q = select(r != T(0) && ((r < T(0)) != (y < T(0))), q - T(1), q);
+  T f = floor(q);
+  f = select(q - f > T(0.5), f + T(1), f);
+  f = select(q == T(0), copysign(T(0), x / y), f);
+  return select(y == T(0), x / y, f);
+}
+
+}  // namespace adjoint::inline ADJOINT_ISA::math
