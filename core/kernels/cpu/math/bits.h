@@ -36,16 +36,16 @@
 
 namespace adjoint::inline ADJOINT_ISA::math {
 
+/// The layout of T. Bit arithmetic is unsigned, so that what overflows in a lane that is not selected is
+/// defined.
 template <class T>
 struct Bits;
 template <>
 struct Bits<float> {
-  using Int = std::int32_t;
   using Unsigned = std::uint32_t;
   static constexpr int mantissa = 23;
-  static constexpr Int bias = 127;
-  static constexpr Int sign = Int(0x80000000u);
-  static constexpr Int one = 0x3f800000;
+  static constexpr Unsigned bias = 127;
+  static constexpr Unsigned one = 0x3f800000;
   static constexpr float shift =
       0x1.8p23f;  ///< x + shift rounds x to an integer and keeps it in the low bits
   static constexpr float smallest_normal = 0x1p-126f;
@@ -53,26 +53,26 @@ struct Bits<float> {
 };
 template <>
 struct Bits<double> {
-  using Int = std::int64_t;
   using Unsigned = std::uint64_t;
   static constexpr int mantissa = 52;
-  static constexpr Int bias = 1023;
-  static constexpr Int sign = Int(0x8000000000000000u);
-  static constexpr Int one = 0x3ff0000000000000;
+  static constexpr Unsigned bias = 1023;
+  static constexpr Unsigned one = 0x3ff0000000000000;
   static constexpr double shift = 0x1.8p52;
   static constexpr double smallest_normal = 0x1p-1022;
   static constexpr double largest = 0x1.fffffffffffffp1023;
 };
+template <class T>
+using Unsigned = typename Bits<T>::Unsigned;
 
 template <class T>
 inline constexpr T infinity = T(__builtin_inf());
 template <class T>
 inline constexpr T not_a_number = T(__builtin_nan(""));
 
-ADJOINT_INLINE std::int32_t to_bits(float x) { return __builtin_bit_cast(std::int32_t, x); }
-ADJOINT_INLINE std::int64_t to_bits(double x) { return __builtin_bit_cast(std::int64_t, x); }
-ADJOINT_INLINE float from_bits(std::int32_t b) { return __builtin_bit_cast(float, b); }
-ADJOINT_INLINE double from_bits(std::int64_t b) { return __builtin_bit_cast(double, b); }
+ADJOINT_INLINE std::uint32_t to_bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+ADJOINT_INLINE std::uint64_t to_bits(double x) { return __builtin_bit_cast(std::uint64_t, x); }
+ADJOINT_INLINE float from_bits(std::uint32_t b) { return __builtin_bit_cast(float, b); }
+ADJOINT_INLINE double from_bits(std::uint64_t b) { return __builtin_bit_cast(double, b); }
 
 /// c ? a : b, both already computed.
 template <class T>
@@ -99,6 +99,53 @@ ADJOINT_INLINE bool isinf(T x) {
 template <class T>
 ADJOINT_INLINE bool isfinite(T x) {
   return abs(x) <= Bits<T>::largest;
+}
+
+/// The polynomial with coefficients c, lowest first, at x.
+template <int I = 0, class T, int N>
+ADJOINT_INLINE T horner(T x, const T (&c)[N]) {
+  if constexpr (I == N - 1)
+    return c[I];
+  else
+    return horner<I + 1>(x, c) * x + c[I];
+}
+
+/// An integer n in two's complement as 2^n, for -bias < n <= bias.
+template <class T>
+ADJOINT_INLINE T power_of_two(Unsigned<T> n) {
+  return from_bits((n + Bits<T>::bias) << Bits<T>::mantissa);
+}
+
+/// x + y = value + error, exactly.
+template <class T>
+struct Pair {
+  T value, error;
+};
+/// Knuth's exact sum, for summands of any order of magnitude.
+template <class T>
+ADJOINT_INLINE Pair<T> two_sum(T x, T y) {
+  const T s = x + y;
+  const T z = s - x;
+  return {s, (x - (s - z)) + (y - z)};
+}
+/// The same where |x| >= |y| or x is zero.
+template <class T>
+ADJOINT_INLINE Pair<T> fast_two_sum(T x, T y) {
+  const T s = x + y;
+  return {s, y - (s - x)};
+}
+/// x*y - p, where p is x*y rounded: exact with a fused multiply-add, by Dekker's splitting without.
+ADJOINT_INLINE double product_error(double x, double y, double p) {
+#if ADJOINT_HAS_FMA
+  return __builtin_fma(x, y, -p);
+#else
+  const double cx = 0x1.0000002p27 * x, cy = 0x1.0000002p27 * y;
+  const double xh = cx - (cx - x), yh = cy - (cy - y), xl = x - xh, yl = y - yh;
+  return ((xh * yh - p) + xh * yl + xl * yh) + xl * yl;
+#endif
+}
+ADJOINT_INLINE float product_error(float x, float y, float p) {
+  return float(double(x) * double(y) - double(p));
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA::math

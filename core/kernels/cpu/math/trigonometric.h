@@ -20,3 +20,13 @@ ADJOINT_INLINE double atan(double x) { return __builtin_atan(x); }
 ADJOINT_INLINE float atan2(float x, float y) { return __builtin_atan2f(x, y); }
 ADJOINT_INLINE double atan2(double x, double y) { return __builtin_atan2(x, y); }
 }  // namespace adjoint::inline ADJOINT_ISA::math
+namespace adjoint::inline ADJOINT_ISA::math {
+template <class T>
+ADJOINT_INLINE T sin_in_range(T x) {
+  return sin(x);
+}
+template <class T>
+ADJOINT_INLINE T cos_in_range(T x) {
+  return cos(x);
+}
+}  // namespace adjoint::inline ADJOINT_ISA::math

@@ -1,0 +1,108 @@
+// The polynomials of this folder, lowest power first: written by coefficients.py, which says how they are
+// found. The comment gives the formula and the largest relative error of the function, before rounding.
+#pragma once
+
+#include "bits.h"
+
+namespace adjoint::inline ADJOINT_ISA::math::coefficients {
+
+template <class T>
+struct Polynomials;
+
+template <>
+struct Polynomials<float> {
+  /// e^r = 1 + r + r^2 P(r); 2^-26.1
+  static constexpr float exp[] = {0x1.000000p-1f, 0x1.5554aep-3f, 0x1.555484p-5f, 0x1.122966p-7f,
+                                  0x1.6d9b7cp-10f};
+  /// log(1+f) = f - f^2/2 + f^3 P(f); 2^-27.3
+  static constexpr float log[] = {0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a010p-3f, -0x1.547202p-3f,
+                                  0x1.22d910p-3f, -0x1.0d86ecp-3f, 0x1.05646cp-3f, -0x1.38c3eep-4f};
+  /// sin r = r + r^3 P(z), z = r^2; 2^-27.8
+  static constexpr float sin[] = {-0x1.555544p-3f, 0x1.11067ap-7f, -0x1.990262p-13f};
+  /// cos r = 1 - z/2 + z^2 P(z), z = r^2; 2^-32.7
+  static constexpr float cos[] = {0x1.555548p-5f, -0x1.6c0b64p-10f, 0x1.99afecp-16f};
+  /// tanh x = x + x^3 P(z), z = x^2, |x| < 0.55; 2^-29.5
+  static constexpr float tanh[] = {-0x1.555548p-2f, 0x1.110c98p-3f, -0x1.b90fc4p-5f, 0x1.5866b8p-6f,
+                                   -0x1.963e0cp-8f};
+  /// sinh x = x + x^3 P(z), z = x^2, |x| < 1; 2^-34.2
+  static constexpr float sinh[] = {0x1.555556p-3f, 0x1.111134p-7f, 0x1.9ffe92p-13f, 0x1.7a15a2p-19f};
+  /// atan x = x + x^3 P(z), z = x^2, |x| <= 1; 2^-28.5
+  static constexpr float atan[] = {-0x1.55553ep-2f, 0x1.9991fep-3f,  -0x1.2421bap-3f,
+                                   0x1.c09a38p-4f,  -0x1.58352cp-4f, 0x1.dacbd4p-5f,
+                                   -0x1.fed500p-6f, 0x1.65aa0ap-7f,  -0x1.d63634p-10f};
+  /// asin x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-27.6
+  static constexpr float asin[] = {0x1.5555c8p-3f, 0x1.3301e6p-4f, 0x1.747e18p-5f, 0x1.8c2a1ep-6f,
+                                   0x1.596b96p-5f};
+  /// erf x = x + x P(z), z = x^2, |x| <= 1; 2^-29.6
+  static constexpr float erf[] = {0x1.06eba8p-3f, -0x1.81273ep-2f,  0x1.ce2cf8p-4f, -0x1.b7f90cp-6f,
+                                  0x1.5405b2p-8f, -0x1.a3f708p-11f, 0x1.496a5ep-14f};
+  /// log2 erfc x = P(x), 1 <= x <= 4; 2^-29.3
+  static constexpr float erfc_log[] = {-0x1.0be5b4p-11f, -0x1.a03fbap+0f, -0x1.d76f1cp-1f, -0x1.306e20p-3f,
+                                       0x1.01b120p-5f,   -0x1.15e77ap-8f, 0x1.18ae50p-12f};
+  /// e^(x^2) erfc x = P(t)/(1+2x), t = (x-3)/(x+3), x >= 1/2; 2^-27.1
+  static constexpr float erfcx[] = {0x1.40c522p+0f,  -0x1.15c080p-3f, -0x1.859fb4p-5f, 0x1.0982b6p-3f,
+                                    -0x1.e897f4p-4f, 0x1.17d928p-4f,  -0x1.846f22p-6f, 0x1.42b132p-9f,
+                                    0x1.cbbed4p-10f, -0x1.4c97c2p-11f};
+};
+
+template <>
+struct Polynomials<double> {
+  /// e^r = 1 + r + r^2 P(r); 2^-55.6
+  static constexpr double exp[] = {0x1.0000000000005p-1,  0x1.555555555555cp-3,  0x1.5555555551fdep-5,
+                                   0x1.111111110e644p-7,  0x1.6c16c17f831efp-10, 0x1.a01a01b613beap-13,
+                                   0x1.a019a596474e0p-16, 0x1.71dde96c3b04ep-19, 0x1.28a3a451ff06ep-22,
+                                   0x1.af77b9dc95059p-26};
+  /// log((1+s)/(1-s)) = 2s + s z P(z), z = s^2; 2^-59.5
+  static constexpr double log_ratio[] = {0x1.5555555555593p-1, 0x1.999999997fcabp-2, 0x1.2492494200f7bp-2,
+                                         0x1.c71c51fbb9337p-3, 0x1.746641dd1f8f5p-3, 0x1.39a16a79d6e49p-3,
+                                         0x1.2f08b32e9d5dcp-3};
+  /// sin r = r + r^3 P(z), z = r^2; 2^-57.6
+  static constexpr double sin[] = {-0x1.5555555555545p-3, 0x1.111111110f2afp-7,   -0x1.a01a019b5672ep-13,
+                                   0x1.71de34d430d82p-19, -0x1.ae5de56ebbb20p-26, 0x1.5d6d7e53791ebp-33};
+  /// cos r = 1 - z/2 + z^2 P(z), z = r^2; 2^-63.5
+  static constexpr double cos[] = {0x1.5555555555548p-5,   -0x1.6c16c16c149b7p-10, 0x1.a01a019bf0cbbp-16,
+                                   -0x1.27e4f77f72c43p-22, 0x1.1ee98e57b5c35p-29,  -0x1.8f7e71ea9b982p-37};
+  /// sinh x = x + x^3 P(z), z = x^2, |x| < 1; 2^-63.3
+  static constexpr double sinh[] = {0x1.5555555555556p-3,  0x1.11111111110a6p-7,  0x1.a01a01a028995p-13,
+                                    0x1.71de3a465b7d8p-19, 0x1.ae64671ad4caep-26, 0x1.611a5635a0050p-33,
+                                    0x1.b4c7540021c13p-41};
+  /// atan x = x + x^3 P(z), z = x^2, |x| <= 1; 2^-57.6
+  static constexpr double atan[] = {
+      -0x1.5555555555526p-2, 0x1.999999999554cp-3,  -0x1.249249237e2f8p-3,  0x1.c71c717f96859p-4,
+      -0x1.745d11ab0cc38p-4, 0x1.3b136676de5f2p-4,  -0x1.110e50222016fp-4,  0x1.e1bb9b4a705aep-5,
+      -0x1.ae5e44b644b55p-5, 0x1.82da44ffb3b66p-5,  -0x1.59a293ee72774p-5,  0x1.2c2b9cf79f91fp-5,
+      -0x1.e9f1b78a83b54p-6, 0x1.6832f2c48e21ap-6,  -0x1.c77ded554c0e1p-7,  0x1.d7a0a92090e9ep-8,
+      -0x1.7a21218583ec3p-9, 0x1.b3d92926d4a99p-11, -0x1.3f19e39889d90p-13, 0x1.bbc126fb0ca80p-17};
+  /// asin x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-59.9
+  static constexpr double asin[] = {0x1.5555555555577p-3, 0x1.333333332e0f9p-4, 0x1.6db6db7214815p-5,
+                                    0x1.f1c71a9448ca2p-6, 0x1.6e8bdef09a377p-6, 0x1.1c49ef56bcb54p-6,
+                                    0x1.ca1fa3abb6823p-7, 0x1.7584e32bdc234p-7, 0x1.613fe924e188ep-7,
+                                    0x1.e5c66661c11f9p-9, 0x1.63a9ced2f11c2p-6, -0x1.580f2d3e891eap-6,
+                                    0x1.0b4bee9fd45e8p-5};
+  /// asinh x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-60.4
+  static constexpr double asinh[] = {-0x1.5555555555541p-3, 0x1.333333333075ap-4,  -0x1.6db6db6ba651bp-5,
+                                     0x1.f1c71ba9b00cap-6,  -0x1.6e8b8ca67fe52p-6, 0x1.1c4d2fa859ffep-6,
+                                     -0x1.c972eb2a9e792p-7, 0x1.7941ed0a4a6dbp-7,  -0x1.386a3e6229cd1p-7,
+                                     0x1.e94440fe78529p-8,  -0x1.372262e39d976p-8, 0x1.c26360479badcp-10};
+  /// atanh x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-61.0
+  static constexpr double atanh[] = {0x1.555555555554cp-2,  0x1.999999999b31dp-3,  0x1.24924923ca1d0p-3,
+                                     0x1.c71c722a2f04ep-4,  0x1.745d08c3fbfebp-4,  0x1.3b1510422de47p-4,
+                                     0x1.10fa8408d761dp-4,  0x1.e3e98568e88b4p-5,  0x1.9e879f26296a4p-5,
+                                     0x1.e70d62fed1e3cp-5,  -0x1.4456ac65f4b66p-8, 0x1.6478de37e37c4p-3,
+                                     -0x1.8f3b10e90c4fap-3, 0x1.ec6282f3a1517p-3};
+  /// erf x = x + x P(z), z = x^2, |x| <= 1; 2^-56.9
+  static constexpr double erf[] = {0x1.06eba8214db68p-3,   -0x1.812746b0379bdp-2,  0x1.ce2f21a040d16p-4,
+                                   -0x1.b82ce311fa946p-6,  0x1.565bccf92b4fep-8,   -0x1.c02db03ddc069p-11,
+                                   0x1.f9a2baa962e23p-14,  -0x1.f4ca4d73d8b20p-17, 0x1.b97fd3f92ae2cp-20,
+                                   -0x1.5c072765d6055p-23, 0x1.d71b108cca640p-27,  -0x1.abae493f2ead2p-31};
+  /// e^(x^2) erfc x = P(t)/(1+2x), t = (x-3)/(x+3), x >= 1/2; 2^-59.9
+  static constexpr double erfcx[] = {
+      0x1.40c522d7e4987p+0,  -0x1.15c084bb9e8f3p-3,  -0x1.85a15c58aa5c9p-5,  0x1.098366a5b46edp-3,
+      -0x1.e88b803a4941fp-4, 0x1.17ca2877f02f7p-4,   -0x1.8574c40bc4a36p-6,  0x1.4b884e462080fp-9,
+      0x1.ef1bdd3ad904ap-10, -0x1.98db516661b8dp-11, -0x1.b9126b232f4d1p-14, 0x1.065a3f1537be3p-13,
+      0x1.4c20b1eddbe9cp-18, -0x1.513c3711a7991p-16, -0x1.87c44de8bd063p-21, 0x1.d21684d7d1ac9p-19,
+      0x1.79c9fde92b725p-22, -0x1.4accf8c3e2187p-21, -0x1.1d9609e64ce6ap-23, 0x1.add0faf033b70p-24,
+      0x1.1bef25ef26c4dp-25, -0x1.7e9038113157ap-27, -0x1.0a9e15c734576p-28};
+};
+
+}  // namespace adjoint::inline ADJOINT_ISA::math::coefficients
