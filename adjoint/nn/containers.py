@@ -133,7 +133,9 @@ class Sequential(_ModuleSequence):
 
     def __add__(self, other):
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given")
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given"
+            )
         return Sequential(*self, *other)
 
     def __mul__(self, count):
@@ -273,7 +275,9 @@ def _pairs(source, kind):
     pairs = []
     for i, item in enumerate(source):
         if not hasattr(item, "__iter__"):
-            raise TypeError(f"{kind} update sequence element #{i} should be Iterable; is {type(item).__name__}")
+            raise TypeError(
+                f"{kind} update sequence element #{i} should be Iterable; is {type(item).__name__}"
+            )
         item = tuple(item)
         if len(item) != 2:
             raise ValueError(f"{kind} update sequence element #{i} has length {len(item)}; 2 is required")
@@ -455,7 +459,9 @@ class ParameterDict(Module):
 
     def get(self, key, default=None):
         """The value of `key`, or `default`."""
-        return self[key] if key in self else default
+        if key not in self:
+            return default
+        return self[key]
 
     def fromkeys(self, keys, default=None):
         """A new ParameterDict with `default` under every key."""

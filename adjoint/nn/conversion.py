@@ -62,9 +62,7 @@ class Conversion:
                 dtype = arg
             elif isinstance(arg, ad.Tensor):
                 device, dtype = arg.device, arg.dtype
-            elif isinstance(arg, bool):
-                non_blocking = arg
-            elif arg is not None:
+            elif arg is not None and not isinstance(arg, bool):  # a bool is non_blocking: nothing to do
                 device = arg
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(

@@ -81,7 +81,9 @@ class Module(Conversion, StateDict, Hookable):
 
     def forward(self, *args, **kwargs):
         """Compute the output; every subclass overrides it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
 
     def __call__(self, *args, **kwargs):
         if self._hooks is None:
