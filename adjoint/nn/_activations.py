@@ -230,7 +230,9 @@ def glu(input, dim=-1):
     if input.dim() == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if input.shape[dim] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim % input.dim()} is size {input.shape[dim]}"
+        )
     first, second = input.chunk(2, dim)
     return first * ad.sigmoid(second)
 

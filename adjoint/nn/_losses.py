@@ -140,7 +140,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     difference = input - target
     size = difference.abs()
     loss = ad.where(size <= delta, difference.square() * 0.5, (size - 0.5 * delta) * delta)
-    return _reduce(loss, reduction, weight)
+    return _reduce(loss if weight is None else loss * weight, reduction)
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):

@@ -134,7 +134,7 @@ class Sequential(_ModuleSequence):
     def __add__(self, other):
         if not isinstance(other, Sequential):
             raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given"
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
             )
         return Sequential(*self, *other)
 

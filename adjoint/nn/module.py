@@ -121,7 +121,9 @@ class Module(Conversion, StateDict, Hookable):
             if name in own.get("_parameters", ()):
                 self._replace("_parameters", name, value, (), "as parameter", "torch.nn.Parameter")
             elif name in own.get("_buffers", ()):
-                self._replace("_buffers", name, value, ad.Tensor, "as buffer", "torch.Tensor")
+                self._replace(
+                    "_buffers", name, value, ad.Tensor, "as buffer", "torch.nn.Buffer, torch.Tensor"
+                )
             elif name in own.get("_modules", ()):
                 self._replace("_modules", name, value, (), "as child module", "torch.nn.Module")
             else:
@@ -129,8 +131,9 @@ class Module(Conversion, StateDict, Hookable):
 
     def _replace(self, which, name, value, allowed, role, expected):
         if value is not None and not isinstance(value, allowed):
-            found = f"{type(value).__module__}.{type(value).__name__}"
-            raise TypeError(f"cannot assign '{found}' {role} '{name}' ({expected} or None expected)")
+            raise TypeError(
+                f"cannot assign '{type_name(value)}' {role} '{name}' ({expected} or None expected)"
+            )
         _own_registry(self, which)[name] = value
 
     def _forget(self, name, but=None):
@@ -163,9 +166,8 @@ class Module(Conversion, StateDict, Hookable):
         _check_new_name(self, registry, name, "parameter")
         if param is not None:
             if not isinstance(param, Parameter):
-                found = f"{type(param).__module__}.{type(param).__name__}"
                 raise TypeError(
-                    f"cannot assign '{found}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+                    f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
@@ -187,9 +189,8 @@ class Module(Conversion, StateDict, Hookable):
         registry = _own_registry(self, "_buffers", "buffer")
         _check_new_name(self, registry, name, "buffer")
         if tensor is not None and not isinstance(tensor, ad.Tensor):
-            found = f"{type(tensor).__module__}.{type(tensor).__name__}"
             raise TypeError(
-                f"cannot assign '{found}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
         registry[name] = tensor
         if persistent:
@@ -209,8 +210,7 @@ class Module(Conversion, StateDict, Hookable):
         """
         registry = _own_registry(self, "_modules", "module")
         if module is not None and not isinstance(module, Module):
-            found = f"{type(module).__module__}.{type(module).__name__}"
-            raise TypeError(f"{found} is not a Module subclass")
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
         _check_new_name(self, registry, name, "module")
         registry[name] = module
 
@@ -421,6 +421,12 @@ class Module(Conversion, StateDict, Hookable):
         if not lines:
             return f"{self._get_name()}()"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def type_name(value) -> str:
+    """The type of a value as error messages show it: with its module, unless that is builtins."""
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 def indent(text, by="  "):
