@@ -1,0 +1,44 @@
+"""Neural networks: modules, parameters, layers, losses, initialisation.
+
+Start with `module` (what a Module is), then `linear` for a first layer. `functional` has every layer as a
+function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
+"""
+
+from . import activation, functional, init, loss, utils
+from .activation import *
+from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .distance import CosineSimilarity, PairwiseDistance
+from .dropout import Dropout
+from .flatten import Flatten, Unflatten
+from .linear import Bilinear, Identity, Linear
+from .loss import *
+from .module import Module
+from .normalization import LayerNorm, RMSNorm
+from .parameter import Buffer, Parameter
+from .sparse import Embedding
+
+__all__ = activation.__all__ + loss.__all__
+__all__ += [
+    "Bilinear",
+    "Buffer",
+    "CosineSimilarity",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "Identity",
+    "LayerNorm",
+    "Linear",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "PairwiseDistance",
+    "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "RMSNorm",
+    "Sequential",
+    "Unflatten",
+    "functional",
+    "init",
+    "utils",
+]

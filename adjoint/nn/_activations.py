@@ -1,0 +1,274 @@
+"""The activations of `adjoint.nn.functional`, which exports every name of this file.
+
+relu, leaky_relu, elu, gelu, silu, softplus, sigmoid, tanh, softmax and log_softmax are operators of the core;
+the others are compositions whose derivatives follow, with the house's rule at kinks (the subgradient of least
+norm).
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import adjoint as ad
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+]
+
+
+def _finish(function, input, inplace):
+    """``function(input)``, written over `input` when `inplace`."""
+    if not inplace:
+        return function(input)
+    # The function may save its input, which is about to change: it gets a copy.
+    return input.copy_(function(input.clone()))
+
+
+def relu(input, inplace=False):
+    """max(x, 0), with derivative 0 at 0."""
+    return input.relu_() if inplace else ad.relu(input)
+
+
+def relu_(input):
+    """`relu` in place."""
+    return input.relu_()
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    """x where it is positive, elsewhere negative_slope · x."""
+    return _finish(lambda x: ad.leaky_relu(x, negative_slope), input, inplace)
+
+
+def prelu(input, weight):
+    """x where it is positive, elsewhere weight · x; one weight for all, or one for each channel (dimension 1).
+
+    Raises
+    ------
+    RuntimeError
+        The number of weights is neither 1 nor the number of channels.
+    """
+    if weight.numel() != 1:
+        channels = input.shape[1] if input.dim() > 1 else 1
+        if weight.dim() != 1 or weight.numel() != channels:
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
+        weight = weight.reshape([1, channels] + [1] * (input.dim() - 2))
+    elif input.dim() == 0:
+        weight = weight.reshape([])
+    return ad.where(input > 0, input, weight * input)
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
+    return _finish(lambda x: ad.elu(x, alpha), input, inplace)
+
+
+def selu(input, inplace=False):
+    """The scaled ELU whose fixed point is mean 0 and variance 1 (Klambauer et al., 2017)."""
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return _finish(lambda x: ad.elu(x, alpha) * scale, input, inplace)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0): an ELU that is continuously differentiable."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+
+    # The clamp keeps exp from overflowing in the branch that `where` drops: 0 · inf would spoil its gradient.
+    def evaluate(x):
+        return ad.where(x > 0, x, alpha * ad.expm1(x.clamp(max=0.0) / alpha))
+
+    return _finish(evaluate, input, inplace)
+
+
+def gelu(input, approximate="none"):
+    """x · Φ(x), Φ the normal distribution function; ``approximate="tanh"`` replaces Φ by its tanh form.
+
+    Raises
+    ------
+    RuntimeError
+        `approximate` is neither 'none' nor 'tanh'.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}.")
+    return ad.gelu(input, approximate=approximate)
+
+
+def silu(input, inplace=False):
+    """x · sigmoid(x)."""
+    return _finish(ad.silu, input, inplace)
+
+
+def mish(input, inplace=False):
+    """x · tanh(softplus(x))."""
+    return _finish(lambda x: x * ad.tanh(ad.softplus(x)), input, inplace)
+
+
+def sigmoid(input):
+    """1 / (1 + exp(-x))."""
+    return ad.sigmoid(input)
+
+
+def tanh(input):
+    """The hyperbolic tangent."""
+    return ad.tanh(input)
+
+
+def softplus(input, beta=1.0, threshold=20.0):
+    """log(1 + exp(beta · x)) / beta; x itself where beta · x is above `threshold`."""
+    return ad.softplus(input, beta, threshold)
+
+
+def logsigmoid(input):
+    """log(sigmoid(x)), accurate for every x.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> round(ad.nn.functional.logsigmoid(ad.tensor(-800.0)).item(), 3)
+    -800.0
+    """
+    return -ad.logaddexp(ad.zeros_like(input), -input)
+
+
+def softsign(input):
+    """x / (1 + |x|)."""
+    return input / (1 + input.abs())
+
+
+def tanhshrink(input):
+    """x - tanh(x)."""
+    return input - ad.tanh(input)
+
+
+def softshrink(input, lambd=0.5):
+    """x moved by `lambd` towards 0, at most to 0."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    zero = ad.zeros_like(input)
+    return ad.where(input > lambd, input - lambd, ad.where(input < -lambd, input + lambd, zero))
+
+
+def hardshrink(input, lambd=0.5):
+    """x where |x| is above `lambd`, elsewhere 0."""
+    return ad.where(input.abs() <= lambd, ad.zeros_like(input), input)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """x limited to [min_val, max_val], with derivative 0 at both bounds.
+
+    Raises
+    ------
+    ValueError
+        `min_val` is above `max_val`.
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+
+    def evaluate(x):
+        return ad.where((x > min_val) & (x < max_val), x, x.detach().clamp(min_val, max_val))
+
+    return _finish(evaluate, input, inplace)
+
+
+def relu6(input, inplace=False):
+    """x limited to [0, 6], with derivative 0 at both bounds."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input, inplace=False):
+    """x / 6 + 1/2 limited to [0, 1]."""
+    return _finish(lambda x: relu6(x + 3.0) / 6.0, input, inplace)
+
+
+def hardswish(input, inplace=False):
+    """x · hardsigmoid(x)."""
+    return _finish(lambda x: x * relu6(x + 3.0) / 6.0, input, inplace)
+
+
+def threshold(input, threshold, value, inplace=False):
+    """x where it is above `threshold`, elsewhere `value`."""
+    return _finish(lambda x: ad.where(x > threshold, x, ad.full_like(x, value)), input, inplace)
+
+
+def glu(input, dim=-1):
+    """The first half along `dim` times the sigmoid of the second half.
+
+    Raises
+    ------
+    RuntimeError
+        The input has no dimension, or the size along `dim` is odd.
+    """
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if input.shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim % input.dim()} is size {input.shape[dim]}"
+        )
+    first, second = input.chunk(2, dim)
+    return first * ad.sigmoid(second)
+
+
+def _implicit_dim(name, ndim):
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+        "argument.",
+        stacklevel=3,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """exp(x), scaled so that it sums to 1 along `dim`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.softmax(ad.zeros(4), dim=0).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim())
+    return ad.softmax(input, dim) if dtype is None else ad.softmax(input, dim, dtype=dtype)
+
+
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """The logarithm of `softmax`, accurate for every x."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim())
+    return ad.log_softmax(input, dim) if dtype is None else ad.log_softmax(input, dim, dtype=dtype)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """`softmax` of -x."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.dim())
+    return softmax(-input, dim, dtype=dtype)

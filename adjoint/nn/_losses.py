@@ -1,0 +1,305 @@
+"""The losses of `adjoint.nn.functional`, which exports every name of this file.
+
+Fused losses (mse, nll, cross entropy, binary cross entropy with logits) are one call into the core; the
+others are compositions. Each ends in `_reduce`, the one place that knows what a reduction is.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import adjoint as ad
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+]
+
+
+def legacy_reduction(size_average, reduce, reduction):
+    """The reduction that the two flags of old programs stand for."""
+    if size_average is None and reduce is None:
+        return reduction
+    size_average = True if size_average is None else size_average
+    reduce = True if reduce is None else reduce
+    reduction = "none" if not reduce else "mean" if size_average else "sum"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
+        stacklevel=3,
+    )
+    return reduction
+
+
+def _reduce(loss, reduction, weight=None):
+    if weight is not None:
+        loss = loss * weight
+    if reduction == "mean":
+        return loss.mean() if weight is None else loss.sum() / weight.expand_as(loss).sum()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def _check_sizes(input, target):
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(
+            f"Using a target size ({tuple(target.shape)}) that is different to the input size "
+            f"({tuple(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def _check_weight(input, weight):
+    if weight is not None and tuple(weight.shape) != tuple(input.shape):
+        raise ValueError(
+            f"Weights and input must have the same size: {tuple(weight.shape)} != {tuple(input.shape)}"
+        )
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """The squared difference, (input - target)².
+
+    Parameters
+    ----------
+    input, target : Tensor, shapes that broadcast (different ones warn)
+    reduction : 'mean', 'sum' or 'none'
+    weight : Tensor of the shape of input, optional
+        Factors; the mean is then the weighted one.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.mse_loss(ad.tensor([1.0, 2.0]), ad.tensor([1.0, 4.0])).item()
+    2.0
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_sizes(input, target)
+    if weight is None and reduction in ("mean", "sum", "none"):
+        return ad.mse_loss(input, target, reduction)
+    _check_weight(input, weight)
+    return _reduce((input - target).square(), reduction, weight)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """The absolute difference, |input - target|; parameters as of `mse_loss`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.l1_loss(ad.tensor([1.0, 2.0]), ad.tensor([1.0, 4.0])).item()
+    1.0
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_sizes(input, target)
+    _check_weight(input, weight)
+    return _reduce((input - target).abs(), reduction, weight)
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """Quadratic below `beta`, d²/(2β), and linear above, |d| - β/2, where d = input - target.
+
+    Raises
+    ------
+    RuntimeError
+        `beta` is negative.
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_sizes(input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    difference = input - target
+    size = difference.abs()
+    loss = ad.where(size < beta, difference.square() * (0.5 / beta), size - 0.5 * beta)
+    return _reduce(loss, reduction)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """Quadratic below `delta`, d²/2, and linear above, δ(|d| - δ/2), where d = input - target.
+
+    Raises
+    ------
+    RuntimeError
+        `delta` is not positive.
+    """
+    _check_sizes(input, target)
+    _check_weight(input, weight)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
+    difference = input - target
+    size = difference.abs()
+    loss = ad.where(size <= delta, difference.square() * 0.5, (size - 0.5 * delta) * delta)
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """The Kullback-Leibler divergence, target · (log target - input): `input` holds log-probabilities.
+
+    Parameters
+    ----------
+    input : Tensor, log-probabilities
+    target : Tensor of that shape, probabilities, or their logarithms with `log_target`
+    reduction : 'batchmean' (the sum over the first dimension's size: the divergence of mathematics), 'mean',
+        'sum' or 'none'
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. "
+            "'batchmean' divides only by the batch size, and aligns with the KL math definition.",
+            stacklevel=2,
+        )
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = ad.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / (input.shape[0] if input.dim() else 1)
+    return _reduce(loss, reduction)
+
+
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    """The negative log-likelihood of the target classes; `input` holds log-probabilities.
+
+    Parameters
+    ----------
+    input : Tensor, shape (C), (N, C) or (N, C, d₁, …)
+    target : integer Tensor, shape (), (N) or (N, d₁, …), classes in [0, C)
+    weight : Tensor, shape (C), optional
+        A factor for each class; the mean is then the weighted one.
+    ignore_index : int
+        Targets of this value count nothing.
+    reduction : 'mean', 'sum' or 'none'
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return ad.nll_loss(input, target, weight, reduction, ignore_index)
+
+
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
+    """The cross entropy between unnormalised scores and target classes or target probabilities.
+
+    Parameters
+    ----------
+    input : Tensor, shape (C), (N, C) or (N, C, d₁, …), scores (logits)
+    target : integer Tensor of classes, shape (), (N) or (N, d₁, …); or probabilities, shape of input
+    weight : Tensor, shape (C), optional
+        A factor for each class.
+    ignore_index : int
+        Target classes of this value count nothing.
+    reduction : 'mean', 'sum' or 'none'
+    label_smoothing : float in [0, 1]
+        The share of the target that is spread evenly over all classes.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> loss = ad.nn.functional.cross_entropy(ad.zeros(2, 4), ad.tensor([0, 3]))
+    >>> round(loss.item(), 5)  # log 4
+    1.38629
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return ad.cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """The binary cross entropy of probabilities, -(t log p + (1 - t) log(1 - p)), logarithms at least -100.
+
+    Parameters
+    ----------
+    input : Tensor, probabilities in [0, 1]
+    target : Tensor of that shape
+    weight : Tensor that broadcasts to that shape, optional; it does not enter the denominator of the mean
+    reduction : 'mean', 'sum' or 'none'
+
+    Raises
+    ------
+    ValueError
+        The shapes differ.
+    RuntimeError
+        A probability is outside [0, 1].
+
+    Notes
+    -----
+    For p below 1e-12 (or as close to 1) the gradient is that at 1e-12, so a certain mistake gives a large
+    finite gradient. `binary_cross_entropy_with_logits` is stabler and faster.
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"Using a target size ({tuple(target.shape)}) that is different to the input size "
+            f"({tuple(input.shape)}) is deprecated. Please ensure they have the same size."
+        )
+    if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
+        raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
+    loss = -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def _bounded_log(p, eps=1e-12):
+    """max(log p, -100), with the derivative 1 / max(p, eps)."""
+    small = p < eps
+    moved = ad.where(small, p + (eps - p).detach(), p)
+    log = moved.log()
+    with ad.no_grad():
+        correction = ad.where(small, p.log().clamp(min=-100.0) - log, ad.zeros_like(p))
+    return log + correction
+
+
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
+    """The binary cross entropy of sigmoid(input), computed without leaving the scale of logarithms.
+
+    Parameters
+    ----------
+    input : Tensor, scores (logits)
+    target : Tensor of that shape, in [0, 1]
+    weight : Tensor that broadcasts to that shape, optional
+    pos_weight : Tensor that broadcasts to that shape, optional
+        A factor for positive targets.
+    reduction : 'mean', 'sum' or 'none'
+
+    Raises
+    ------
+    ValueError
+        The shapes differ, or the reduction is unknown.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> loss = ad.nn.functional.binary_cross_entropy_with_logits(ad.zeros(3), ad.ones(3))
+    >>> round(loss.item(), 5)  # log 2
+    0.69315
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})"
+        )
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return ad.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)

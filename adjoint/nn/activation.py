@@ -1,0 +1,365 @@
+"""The activations as modules: each holds the options of the function of the same name.
+
+The formulas are with the functions, in `adjoint.nn.functional`. Every one keeps the shape of its input.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from . import functional
+from .module import Module
+from .parameter import Parameter
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "SELU",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]
+
+
+class _InplaceActivation(Module):
+    """An activation whose only option is `inplace`."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self):
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_InplaceActivation):
+    """max(x, 0), with derivative 0 at 0.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.ReLU()(ad.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    def forward(self, input):
+        return input.relu_() if self.inplace else ad.relu(input)
+
+
+class SELU(_InplaceActivation):
+    """The scaled ELU whose fixed point is mean 0 and variance 1."""
+
+    def forward(self, input):
+        return functional.selu(input, self.inplace)
+
+
+class SiLU(_InplaceActivation):
+    """x · sigmoid(x)."""
+
+    def forward(self, input):
+        return functional.silu(input, True) if self.inplace else ad.silu(input)
+
+
+class Mish(_InplaceActivation):
+    """x · tanh(softplus(x))."""
+
+    def forward(self, input):
+        return functional.mish(input, self.inplace)
+
+
+class Hardsigmoid(_InplaceActivation):
+    """x / 6 + 1/2 limited to [0, 1]."""
+
+    def forward(self, input):
+        return functional.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self):
+        return ""
+
+
+class Hardswish(Hardsigmoid):
+    """x · hardsigmoid(x)."""
+
+    def forward(self, input):
+        return functional.hardswish(input, self.inplace)
+
+
+class Hardtanh(Module):
+    """x limited to [min_val, max_val], with derivative 0 at both bounds.
+
+    Parameters
+    ----------
+    min_val, max_val : float
+    inplace : bool
+
+    Raises
+    ------
+    ValueError
+        `max_val` is not above `min_val`.
+    """
+
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
+        super().__init__()
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        if self.max_val <= self.min_val:
+            raise ValueError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+        self.inplace = inplace
+
+    def forward(self, input):
+        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self):
+        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+
+
+class ReLU6(Hardtanh):
+    """x limited to [0, 6], with derivative 0 at both bounds."""
+
+    def __init__(self, inplace=False):
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self):
+        return "inplace=True" if self.inplace else ""
+
+
+class LeakyReLU(Module):
+    """x where it is positive, elsewhere negative_slope · x."""
+
+    def __init__(self, negative_slope=0.01, inplace=False):
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.inplace = inplace
+
+    def forward(self, input):
+        return functional.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self):
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+
+
+class PReLU(Module):
+    """x where it is positive, elsewhere weight · x with learned weights.
+
+    Parameters
+    ----------
+    num_parameters : int
+        1, or the number of channels (the size of dimension 1).
+    init : float
+        What the weights start with.
+    """
+
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(ad.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weights back to `init`."""
+        with ad.no_grad():
+            self.weight.fill_(self.init)
+
+    def forward(self, input):
+        return functional.prelu(input, self.weight)
+
+    def extra_repr(self):
+        return f"num_parameters={self.num_parameters}"
+
+
+class _AlphaActivation(Module):
+    """An activation with the options `alpha` and `inplace`."""
+
+    def __init__(self, alpha=1.0, inplace=False):
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def extra_repr(self):
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class ELU(_AlphaActivation):
+    """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
+
+    def forward(self, input):
+        return functional.elu(input, self.alpha, self.inplace)
+
+
+class CELU(_AlphaActivation):
+    """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0)."""
+
+    def forward(self, input):
+        return functional.celu(input, self.alpha, self.inplace)
+
+
+class GELU(Module):
+    """x · Φ(x), Φ the normal distribution function; ``approximate="tanh"`` replaces Φ by its tanh form."""
+
+    def __init__(self, approximate="none"):
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input):
+        return functional.gelu(input, self.approximate)
+
+    def extra_repr(self):
+        return f"approximate={self.approximate!r}"
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    def forward(self, input):
+        return ad.sigmoid(input)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent."""
+
+    def forward(self, input):
+        return ad.tanh(input)
+
+
+class Softplus(Module):
+    """log(1 + exp(beta · x)) / beta; x itself where beta · x is above `threshold`."""
+
+    def __init__(self, beta=1.0, threshold=20.0):
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input):
+        return ad.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self):
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, input):
+        return functional.logsigmoid(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, input):
+        return functional.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def forward(self, input):
+        return functional.tanhshrink(input)
+
+
+class _ShrinkActivation(Module):
+    """An activation with the option `lambd`."""
+
+    def __init__(self, lambd=0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self):
+        return f"{self.lambd}"
+
+
+class Softshrink(_ShrinkActivation):
+    """x moved by `lambd` towards 0, at most to 0."""
+
+    def forward(self, input):
+        return functional.softshrink(input, self.lambd)
+
+
+class Hardshrink(_ShrinkActivation):
+    """x where |x| is above `lambd`, elsewhere 0."""
+
+    def forward(self, input):
+        return functional.hardshrink(input, self.lambd)
+
+
+class Threshold(Module):
+    """x where it is above `threshold`, elsewhere `value`."""
+
+    def __init__(self, threshold, value, inplace=False):
+        super().__init__()
+        self.threshold = threshold
+        self.value = value
+        self.inplace = inplace
+
+    def forward(self, input):
+        return functional.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self):
+        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
+
+
+class GLU(Module):
+    """The first half along `dim` times the sigmoid of the second half."""
+
+    def __init__(self, dim=-1):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input):
+        return functional.glu(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
+class _DimActivation(Module):
+    """An activation along one dimension."""
+
+    def __init__(self, dim=None):
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
+class Softmax(_DimActivation):
+    """exp(x), scaled so that it sums to 1 along `dim`."""
+
+    def forward(self, input):
+        return functional.softmax(input, self.dim)
+
+
+class LogSoftmax(_DimActivation):
+    """The logarithm of `Softmax`, accurate for every x."""
+
+    def forward(self, input):
+        return functional.log_softmax(input, self.dim)
+
+
+class Softmin(_DimActivation):
+    """`Softmax` of -x."""
+
+    def forward(self, input):
+        return functional.softmin(input, self.dim)

@@ -1,0 +1,505 @@
+"""Containers of modules and of parameters: they behave as the Python list or dict they are named after.
+
+`Sequential` also runs its children in order. `ModuleList` and `ModuleDict` only hold modules, and
+`ParameterList` and `ParameterDict` only hold parameters, so that a model registers them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+
+import adjoint as ad
+
+from .module import Module, indent
+from .parameter import Parameter
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+def _position(index, length):
+    """A valid non-negative index, or IndexError."""
+    index = operator.index(index)
+    if not -length <= index < length:
+        raise IndexError(f"index {index} is out of range")
+    return index % length
+
+
+class _ModuleSequence(Module):
+    """What `Sequential` and `ModuleList` share: a list whose items are the children "0", "1", …"""
+
+    def _renumber(self, modules):
+        modules = list(modules)
+        self._modules.clear()
+        for i, module in enumerate(modules):
+            self.add_module(str(i), module)
+
+    def _key(self, index):
+        return list(self._modules)[_position(index, len(self._modules))]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(list(self._modules.values()))
+
+    def __contains__(self, module):
+        return any(module is child for child in self._modules.values())
+
+    def __setitem__(self, index, module):
+        if isinstance(index, slice):
+            keys = list(self._modules)[index]
+            modules = list(module)
+            if len(keys) != len(modules):
+                raise ValueError(
+                    f"attempt to assign sequence of size {len(modules)} to slice of size {len(keys)}"
+                )
+            for key, child in zip(keys, modules):
+                setattr(self, key, child)
+        else:
+            setattr(self, self._key(index), module)
+
+    def __delitem__(self, index):
+        keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
+        self._renumber(module for key, module in self._modules.items() if key not in keys)
+
+    def append(self, module):
+        """Add `module` at the end; return self."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index, module):
+        """Put `module` before position `index`; return self."""
+        if not isinstance(module, Module):
+            raise TypeError(f"module should be of type: {Module}")
+        modules = list(self._modules.values())
+        if not -len(modules) <= index <= len(modules):
+            raise IndexError(f"Index out of range: {index}")
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def extend(self, modules):
+        """Append every module of an iterable; return self."""
+        if not hasattr(modules, "__iter__"):
+            raise TypeError(f"{type(self).__name__}.extend should be called with an iterable, but got "
+                            f"{type(modules).__name__}")  # fmt: skip
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def pop(self, index=-1):
+        """Remove and return the module at `index`."""
+        module = self._modules[self._key(index)]
+        del self[index]
+        return module
+
+    def __iadd__(self, other):
+        return self.extend(other)
+
+
+class Sequential(_ModuleSequence):
+    """Modules run one after the other, each on the output of the one before.
+
+    Parameters
+    ----------
+    *args : Module, or one OrderedDict from name to Module
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.nn.Sequential(ad.nn.Linear(4, 8), ad.nn.Tanh(), ad.nn.Linear(8, 2))
+    >>> tuple(model(ad.ones(5, 4)).shape)
+    (5, 2)
+    >>> len(model[1:])
+    2
+    """
+
+    def __init__(self, *args):
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], dict) else enumerate(args)
+        for name, module in named:
+            self.add_module(str(name), module)
+
+    def forward(self, input):
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._key(index)]
+
+    def __add__(self, other):
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
+        return Sequential(*self, *other)
+
+    def __mul__(self, count):
+        if not isinstance(count, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(count)}")
+        if count <= 0:
+            raise ValueError(f"Non-positive multiplication factor {count} for {type(self)}")
+        return Sequential(*(module for _ in range(count) for module in self))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, count):
+        modules = list(self)
+        for module in list(self * count)[len(modules) :]:
+            self.append(module)
+        return self
+
+
+class ModuleList(_ModuleSequence):
+    """A list of modules; it is held, not called.
+
+    Parameters
+    ----------
+    modules : iterable of Module, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.ModuleList(ad.nn.Linear(2, 2) for _ in range(3))
+    ModuleList(
+      (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
+    )
+    """
+
+    def __init__(self, modules=None):
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(list(self._modules.values())[index])
+        return self._modules[self._key(index)]
+
+    def __add__(self, other):
+        return ModuleList([*self, *other])
+
+    def __repr__(self):
+        """Runs of children that read the same are shown once."""
+        runs = []
+        for i, module in enumerate(self):
+            text = repr(module)
+            if runs and runs[-1][2] == text:
+                runs[-1][1] = i
+            else:
+                runs.append([i, i, text])
+        if not runs:
+            return f"{self._get_name()}()"
+        lines = []
+        for first, last, text in runs:
+            label = f"({first})" if first == last else f"({first}-{last})"
+            count = "" if first == last else f"{last - first + 1} x "
+            lines.append(f"{label}: {count}{indent(text)}")
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+class ModuleDict(Module):
+    """A dict of modules, in the order of insertion; it is held, not called.
+
+    Parameters
+    ----------
+    modules : mapping, or iterable of (name, Module) pairs, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> heads = ad.nn.ModuleDict({"mean": ad.nn.Linear(4, 1), "scale": ad.nn.Softplus()})
+    >>> "mean" in heads, list(heads)
+    (True, ['mean', 'scale'])
+    """
+
+    def __init__(self, modules=None):
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key):
+        return self._modules[key]
+
+    def __setitem__(self, key, module):
+        self.add_module(key, module)
+
+    def __delitem__(self, key):
+        del self._modules[key]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules)
+
+    def __contains__(self, key):
+        return key in self._modules
+
+    def clear(self):
+        """Remove every module."""
+        self._modules.clear()
+
+    def pop(self, key):
+        """Remove and return the module called `key`."""
+        return self._modules.pop(key)
+
+    def keys(self):
+        """The names."""
+        return self._modules.keys()
+
+    def items(self):
+        """The (name, module) pairs."""
+        return self._modules.items()
+
+    def values(self):
+        """The modules."""
+        return self._modules.values()
+
+    def update(self, modules):
+        """Add or replace modules from a mapping or from (name, module) pairs."""
+        for name, module in _pairs(modules, "ModuleDict"):
+            self[name] = module
+
+
+def _pairs(source, kind):
+    if hasattr(source, "items"):
+        return list(source.items())
+    if not hasattr(source, "__iter__"):
+        raise TypeError(f"{kind}.update should be called with an iterable of key/value pairs, but got "
+                        f"{type(source).__name__}")  # fmt: skip
+    pairs = []
+    for i, item in enumerate(source):
+        if not hasattr(item, "__iter__"):
+            raise TypeError(
+                f"{kind} update sequence element #{i} should be Iterable; is {type(item).__name__}"
+            )
+        item = tuple(item)
+        if len(item) != 2:
+            raise ValueError(f"{kind} update sequence element #{i} has length {len(item)}; 2 is required")
+        pairs.append(item)
+    return pairs
+
+
+def _describe(value):
+    if isinstance(value, ad.Tensor):
+        kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+        return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"
+    return f"Object of type: {type(value).__name__}"
+
+
+def _as_parameter(value):
+    """Tensors that are put into a parameter container become parameters; other objects are only held."""
+    if isinstance(value, ad.Tensor) and not isinstance(value, Parameter):
+        return Parameter(value)
+    return value
+
+
+class ParameterList(Module):
+    """A list of parameters; tensors become parameters, other objects are held as they are.
+
+    Parameters
+    ----------
+    values : iterable, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> weights = ad.nn.ParameterList([ad.zeros(2, 3), ad.zeros(3)])
+    >>> len(weights), [name for name, _ in weights.named_parameters()]
+    (2, ['0', '1'])
+    """
+
+    def __init__(self, values=None):
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __len__(self):
+        return self._size
+
+    def __iter__(self):
+        return iter([self[i] for i in range(self._size)])
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(self[i] for i in range(self._size)[index])
+        return getattr(self, str(_position(index, self._size)))
+
+    def __setitem__(self, index, value):
+        setattr(self, str(_position(index, self._size)), _as_parameter(value))
+
+    def __contains__(self, value):
+        return any(value is item for item in self)
+
+    def append(self, value):
+        """Add `value` at the end; return self."""
+        setattr(self, str(self._size), _as_parameter(value))
+        self._size += 1
+        return self
+
+    def extend(self, values):
+        """Append every value of an iterable; return self."""
+        if not hasattr(values, "__iter__") or isinstance(values, ad.Tensor):
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def pop(self, index=-1):
+        """Remove and return the value at `index`."""
+        values = list(self)
+        value = values.pop(_position(index, self._size))
+        for i in range(self._size):
+            delattr(self, str(i))
+        self._size = 0
+        self.extend(values)
+        return value
+
+    def __iadd__(self, values):
+        return self.extend(values)
+
+    def extra_repr(self):
+        return "\n".join(f"  ({i}): {_describe(value)}" for i, value in enumerate(self))
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("ParameterList should not be called.")
+
+
+class ParameterDict(Module):
+    """A dict of parameters, in the order of insertion; tensors become parameters.
+
+    Parameters
+    ----------
+    parameters : mapping, or iterable of (name, value) pairs, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> gains = ad.nn.ParameterDict({"left": ad.ones(2), "right": ad.ones(2)})
+    >>> gains["left"].requires_grad, list(gains.keys())
+    (True, ['left', 'right'])
+    """
+
+    def __init__(self, parameters=None):
+        super().__init__()
+        self._keys = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    @staticmethod
+    def _name(key):
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string "
+                f"(type is '{type(key).__name__}')."
+            )
+        return key
+
+    def __getitem__(self, key):
+        if self._name(key) not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key, value):
+        self._name(key)
+        if key not in self._keys and hasattr(self, key):
+            raise KeyError(f"attribute '{key}' already exists")
+        setattr(self, key, _as_parameter(value))
+        self._keys[key] = None
+
+    def __delitem__(self, key):
+        del self._keys[self._name(key)]
+        delattr(self, key)
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __reversed__(self):
+        return reversed(list(self._keys))
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def copy(self):
+        """A new ParameterDict over the same parameters."""
+        return ParameterDict(self.items())
+
+    def setdefault(self, key, default=None):
+        """The value of `key`, which is set to `default` first when it is missing."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def clear(self):
+        """Remove every parameter."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key):
+        """Remove and return the value of `key`."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self):
+        """Remove and return the last (name, value) pair."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def get(self, key, default=None):
+        """The value of `key`, or `default`."""
+        if key not in self:
+            return default
+        return self[key]
+
+    def fromkeys(self, keys, default=None):
+        """A new ParameterDict with `default` under every key."""
+        return ParameterDict((key, default) for key in keys)
+
+    def keys(self):
+        """The names."""
+        return self._keys.keys()
+
+    def items(self):
+        """The (name, value) pairs."""
+        return [(key, self[key]) for key in self._keys]
+
+    def values(self):
+        """The values."""
+        return [self[key] for key in self._keys]
+
+    def update(self, parameters):
+        """Add or replace values from a mapping or from (name, value) pairs."""
+        for key, value in _pairs(parameters, "ParameterDict"):
+            self[key] = value
+
+    def __or__(self, other):
+        result = self.copy()
+        result.update(other)
+        return result
+
+    def __ror__(self, other):
+        result = ParameterDict(other)
+        result.update(self)
+        return result
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
+
+    def extra_repr(self):
+        return "\n".join(f"  ({key}): {_describe(value)}" for key, value in self.items())
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("ParameterDict should not be called.")

@@ -1,0 +1,115 @@
+"""Moving a module to another dtype or device: `Conversion`, one of the bases of `Module`.
+
+Everything goes through `_apply`, which maps a function over every parameter, gradient and buffer. A
+parameter stays the same object, so an optimiser that holds it goes on holding the right one.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+__all__ = ["Conversion"]
+
+
+class Conversion:
+    """`to`, `float`, `double`, `half`, `bfloat16`, `type`, `cpu`, `cuda`, `to_empty`."""
+
+    def _apply(self, fn, recurse=True):
+        if recurse:
+            for child in self.children():
+                child._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            grad = parameter.grad
+            with ad.no_grad():
+                # `.grad` must match its tensor at every moment, so it steps aside while `.data` changes.
+                parameter.grad = None
+                parameter.data = fn(parameter.data)
+                if grad is not None:
+                    parameter.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
+        for name, buffer in list(self._buffers.items()):
+            if buffer is not None:
+                persistent = getattr(buffer, "persistent", None)
+                converted = fn(buffer)
+                if converted is not buffer and persistent is not None:
+                    converted = type(buffer)(converted, persistent=persistent)
+                self._buffers[name] = converted
+        return self
+
+    def to(self, *args, device=None, dtype=None, non_blocking=False, **kwargs):
+        """Convert parameters and buffers in place; return the module.
+
+        Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``, which gives both. The
+        dtype applies to floating-point and complex tensors only.
+
+        Raises
+        ------
+        TypeError
+            When the dtype is neither floating-point nor complex.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 3).to(ad.float64).weight.dtype == ad.float64
+        True
+        """
+        kwargs.pop("memory_format", None)
+        if kwargs:
+            raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        for arg in args:
+            if isinstance(arg, ad.dtype):
+                dtype = arg
+            elif isinstance(arg, ad.Tensor):
+                device, dtype = arg.device, arg.dtype
+            elif arg is not None and not isinstance(arg, bool):  # a bool is non_blocking: nothing to do
+                device = arg
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+
+        def convert(tensor):
+            if device is not None:
+                tensor = tensor.to(device)
+            if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):
+                tensor = tensor.to(dtype)
+            return tensor
+
+        return self._apply(convert)
+
+    def _cast_floating(self, dtype):
+        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+    def float(self):
+        """Convert floating-point parameters and buffers to float32."""
+        return self._cast_floating(ad.float32)
+
+    def double(self):
+        """Convert floating-point parameters and buffers to float64."""
+        return self._cast_floating(ad.float64)
+
+    def half(self):
+        """Convert floating-point parameters and buffers to float16."""
+        return self._cast_floating(ad.float16)
+
+    def bfloat16(self):
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self._cast_floating(ad.bfloat16)
+
+    def type(self, dst_type):
+        """Convert every parameter and buffer to the dtype `dst_type`."""
+        return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def cpu(self):
+        """Move to the CPU."""
+        return self._apply(lambda tensor: tensor.to("cpu"))
+
+    def cuda(self, device=None):
+        """Move to a CUDA device."""
+        target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+        return self._apply(lambda tensor: tensor.to(target))
+
+    def to_empty(self, *, device, recurse=True):
+        """Move to `device` without copying: the values are undefined until they are initialised."""
+        return self._apply(lambda tensor: ad.empty_like(tensor, device=device), recurse=recurse)

@@ -1,0 +1,344 @@
+"""The layers as functions: each takes its parameters as arguments.
+
+Activations live in `_activations`, losses in `_losses`; this file has the rest: affine maps, dropout,
+embedding, normalisation, distances, padding. What touches memory with a kernel of its own is an operator of
+the core; everything here is a composition of those, so derivatives of every order follow.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from . import _activations, _losses
+from ._activations import *
+from ._losses import *
+
+__all__ = _activations.__all__ + _losses.__all__
+__all__ += [
+    "bilinear",
+    "cosine_similarity",
+    "dropout",
+    "embedding",
+    "layer_norm",
+    "linear",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "rms_norm",
+]
+
+
+def linear(input, weight, bias=None):
+    """``input @ weight.T + bias``.
+
+    Parameters
+    ----------
+    input : Tensor, shape (…, in)
+    weight : Tensor, shape (out, in), or (in)
+    bias : Tensor, shape (out), optional
+
+    Returns
+    -------
+    Tensor, shape (…, out)
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.linear(ad.ones(1, 2), ad.ones(1, 2)).item()
+    2.0
+    """
+    return ad.linear(input, weight, bias)
+
+
+def bilinear(input1, input2, weight, bias=None):
+    """``input1ᵀ · weight[k] · input2 + bias[k]`` for each output k.
+
+    Parameters
+    ----------
+    input1 : Tensor, shape (…, in1)
+    input2 : Tensor, shape (…, in2), the same leading dimensions
+    weight : Tensor, shape (out, in1, in2)
+    bias : Tensor, shape (out), optional
+
+    Returns
+    -------
+    Tensor, shape (…, out)
+
+    Raises
+    ------
+    RuntimeError
+        The leading dimensions differ, or the last ones do not fit the weight.
+    """
+    leading = tuple(input1.shape[:-1])
+    if leading != tuple(input2.shape[:-1]):
+        raise RuntimeError(
+            f"bilinear(): input batch dimensions do not match: got {tuple(input1.shape)} and {tuple(input2.shape)}"
+        )
+    if (input1.shape[-1], input2.shape[-1]) != tuple(weight.shape[1:]):
+        raise RuntimeError(
+            f"bilinear(): input sizes {input1.shape[-1]} and {input2.shape[-1]} do not match weight of shape "
+            f"{tuple(weight.shape)}"
+        )
+    out, n1, n2 = weight.shape
+    # One product with the flattened weights, then the second contraction: (rows, out, n2) · (rows, n2, 1).
+    partial = ad.matmul(input1.reshape(-1, n1), weight.transpose(0, 1).reshape(n1, out * n2))
+    result = ad.matmul(partial.reshape(-1, out, n2), input2.reshape(-1, n2, 1)).reshape(leading + (out,))
+    return result if bias is None else result + bias
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+    p : float in [0, 1]
+    training : bool
+        When false the input is returned as it is.
+    inplace : bool
+
+    Raises
+    ------
+    ValueError
+        `p` is outside [0, 1].
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> generator = ad.manual_seed(0)
+    >>> y = ad.nn.functional.dropout(ad.ones(1000), p=0.5)
+    >>> sorted(set(y.tolist()))
+    [0.0, 2.0]
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    with ad.no_grad():
+        if p == 1:
+            mask = ad.zeros_like(input)
+        else:
+            mask = ad.empty_like(input).bernoulli_(1 - p).mul_(1 / (1 - p))
+    return input.mul_(mask) if inplace else input * mask
+
+
+def one_hot(tensor, num_classes=-1):
+    """A new last dimension that is 1 at the index and 0 elsewhere.
+
+    Parameters
+    ----------
+    tensor : int64 Tensor, any shape, not negative
+    num_classes : int
+        The size of the new dimension; -1 takes one more than the largest index.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.one_hot(ad.tensor([0, 2]), 3).tolist()
+    [[1, 0, 0], [0, 0, 1]]
+    """
+    return ad.one_hot(tensor, num_classes)
+
+
+def embedding(
+    input,
+    weight,
+    padding_idx=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    sparse=False,
+):
+    """Rows of `weight` picked by the indices `input`.
+
+    Parameters
+    ----------
+    input : integer Tensor, any shape
+    weight : Tensor, shape (rows, features)
+    padding_idx : int, optional
+        This row gets no gradient; negative counts from the end.
+    max_norm : float, optional
+        Rows that are used and whose norm is larger are first scaled down to it, in place, unrecorded.
+    norm_type : float
+        The p of that norm.
+    scale_grad_by_freq : bool
+        Divide a row's gradient by how often it was used.
+    sparse : bool
+        Sparse gradients; not provided (NotImplementedError).
+
+    Returns
+    -------
+    Tensor, shape (*input.shape, features)
+
+    Raises
+    ------
+    IndexError
+        An index is outside of the rows.
+    ValueError
+        `padding_idx` is outside of the rows.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> table = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> ad.nn.functional.embedding(ad.tensor([1, 0]), table).tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
+    """
+    if sparse:
+        raise NotImplementedError(
+            "embedding: sparse=True (sparse gradients) is not provided; use sparse=False"
+        )
+    rows = weight.shape[0]
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            raise ValueError(f"Padding_idx must be within num_embeddings: got {padding_idx}, rows {rows}")
+        padding_idx %= rows
+    if max_norm is not None:
+        _limit_norms(weight, input, max_norm, norm_type)
+    output = ad.embedding(weight, input)
+    if scale_grad_by_freq:
+        counts = ad.zeros(rows, dtype=weight.dtype)
+        flat = input.reshape(-1)
+        counts = counts.index_add(0, flat, ad.ones(flat.shape[0], dtype=weight.dtype))
+        share = 1 / counts[input].unsqueeze(-1)
+        # The difference is 0, so the value stays exact; its gradient carries the factor.
+        output = output.detach() + (output - output.detach()) * share
+    if padding_idx is not None:
+        output = ad.where((input == padding_idx).unsqueeze(-1), output.detach(), output)
+    return output
+
+
+def _limit_norms(weight, input, max_norm, norm_type):
+    with ad.no_grad():
+        used = sorted(set(input.reshape(-1).tolist()))
+        if not used:
+            return
+        used = ad.tensor(used)
+        rows = weight[used]
+        norms = ad.linalg.vector_norm(rows, norm_type, -1, True)
+        weight[used] = ad.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Standardise over the last dimensions, (x - mean) / √(var + eps), then scale and shift.
+
+    Parameters
+    ----------
+    input : Tensor, shape (…, *normalized_shape)
+    normalized_shape : sequence of int
+    weight, bias : Tensor, shape normalized_shape, optional
+    eps : float
+
+    Raises
+    ------
+    RuntimeError
+        The shapes do not fit.
+    """
+    return ad.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root mean square over the last dimensions, x / √(mean(x²) + eps), then scale.
+
+    `eps` is the machine epsilon of the dtype when it is not given.
+    """
+    count = len(normalized_shape)
+    if count == 0 or tuple(input.shape[-count:]) != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size {list(input.shape)}"
+        )
+    if eps is None:
+        eps = ad.finfo(input.dtype).eps
+    mean = input.square().mean(tuple(range(-count, 0)), keepdim=True)
+    result = input * (mean + eps).rsqrt()
+    return result if weight is None else result * weight
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12):
+    """Divide by the p-norm along `dim`, by at least `eps`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> [round(v, 3) for v in ad.nn.functional.normalize(ad.tensor([3.0, 4.0]), dim=0).tolist()]
+    [0.6, 0.8]
+    """
+    return input / ad.linalg.vector_norm(input, p, dim, True).clamp(min=eps)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between vectors along `dim`; each norm counts as at least `eps`.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor, shapes that broadcast
+    dim : int, the dimension along which the vectors lie; it vanishes
+    eps : float
+    """
+    norms = [ad.linalg.vector_norm(x, 2.0, dim, True).clamp(min=eps) for x in (x1, x2)]
+    return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
+
+
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    return ad.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def pad(input, pad, mode="constant", value=None):
+    """Put `value` around a tensor.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+    pad : sequence of int
+        (before, after) of the last dimension, then of the one before it, …; negative numbers cut.
+    mode : 'constant'; 'reflect', 'replicate' and 'circular' raise NotImplementedError
+    value : float, 0 by default
+
+    Raises
+    ------
+    RuntimeError
+        The length of `pad` is odd or more than twice the dimensions, or a size would be negative.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.pad(ad.tensor([1, 2]), (1, 2), value=9).tolist()
+    [9, 1, 2, 9, 9]
+    """
+    pad = list(pad)
+    if mode in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"pad: mode='{mode}' is not provided; 'constant' is")
+    if mode != "constant":
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)}")
+    if len(pad) > 2 * input.dim():
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding "
+            f"length {len(pad)} and input of dimension {input.dim()}"
+        )
+    value = 0 if value is None else value
+    for i in range(len(pad) // 2):
+        dim, (before, after) = input.dim() - 1 - i, pad[2 * i : 2 * i + 2]
+        size = input.shape[dim]
+        if size + before + after < 0 or size + min(before, 0) + min(after, 0) < 0:
+            raise RuntimeError(
+                f"pad: the size {size} of dimension {dim} with padding {before}, {after} would be negative"
+            )
+        if before < 0 or after < 0:
+            start = max(-before, 0)
+            input = input.narrow(dim, start, size - start - max(-after, 0))
+        if before > 0 or after > 0:
+            parts = [_block(input, dim, before, value), input, _block(input, dim, after, value)]
+            input = ad.cat(parts, dim)
+    return input
+
+
+def _block(like, dim, size, value):
+    """A constant tensor of the shape of `like`, but for its size along `dim`."""
+    shape = list(like.shape)
+    shape[dim] = max(size, 0)
+    return ad.full(shape, value, dtype=like.dtype, device=like.device)

@@ -1,0 +1,284 @@
+"""Filling parameters with their first values. Each function writes in place, unrecorded, and returns its tensor.
+
+The scale of the random ones follows from the fans: the number of inputs and of outputs of a unit (`fans`).
+Sources: Glorot and Bengio (2010) for xavier, He et al. (2015) for kaiming, Saxe et al. (2014) for
+orthogonal, Martens (2010) for sparse.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import adjoint as ad
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+
+def calculate_gain(nonlinearity, param=None) -> float:
+    """The factor by which a nonlinearity asks weights to be scaled, so that signals keep their variance.
+
+    Parameters
+    ----------
+    nonlinearity : str
+        'linear', 'conv1d' … 'conv_transpose3d', 'sigmoid' (all 1), 'tanh' (5/3), 'relu' (√2),
+        'leaky_relu' (√(2/(1+slope²))), 'selu' (3/4).
+    param : float, optional
+        The negative slope of 'leaky_relu', 0.01 by default.
+
+    Raises
+    ------
+    ValueError
+        The nonlinearity is unknown, or the slope is not a number.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> round(ad.nn.init.calculate_gain("leaky_relu", 0.2), 4)
+    1.3868
+    """
+    linear = {"linear", "sigmoid"}
+    linear |= {f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)}
+    if nonlinearity in linear:
+        return 1.0
+    if nonlinearity == "tanh":
+        return 5.0 / 3.0
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "selu":
+        return 3.0 / 4.0
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def fans(tensor) -> tuple[int, int]:
+    """(fan_in, fan_out) of a weight of shape (outputs, inputs, …kernel)."""
+    if tensor.dim() < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+_calculate_fan_in_and_fan_out = fans
+
+
+def _random(tensor, method, first, second, generator):
+    with ad.no_grad():
+        if generator is None:
+            return getattr(tensor, method)(first, second)
+        return getattr(tensor, method)(first, second, generator=generator)
+
+
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
+    """Uniform in [a, b).
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> w = ad.nn.init.uniform_(ad.empty(3, 5), -1.0, 1.0)
+    >>> bool((w.abs() <= 1).all())
+    True
+    """
+    return _random(tensor, "uniform_", a, b, generator)
+
+
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
+    """Normal with the given mean and standard deviation."""
+    return _random(tensor, "normal_", mean, std, generator)
+
+
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    """Normal with the given mean and standard deviation, conditioned on [a, b] (by inversion)."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
+            "The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
+
+    def cdf(x):
+        return (1.0 + math.erf((x - mean) / (std * math.sqrt(2.0)))) / 2.0
+
+    uniform_(tensor, 2 * cdf(a) - 1, 2 * cdf(b) - 1, generator)
+    with ad.no_grad():
+        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+
+
+def constant_(tensor, val):
+    """Every element `val`."""
+    with ad.no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor):
+    """Every element 1."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor):
+    """Every element 0."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor):
+    """The identity matrix, also of a rectangular shape.
+
+    Raises
+    ------
+    ValueError
+        `tensor` has not two dimensions.
+    """
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with ad.no_grad():
+        return tensor.copy_(ad.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+def dirac_(tensor, groups=1):
+    """A convolution weight (3 to 5 dimensions) that passes its input channels through.
+
+    Raises
+    ------
+    ValueError
+        `tensor` has another number of dimensions, or its outputs are not divisible by `groups`.
+    """
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    per_group = tensor.shape[0] // groups
+    center = tuple(size // 2 for size in tensor.shape[2:])
+    with ad.no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(per_group, tensor.shape[1])):
+                tensor[(group * per_group + channel, channel) + center] = 1
+    return tensor
+
+
+def xavier_uniform_(tensor, gain=1.0, generator=None):
+    """Uniform in ±gain·√(6 / (fan_in + fan_out))."""
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    """Normal of standard deviation gain·√(2 / (fan_in + fan_out))."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
+
+
+def _kaiming_std(tensor, a, mode, nonlinearity):
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan = fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _nothing_to_fill(tensor):
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return True
+    return False
+
+
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """Uniform in ±gain·√(3 / fan).
+
+    Parameters
+    ----------
+    a : float
+        The negative slope, used with 'leaky_relu'.
+    mode : 'fan_in' (keeps the variance forward) or 'fan_out' (backward)
+    nonlinearity : str, see `calculate_gain`
+    """
+    if _nothing_to_fill(tensor):
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """Normal of standard deviation gain / √fan; parameters as of `kaiming_uniform_`."""
+    if _nothing_to_fill(tensor):
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor, gain=1, generator=None):
+    """A (semi-)orthogonal matrix times `gain`; dimensions after the first are flattened.
+
+    Raises
+    ------
+    ValueError
+        `tensor` has fewer than two dimensions.
+    """
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    with ad.no_grad():
+        flat = ad.empty(max(rows, columns), min(rows, columns), dtype=tensor.dtype, device=tensor.device)
+        normal_(flat, 0, 1, generator)
+        q, diagonal = _qr(flat)
+        q = q * diagonal.sign()  # makes the decomposition unique, hence q uniform over the group
+        if rows < columns:
+            q = q.mT
+        return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
+
+
+def _qr(matrix):
+    """(Q, diagonal of R), by the core's QR where it has one and otherwise by NumPy's."""
+    qr = getattr(getattr(ad, "linalg", None), "qr", None)
+    if qr is not None:
+        q, r = qr(matrix)
+        return q, r.diagonal()
+    import numpy
+
+    q, r = numpy.linalg.qr(numpy.asarray(matrix.tolist(), dtype=numpy.float64))
+    as_tensor = ad.tensor
+    return (
+        as_tensor(q.tolist(), dtype=matrix.dtype),
+        as_tensor(numpy.diagonal(r).tolist(), dtype=matrix.dtype),
+    )
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Normal of standard deviation `std`, with the fraction `sparsity` of every column set to 0.
+
+    Raises
+    ------
+    ValueError
+        `tensor` has not two dimensions.
+    """
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    normal_(tensor, 0, std, generator)
+    with ad.no_grad():
+        for column in range(columns):
+            order = ad.randperm(rows) if generator is None else ad.randperm(rows, generator=generator)
+            tensor[order[:zeros], column] = 0
+    return tensor

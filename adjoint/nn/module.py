@@ -1,0 +1,434 @@
+"""`Module`, the base of every layer and model: registration, traversal, calling, repr.
+
+Start with ``Module.__setattr__`` (an assigned parameter, buffer or module is registered) and
+``Module.__call__`` (straight to ``forward`` when there are no hooks). The rest lives next door: where members
+are kept in `registry`, hooks in `hooks`, saving and loading in `state_dict`, dtypes and devices in
+`conversion`.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from .conversion import Conversion
+from .hooks import Hookable, call_with_hooks
+from .parameter import Buffer, Parameter
+from .registry import Registry
+from .state_dict import StateDict
+
+__all__ = ["Module"]
+
+_REGISTRIES = frozenset(("_parameters", "_buffers", "_modules"))
+
+
+def _own_registry(module, which, kind="parameter"):
+    """The registry, bound to this very module (a shallow copy arrives with its original's)."""
+    registry = module.__dict__.get(which)
+    if registry is None:
+        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+    if type(registry) is not Registry or registry._owner() is not module:
+        registry = module.__dict__[which] = Registry(module, registry)
+    return registry
+
+
+def _check_new_name(module, registry, name, kind):
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
+    if name == "":
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if name not in registry and hasattr(module, name):
+        raise KeyError(f"attribute '{name}' already exists")
+
+
+class Module(Conversion, StateDict, Hookable):
+    """Base class of all layers and models.
+
+    A subclass calls ``super().__init__()``, assigns parameters and submodules to attributes, and defines
+    ``forward``. Calling the module calls ``forward`` between its hooks.
+
+    Attributes
+    ----------
+    training : bool
+        Whether the module is in training mode; see `train` and `eval`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Affine(ad.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.scale = ad.nn.Parameter(ad.tensor(2.0))
+    ...         self.register_buffer("shift", ad.tensor(1.0))
+    ...
+    ...     def forward(self, x):
+    ...         return self.scale * x + self.shift
+    >>> model = Affine()
+    >>> model(ad.tensor(3.0)).item()
+    7.0
+    >>> list(model.state_dict())
+    ['scale', 'shift']
+    """
+
+    def __init__(self):
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"] = Registry(self)
+        own["_buffers"] = Registry(self)
+        own["_non_persistent_buffers_set"] = set()
+        own["_modules"] = Registry(self)
+
+    def forward(self, *args, **kwargs):
+        """Compute the output; every subclass overrides it."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args, **kwargs):
+        if self._hooks is None:
+            return self.forward(*args, **kwargs)
+        return call_with_hooks(self, args, kwargs)
+
+    # ---- registration ---------------------------------------------------------------------------------
+
+    def __setattr__(self, name, value):
+        if isinstance(value, Parameter):
+            registry = _own_registry(self, "_parameters", "parameters")
+            self._forget(name, but="_parameters")
+            if name not in registry:
+                self.__dict__.pop(name, None)
+                self.register_parameter(name, value)
+            else:
+                registry[name] = value
+        elif isinstance(value, Module):
+            registry = _own_registry(self, "_modules", "module")
+            self._forget(name, but="_modules")
+            if name not in registry:
+                self.__dict__.pop(name, None)
+            registry[name] = value
+        elif isinstance(value, Buffer) and name not in self.__dict__.get("_buffers", ()):
+            _own_registry(self, "_buffers", "buffer")
+            self._forget(name, but="_buffers")
+            self.__dict__.pop(name, None)
+            self.register_buffer(name, value, persistent=value.persistent)
+        elif name in _REGISTRIES:
+            for known in list(self.__dict__.get(name, ())):
+                self.__dict__.pop(known, None)
+            self.__dict__[name] = Registry(self, value)
+        else:
+            own = self.__dict__
+            if name in own.get("_parameters", ()):
+                self._replace("_parameters", name, value, (), "as parameter", "torch.nn.Parameter")
+            elif name in own.get("_buffers", ()):
+                self._replace(
+                    "_buffers", name, value, ad.Tensor, "as buffer", "torch.nn.Buffer, torch.Tensor"
+                )
+            elif name in own.get("_modules", ()):
+                self._replace("_modules", name, value, (), "as child module", "torch.nn.Module")
+            else:
+                object.__setattr__(self, name, value)
+
+    def _replace(self, which, name, value, allowed, role, expected):
+        if value is not None and not isinstance(value, allowed):
+            raise TypeError(
+                f"cannot assign '{type_name(value)}' {role} '{name}' ({expected} or None expected)"
+            )
+        _own_registry(self, which)[name] = value
+
+    def _forget(self, name, but=None):
+        """Remove `name` from every registry but one: a name means one thing."""
+        for which in _REGISTRIES:
+            if which != but and name in self.__dict__.get(which, ()):
+                del _own_registry(self, which)[name]
+                self._non_persistent_buffers_set.discard(name)
+
+    def __delattr__(self, name):
+        for which in _REGISTRIES:
+            if name in self.__dict__.get(which, ()):
+                self._forget(name)
+                return
+        object.__delattr__(self, name)
+
+    def register_parameter(self, name, param) -> None:
+        """Add a parameter (or None, which reserves the name).
+
+        Raises
+        ------
+        KeyError
+            The name is empty, contains a dot, or is taken.
+        TypeError
+            `param` is neither a `Parameter` nor None.
+        ValueError
+            `param` is not a leaf.
+        """
+        registry = _own_registry(self, "_parameters", "parameter")
+        _check_new_name(self, registry, name, "parameter")
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise TypeError(
+                    f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+                )
+            if param.grad_fn is not None:
+                raise ValueError(
+                    f"Cannot assign non-leaf Tensor to parameter '{name}': a parameter has no history. To make "
+                    f"'{name}' a function of other tensors, compute it in forward()."
+                )
+        registry[name] = param
+
+    def register_buffer(self, name, tensor, persistent=True) -> None:
+        """Add a tensor that is state but not learned; only persistent buffers enter `state_dict`.
+
+        Raises
+        ------
+        KeyError
+            The name is empty, contains a dot, or is taken.
+        TypeError
+            `tensor` is neither a Tensor nor None.
+        """
+        registry = _own_registry(self, "_buffers", "buffer")
+        _check_new_name(self, registry, name, "buffer")
+        if tensor is not None and not isinstance(tensor, ad.Tensor):
+            raise TypeError(
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        registry[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name, module) -> None:
+        """Add a child module under `name`.
+
+        Raises
+        ------
+        KeyError
+            The name is empty, contains a dot, or is taken.
+        TypeError
+            `module` is neither a Module nor None.
+        """
+        registry = _own_registry(self, "_modules", "module")
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
+        _check_new_name(self, registry, name, "module")
+        registry[name] = module
+
+    register_module = add_module
+
+    # ---- access by dotted name ------------------------------------------------------------------------
+
+    def get_submodule(self, target) -> Module:
+        """Return the module called `target`, a dotted name; the empty name is this module.
+
+        Raises
+        ------
+        AttributeError
+            There is no such attribute, or it is not a Module.
+        """
+        module = self
+        for part in target.split(".") if target else ():
+            if not hasattr(module, part):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
+            module = getattr(module, part)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{part}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target, module, strict=False) -> None:
+        """Put `module` at the dotted name `target`; with `strict`, only over an existing module."""
+        parent, _, name = target.rpartition(".")
+        if not name:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"{type(module).__name__} is not an nn.Module")
+        owner = self.get_submodule(parent)
+        if strict and not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+        if hasattr(owner, name) and not isinstance(getattr(owner, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(owner, name, module)
+
+    def get_parameter(self, target) -> Parameter:
+        """Return the parameter called `target`, a dotted name."""
+        found = self._get_member(target)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target) -> ad.Tensor:
+        """Return the buffer called `target`, a dotted name."""
+        found = self._get_member(target)
+        prefix, _, name = target.rpartition(".")
+        if name not in self.get_submodule(prefix)._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return found
+
+    def _get_member(self, target):
+        prefix, _, name = target.rpartition(".")
+        module = self.get_submodule(prefix)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        return getattr(module, name)
+
+    # ---- traversal ------------------------------------------------------------------------------------
+
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """Yield (dotted name, module) for this module and every descendant, each module once."""
+        if memo is None:
+            memo = set()
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                inner = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, inner, remove_duplicate)
+
+    def modules(self):
+        """Yield this module and every descendant, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self):
+        """Yield (name, module) for the direct children, each once."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self):
+        """Yield the direct children, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(self, get_members, prefix="", recurse=True, remove_duplicate=True):
+        seen = set()
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        else:
+            modules = [(prefix, self)]
+        for module_name, module in modules:
+            for name, member in get_members(module):
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield (f"{module_name}.{name}" if module_name else name), member
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        """Yield (dotted name, parameter); a shared parameter comes once, under its first name."""
+        return self._named_members(
+            lambda module: list(module._parameters.items()), prefix, recurse, remove_duplicate
+        )
+
+    def parameters(self, recurse=True):
+        """Yield every parameter, each once: what an optimiser takes."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        """Yield (dotted name, buffer), each buffer once."""
+        return self._named_members(
+            lambda module: list(module._buffers.items()), prefix, recurse, remove_duplicate
+        )
+
+    def buffers(self, recurse=True):
+        """Yield every buffer, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    # ---- modes and gradients --------------------------------------------------------------------------
+
+    def apply(self, fn):
+        """Call ``fn(module)`` for every descendant, children first, then for this module; return it.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> def clear(module):
+        ...     if isinstance(module, ad.nn.Linear):
+        ...         ad.nn.init.zeros_(module.bias)
+        >>> model = ad.nn.Sequential(ad.nn.Linear(2, 3), ad.nn.ReLU()).apply(clear)
+        >>> model[0].bias.sum().item()
+        0.0
+        """
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode=True):
+        """Set training mode (or, with ``mode=False``, evaluation mode) here and below; return the module."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self):
+        """Set evaluation mode: `Dropout` passes its input through. Same as ``train(False)``."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        """Freeze (False) or thaw (True) every parameter; return the module."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True) -> None:
+        """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
+        for parameter in self.parameters():
+            grad = parameter.grad
+            if grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            elif grad.grad_fn is not None:
+                parameter.grad = ad.zeros_like(grad)
+            else:
+                grad.requires_grad_(False)
+                grad.zero_()
+
+    # ---- manners --------------------------------------------------------------------------------------
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for which in _REGISTRIES:
+            _own_registry(self, which)
+
+    def __dir__(self):
+        return [name for name in object.__dir__(self) if name.isidentifier()]
+
+    def _get_name(self):
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What repr shows between the parentheses; subclasses override it."""
+        return ""
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        extra_lines = extra.split("\n") if extra else []
+        children = [f"({name}): {indent(repr(module))}" for name, module in self._modules.items()]
+        lines = extra_lines + children
+        if len(extra_lines) == 1 and not children:
+            return f"{self._get_name()}({extra_lines[0]})"
+        if not lines:
+            return f"{self._get_name()}()"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def type_name(value) -> str:
+    """The type of a value as error messages show it: with its module, unless that is builtins."""
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def indent(text, by="  "):
+    """`text` with every line but the first moved to the right."""
+    return text.replace("\n", "\n" + by)

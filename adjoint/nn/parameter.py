@@ -1,0 +1,116 @@
+"""`Parameter` and `Buffer`: tensors that a `Module` registers when they are assigned to it."""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+__all__ = ["Buffer", "Parameter"]
+
+_make_subclass = ad.Tensor._make_subclass
+
+
+class Parameter(ad.Tensor):
+    """A leaf tensor that is to be learned.
+
+    Assigned to an attribute of a `Module` it appears in ``module.parameters()``. It shares the memory of
+    `data` and leaves its graph.
+
+    Parameters
+    ----------
+    data : Tensor, any shape (default: an empty tensor)
+    requires_grad : bool
+        Whether operations on it are recorded; only floating-point and complex data can require gradients.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> weight = ad.nn.Parameter(ad.ones(2, 3))
+    >>> weight.requires_grad, weight.is_leaf
+    (True, True)
+    """
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            data = ad.empty(0)
+        elif not isinstance(data, ad.Tensor):
+            raise TypeError(
+                f"Parameter: expected data to be a Tensor, but got {type(data).__name__}; use adjoint.tensor(data)"
+            )
+        return _make_subclass(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo):
+        known = memo.get(id(self))
+        if known is not None:
+            return known
+        result = _make_subclass(type(self), self.detach().clone(), self.requires_grad)
+        memo[id(self)] = result
+        _copy_attributes(self, result, memo)
+        return result
+
+    def __repr__(self):
+        return "Parameter containing:\n" + _plain_repr(self)
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild, (type(self), _plain(self), self.requires_grad, dict(self.__dict__))
+
+
+class Buffer(ad.Tensor):
+    """A tensor that belongs to a module's state but is not learned (running statistics, a mask).
+
+    Assigned to an attribute of a `Module` it appears in ``module.buffers()`` and, when `persistent`, in its
+    ``state_dict()``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> module = ad.nn.Module()
+    >>> module.mean = ad.nn.Buffer(ad.zeros(3))
+    >>> [name for name, _ in module.named_buffers()]
+    ['mean']
+    """
+
+    def __new__(cls, data=None, *, persistent=True):
+        if data is None:
+            data = ad.empty(0)
+        result = _make_subclass(cls, data, data.requires_grad)
+        result.persistent = persistent
+        return result
+
+    def __deepcopy__(self, memo):
+        known = memo.get(id(self))
+        if known is not None:
+            return known
+        result = _make_subclass(type(self), self.detach().clone(), self.requires_grad)
+        memo[id(self)] = result
+        _copy_attributes(self, result, memo)
+        return result
+
+    def __repr__(self):
+        return "Buffer containing:\n" + _plain_repr(self)
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild, (type(self), _plain(self), self.requires_grad, dict(self.__dict__))
+
+
+def _copy_attributes(source, target, memo):
+    """What the user hung on the tensor travels with it."""
+    if source.__dict__:
+        import copy
+
+        target.__dict__.update(copy.deepcopy(source.__dict__, memo))
+
+
+def _plain(tensor):
+    """The same memory as an ordinary tensor without history."""
+    return _make_subclass(ad.Tensor, tensor.detach(), False)
+
+
+def _plain_repr(tensor):
+    return repr(_plain(tensor).requires_grad_(tensor.requires_grad))
+
+
+def _rebuild(cls, data, requires_grad, attributes):
+    result = _make_subclass(cls, data, requires_grad)
+    if attributes:
+        result.__dict__.update(attributes)
+    return result

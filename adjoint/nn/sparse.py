@@ -1,0 +1,145 @@
+"""`Embedding`: a table of learned rows, picked by index."""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from . import functional, init
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["Embedding"]
+
+
+class Embedding(Module):
+    """A learned vector for each of `num_embeddings` indices; rows start normal with deviation 1.
+
+    Parameters
+    ----------
+    num_embeddings, embedding_dim : int
+    padding_idx : int, optional
+        This row starts at 0 and gets no gradient; negative counts from the end.
+    max_norm, norm_type, scale_grad_by_freq, sparse
+        As of `adjoint.nn.functional.embedding`.
+    device, dtype : where and of which type the weight is
+
+    Attributes
+    ----------
+    weight : Parameter, shape (num_embeddings, embedding_dim)
+
+    Raises
+    ------
+    ValueError
+        `padding_idx` is outside of the rows.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> table = ad.nn.Embedding(10, 3)
+    >>> tuple(table(ad.tensor([[1, 2, 4, 5], [4, 3, 2, 9]])).shape)
+    (2, 4, 3)
+    """
+
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+        _weight=None,
+        _freeze=False,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(
+                    f"Padding_idx must be within num_embeddings: got {padding_idx}, rows {num_embeddings}"
+                )
+            padding_idx %= num_embeddings
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        if _weight is None:
+            weight = ad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(weight, requires_grad=not _freeze)
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+                raise ValueError(
+                    f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(_weight.shape)}"
+                )
+            self.weight = Parameter(_weight, requires_grad=not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw the rows anew, and set that of `padding_idx` to 0."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with ad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def forward(self, input):
+        return functional.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+    ):
+        """An Embedding over given rows, which are frozen unless asked otherwise.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> table = ad.nn.Embedding.from_pretrained(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> table(ad.tensor([1])).tolist()
+        [[3.0, 4.0]]
+        """
+        if embeddings.dim() != 2:
+            raise ValueError("Embeddings parameter is expected to be 2-dimensional")
+        return cls(
+            *embeddings.shape,
+            padding_idx=padding_idx,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            sparse=sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
+
+    def extra_repr(self):
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        if self.sparse:
+            text += ", sparse=True"
+        return text

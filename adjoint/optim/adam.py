@@ -1,0 +1,220 @@
+"""Adam and AdamW: steps scaled by running moments of the gradient."""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint import _C
+
+from .optimizer import Optimizer, check_at_least_zero, new_step, read_steps, with_gradients
+
+__all__ = ["Adam", "AdamW"]
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015), and AMSGrad (Reddi, Kale and Kumar, 2018).
+
+    With g = ±∇ + weight_decay · p, m = β₁ m + (1 - β₁) g and v = β₂ v + (1 - β₂) g², the step is
+    p -= lr · m̂ / (√v̂ + eps), where m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ); with `amsgrad` v̂ takes the largest
+    v so far.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
+    lr : float
+    betas : (float, float), each in [0, 1)
+    eps, weight_decay : float
+    amsgrad : bool
+    maximize : bool
+        Climb instead of descending.
+    differentiable : bool
+        Record the step, so that it can be differentiated itself.
+    decoupled_weight_decay : bool
+        Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient: this is AdamW.
+    foreach, capturable, fused : kept in the groups for state dicts; there is one implementation
+
+    Raises
+    ------
+    ValueError
+        An option is out of range.
+
+    Notes
+    -----
+    A real and an imaginary part count as two parameters.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nn.Parameter(ad.tensor([3.0]))
+    >>> optimizer = ad.optim.Adam([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    2.9
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        amsgrad=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+        fused=None,
+        decoupled_weight_decay=False,
+    ):
+        check_at_least_zero(lr=lr, eps=eps)
+        for i, beta in enumerate(betas):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        check_at_least_zero(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "betas": tuple(betas),
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        read_steps(self.state)
+
+    def _entry(self, param, amsgrad):
+        entry = self.state[param]
+        if not entry:
+            entry["step"] = new_step()
+            entry["exp_avg"] = ad.zeros_like(param)
+            entry["exp_avg_sq"] = ad.zeros_like(param)
+            if amsgrad:
+                entry["max_exp_avg_sq"] = ad.zeros_like(param)
+        return entry
+
+    def step(self, closure=None):
+        """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = with_gradients(group)
+            if not params:
+                continue
+            amsgrad = group["amsgrad"]
+            entries = [self._entry(param, amsgrad) for param in params]
+            rest = range(len(params))
+            if not group["differentiable"]:
+                beta1, beta2 = group["betas"]
+                rest = _C.adam_step(
+                    params,
+                    grads,
+                    [entry["exp_avg"] for entry in entries],
+                    [entry["exp_avg_sq"] for entry in entries],
+                    [entry["max_exp_avg_sq"] for entry in entries] if amsgrad else [],
+                    [entry["step"] for entry in entries],
+                    float(group["lr"]),
+                    float(beta1),
+                    float(beta2),
+                    float(group["eps"]),
+                    float(group["weight_decay"]),
+                    group["decoupled_weight_decay"],
+                    group["maximize"],
+                )
+            for i in rest:
+                self._step_with_tensors(group, params[i], grads[i], entries[i])
+        return loss
+
+    def _step_with_tensors(self, group, param, grad, entry):
+        """The same formulas as tensor operations."""
+        beta1, beta2 = group["betas"]
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        with ad.set_grad_enabled(group["differentiable"]):
+            entry["step"] = entry["step"] + 1
+            t = entry["step"].item()
+            if group["maximize"]:
+                grad = -grad
+            if weight_decay != 0:
+                if group["decoupled_weight_decay"]:
+                    param.mul_(1 - lr * weight_decay)
+                else:
+                    grad = grad + param * weight_decay
+            grad, m, v = as_real(grad), as_real(entry["exp_avg"]), as_real(entry["exp_avg_sq"])
+            m = m * beta1 + grad * (1 - beta1)
+            v = v * beta2 + grad * grad * (1 - beta2)
+            entry["exp_avg"], entry["exp_avg_sq"] = as_type_of(param, m), as_type_of(param, v)
+            if group["amsgrad"]:
+                v = ad.maximum(as_real(entry["max_exp_avg_sq"]), v)
+                entry["max_exp_avg_sq"] = as_type_of(param, v)
+            denominator = v.sqrt() / (1 - beta2**t) ** 0.5 + group["eps"]
+            as_real(param).sub_(m / denominator * (lr / (1 - beta1**t)))
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): p shrinks by 1 - lr · weight_decay.
+
+    Parameters as of `Adam`; `weight_decay` is 0.01 by default.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nn.Parameter(ad.tensor([3.0]))
+    >>> optimizer = ad.optim.AdamW([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    2.897
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=1e-2,
+        amsgrad=False,
+        *,
+        maximize=False,
+        foreach=None,
+        capturable=False,
+        differentiable=False,
+        fused=None,
+    ):
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True
+
+
+def as_real(tensor):
+    """A complex tensor as real numbers (a view), a real one as it is."""
+    return ad.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def as_type_of(param, tensor):
+    """The inverse of `as_real` for a tensor that belongs to `param`."""
+    return ad.view_as_complex(tensor) if param.is_complex() else tensor

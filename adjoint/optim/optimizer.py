@@ -1,0 +1,405 @@
+"""`Optimizer`, the base of every optimiser: parameter groups, state, saving and loading, step hooks.
+
+An optimiser overrides `step`. The shipped ones gather the parameters of a group into lists and give them to
+the core in one call, every argument positional:
+
+    _C.sgd_step(params, grads, momentum_buffers,
+                lr, momentum, dampening, weight_decay, nesterov, maximize)
+    _C.adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps,
+                 lr, beta1, beta2, eps, weight_decay, decoupled_weight_decay, maximize)
+    _C.rmsprop_step(params, grads, square_avgs, grad_avgs, momentum_buffers, steps,
+                    lr, alpha, eps, weight_decay, momentum, maximize)
+
+The first arguments are lists of tensors, one entry for each parameter; a list of state that the options do not
+need is empty (momentum_buffers without momentum, max_exp_avg_sqs without amsgrad, grad_avgs unless centered).
+The others are Python floats and bools. The core updates in place, unrecorded, every parameter that it can:
+parameter, gradient and state contiguous on the CPU, of one dtype, float32 or float64, of one shape, and the
+step a float32 scalar, which it raises by one. It bumps the versions of what it writes, and returns the list of
+the positions that it left untouched, usually empty. Those go through tensor operations, in the file of the
+optimiser, and so does every parameter of a differentiable step.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import adjoint as ad
+
+from ..utils.hooks import HookTable
+
+__all__ = ["Optimizer", "required"]
+
+
+class _Required:
+    """Marks a default that every parameter group must give itself."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def _with_hooks(step):
+    """The step of a class between the hooks of the instance; without hooks it goes straight through."""
+
+    def hooked(self, *args, **kwargs):
+        self._steps_taken += 1
+        if self._hooks is None or self._in_hooked_step:
+            return step(self, *args, **kwargs)
+        pre, post = self._hooks[0], self._hooks[1]
+        self._in_hooked_step = True  # a step may call that of its base class: the hooks run once
+        try:
+            for hook in list(pre.values()):
+                result = hook(self, args, kwargs)
+                if result is None:
+                    continue
+                if not (isinstance(result, tuple) and len(result) == 2):
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step: a step pre-hook must return None or a tuple of "
+                        f"(new_args, new_kwargs), but got {result}."
+                    )
+                args, kwargs = result
+            output = step(self, *args, **kwargs)
+            for hook in list(post.values()):
+                hook(self, args, kwargs)
+            return output
+        finally:
+            self._in_hooked_step = False
+
+    hooked.__name__, hooked.__qualname__, hooked.__doc__ = step.__name__, step.__qualname__, step.__doc__
+    hooked.__wrapped__ = step
+    return hooked
+
+
+class Optimizer:
+    """Base class of all optimisers.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts
+        A dict is a parameter group: its key "params" has the tensors, its other keys override `defaults`.
+    defaults : dict
+        The options of groups that do not say otherwise.
+
+    Attributes
+    ----------
+    param_groups : list of dict
+    state : dict from parameter to dict
+        What the optimiser remembers about a parameter.
+
+    Raises
+    ------
+    TypeError
+        `params` is a single tensor, or holds something else than tensors.
+    ValueError
+        There are no parameters, a parameter is in two groups, or is not a leaf.
+    """
+
+    _hooks = None
+    _in_hooked_step = False
+    _state_hooks = None
+    # Schedulers look at this to warn when they step first.
+    _steps_taken = 0
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.__dict__["step"])
+
+    def __init__(self, params, defaults):
+        if isinstance(params, ad.Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{type(params).__module__}.{type(params).__name__}"
+            )
+        self.defaults = defaults
+        self.state = State()
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group) -> None:
+        """Add a dict with the key "params" and the options that differ from the defaults.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> a, b = ad.nn.Parameter(ad.zeros(2)), ad.nn.Parameter(ad.zeros(3))
+        >>> optimizer = ad.optim.SGD([a], lr=0.1)
+        >>> optimizer.add_param_group({"params": [b], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        group = dict(param_group)
+        params = group["params"]
+        if isinstance(params, ad.Tensor):
+            params = [params]
+        elif isinstance(params, (set, frozenset)):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
+                "in sets will change between runs. Please use a list instead."
+            )
+        params = list(params)
+        if params and all(isinstance(item, tuple) for item in params):
+            group["param_names"] = [name for name, _ in params]
+            params = [tensor for _, tensor in params]
+        for param in params:
+            if not isinstance(param, ad.Tensor):
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}"
+                )
+            if not self.defaults.get("differentiable", False) and not (param.is_leaf or param.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
+            group.setdefault(name, default)
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError(
+                "all optimizer param groups should be with/without names: the groups that are there "
+                f"{'do not have' if 'param_names' in group else 'have'} them"
+            )
+        known = {id(p) for other in self.param_groups for p in other["params"]}
+        if not known.isdisjoint(map(id, params)):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if len({id(p) for p in params}) != len(params):
+            import warnings
+
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; each occurrence is updated",
+                stacklevel=3,
+            )
+        # The order of keys is that of torch: parameters first, then the options.
+        self.param_groups.append({"params": params, **{k: v for k, v in group.items() if k != "params"}})
+
+    def zero_grad(self, set_to_none=True) -> None:
+        """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none:
+                    param.grad = None
+                    continue
+                grad = param.grad
+                if grad is None:
+                    continue
+                if grad.grad_fn is not None:
+                    param.grad = ad.zeros_like(grad)
+                else:
+                    grad.requires_grad_(False)
+                    grad.zero_()
+
+    def step(self, closure=None):
+        """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
+        raise NotImplementedError(f"{type(self).__name__} does not define step()")
+
+    def _evaluate(self, closure):
+        if closure is None:
+            return None
+        with ad.enable_grad():
+            return closure()
+
+    # ---- hooks ----------------------------------------------------------------------------------------
+
+    def _own_hooks(self):
+        if self._hooks is None:
+            self._hooks = HookTable(), HookTable()
+        return self._hooks
+
+    def register_step_pre_hook(self, hook):
+        """Run ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
+        return self._own_hooks()[0].add(hook)
+
+    def register_step_post_hook(self, hook):
+        """Run ``hook(optimizer, args, kwargs)`` after each step.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> p = ad.nn.Parameter(ad.ones(1))
+        >>> p.grad = ad.ones(1)
+        >>> optimizer = ad.optim.SGD([p], lr=0.5)
+        >>> handle = optimizer.register_step_post_hook(lambda o, args, kwargs: print(p.item()))
+        >>> optimizer.step()
+        0.5
+        """
+        return self._own_hooks()[1].add(hook)
+
+    def _own_state_hook(self, name, hook, prepend):
+        if self._state_hooks is None:
+            self._state_hooks = {}
+        return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """Run ``hook(optimizer)`` before `state_dict`."""
+        return self._own_state_hook("save_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """Run ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
+        return self._own_state_hook("save_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """Run ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
+        return self._own_state_hook("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """Run ``hook(optimizer)`` after `load_state_dict`."""
+        return self._own_state_hook("load_post", hook, prepend)
+
+    def _state_hook_list(self, name):
+        return list((self._state_hooks or {}).get(name, {}).values())
+
+    # ---- saving and loading ---------------------------------------------------------------------------
+
+    def state_dict(self) -> dict:
+        """The state and the groups, parameters replaced by their position over all groups.
+
+        Returns
+        -------
+        dict
+            "state": position → dict; "param_groups": list of dicts, "params" holding positions.
+        """
+        for hook in self._state_hook_list("save_pre"):
+            hook(self)
+        position = {}
+        groups = []
+        for group in self.param_groups:
+            for param in group["params"]:
+                position.setdefault(id(param), len(position))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [position[id(param)] for param in group["params"]]
+            groups.append(packed)
+        state = {
+            position[id(key)] if isinstance(key, ad.Tensor) else key: value
+            for key, value in self.state.items()
+        }
+        result = {"state": state, "param_groups": groups}
+        for hook in self._state_hook_list("save_post"):
+            replaced = hook(self, result)
+            if replaced is not None:
+                result = replaced
+        return result
+
+    def load_state_dict(self, state_dict) -> None:
+        """Take over the state and options of `state_dict`; the tensors of the state are copied.
+
+        Raises
+        ------
+        ValueError
+            The groups do not match those of this optimiser, in number or in size.
+        """
+        state_dict = dict(state_dict)
+        for hook in self._state_hook_list("load_pre"):
+            replaced = hook(self, state_dict)
+            if replaced is not None:
+                state_dict = replaced
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        parameter = {}
+        for ours, theirs in zip(self.param_groups, saved, strict=True):
+            parameter.update(zip(theirs["params"], ours["params"], strict=True))
+        state = State()
+        for key, entry in state_dict["state"].items():
+            if key in parameter:
+                state[parameter[key]] = {
+                    name: _like(parameter[key], name, value) for name, value in entry.items()
+                }
+            else:
+                state[key] = deepcopy(entry)
+        groups = []
+        for ours, theirs in zip(self.param_groups, saved, strict=True):
+            group = {"params": ours["params"]}
+            for key, value in theirs.items():
+                if key != "params":
+                    group[key] = deepcopy(value)
+            if "param_names" in ours:
+                group["param_names"] = ours["param_names"]
+            groups.append(group)
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._state_hook_list("load_post"):
+            hook(self)
+
+    # ---- manners --------------------------------------------------------------------------------------
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        """Restore; options that an older version did not know take their defaults."""
+        self.__dict__.update(state)
+        for group in self.param_groups:
+            for name, default in self.__dict__.get("defaults", {}).items():
+                if default is not required:
+                    group.setdefault(name, default)
+
+    def __repr__(self):
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+
+class State(dict):
+    """What an optimiser remembers, parameter → dict; a new parameter starts with an empty dict."""
+
+    __slots__ = ()
+
+    def __missing__(self, key):
+        value = self[key] = {}
+        return value
+
+
+def _like(param, name, value):
+    """A copy of a state entry; tensors take the device of their parameter and, but for "step", its dtype."""
+    if not isinstance(value, ad.Tensor):
+        return deepcopy(value)
+    value = value.detach().clone()
+    if name == "step":
+        return value
+    return value.to(param.device, param.dtype) if param.is_floating_point() else value.to(param.device)
+
+
+def check_at_least_zero(**values) -> None:
+    """ValueError for an option that is negative; the keyword, spaces for underscores, names it."""
+    for name, value in values.items():
+        if not 0.0 <= value:
+            shown = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
+            raise ValueError(f"Invalid {shown}: {value}")
+
+
+def with_gradients(group) -> tuple[list, list]:
+    """The parameters of a group that have a gradient, and those gradients."""
+    params, grads = [], []
+    for param in group["params"]:
+        grad = param.grad
+        if grad is not None:
+            params.append(param)
+            grads.append(grad)
+    return params, grads
+
+
+def new_step():
+    """A count of steps as it is kept in the state: a zero-dimensional float32 tensor."""
+    return ad.tensor(0.0, dtype=ad.float32)
+
+
+def read_steps(state) -> None:
+    """Old state dicts count steps in a Python number."""
+    for entry in state.values():
+        if "step" in entry and not isinstance(entry["step"], ad.Tensor):
+            entry["step"] = ad.tensor(float(entry["step"]), dtype=ad.float32)

@@ -1,0 +1,147 @@
+"""Stochastic gradient descent, with momentum."""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint import _C
+
+from .optimizer import Optimizer, check_at_least_zero, with_gradients
+
+__all__ = ["SGD"]
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent.
+
+    With g = ±∇ + weight_decay · p, the buffer is b = momentum · b + (1 - dampening) · g (its first value is g)
+    and the step p -= lr · b; with `nesterov` p -= lr · (g + momentum · b); without momentum p -= lr · g.
+    Source of the momentum form: Sutskever et al. (2013).
+
+    Parameters
+    ----------
+    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
+    lr : float
+    momentum, dampening, weight_decay : float
+    nesterov : bool
+        Needs momentum and no dampening.
+    maximize : bool
+        Climb instead of descending.
+    differentiable : bool
+        Record the step, so that it can be differentiated itself.
+    foreach, fused : kept in the groups for state dicts; there is one implementation
+
+    Raises
+    ------
+    ValueError
+        An option is out of range.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nn.Parameter(ad.tensor([3.0]))
+    >>> optimizer = ad.optim.SGD([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    2.4
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ):
+        check_at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def step(self, closure=None):
+        """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            params, grads = with_gradients(group)
+            if not params:
+                continue
+            if group["differentiable"]:
+                for param, grad in zip(params, grads):
+                    self._step_with_tensors(group, param, grad)
+            elif group["momentum"] == 0:
+                self._step_in_core(group, params, grads, [], 0.0)
+            else:
+                self._step_with_momentum(group, params, grads)
+        return loss
+
+    def _step_with_momentum(self, group, params, grads):
+        state, buffers, fresh = self.state, [], []
+        for i, param in enumerate(params):
+            entry = state[param]
+            buffer = entry.get("momentum_buffer")
+            if buffer is None:
+                buffer = entry["momentum_buffer"] = ad.zeros_like(param)
+                fresh.append(i)
+            buffers.append(buffer)
+        dampening = float(group["dampening"])
+        if not fresh or dampening == 0:
+            self._step_in_core(group, params, grads, buffers, dampening)
+            return
+        # A buffer's first value is the gradient itself: what a zero buffer becomes without dampening.
+        old = [i for i in range(len(params)) if i not in set(fresh)]
+        for positions, damp in ((fresh, 0.0), (old, dampening)):
+            lists = [[values[i] for i in positions] for values in (params, grads, buffers)]
+            self._step_in_core(group, *lists, damp)
+
+    def _step_in_core(self, group, params, grads, buffers, dampening):
+        rest = _C.sgd_step(
+            params,
+            grads,
+            buffers,
+            float(group["lr"]),
+            float(group["momentum"]),
+            dampening,
+            float(group["weight_decay"]),
+            group["nesterov"],
+            group["maximize"],
+        )
+        for i in rest:
+            self._step_with_tensors(group, params[i], grads[i], dampening)
+
+    def _step_with_tensors(self, group, param, grad, dampening=None):
+        """The same formulas as tensor operations; `dampening` as the core would take it."""
+        momentum = group["momentum"]
+        with ad.set_grad_enabled(group["differentiable"]):
+            if group["maximize"]:
+                grad = -grad
+            if group["weight_decay"] != 0:
+                grad = grad + param * group["weight_decay"]
+            if momentum != 0:
+                entry = self.state[param]
+                buffer = entry.get("momentum_buffer")
+                if buffer is None:
+                    buffer = grad.clone()
+                else:
+                    dampening = group["dampening"] if dampening is None else dampening
+                    buffer = buffer * momentum + grad * (1 - dampening)
+                entry["momentum_buffer"] = buffer
+                grad = grad + buffer * momentum if group["nesterov"] else buffer
+            param.sub_(grad * group["lr"])

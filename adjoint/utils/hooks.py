@@ -1,0 +1,79 @@
+"""What every kind of hook shares: the table that holds hooks and the handle that removes one.
+
+A `HookTable` is an ordered dict (id → entry). A `RemovableHandle` knows its table weakly, so that
+keeping a handle keeps no module alive, and removing twice is harmless.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+__all__ = ["HookTable", "RemovableHandle"]
+
+
+class HookTable(dict):
+    """Hooks in the order in which they run, keyed by the id of their handle."""
+
+    __slots__ = ("__weakref__",)
+
+    def add(self, entry, prepend=False) -> RemovableHandle:
+        """Append `entry` (or put it first) and return the handle that removes it."""
+        handle = RemovableHandle(self)
+        if prepend:
+            rest = list(self.items())
+            self.clear()
+            self[handle.id] = entry
+            self.update(rest)
+        else:
+            self[handle.id] = entry
+        return handle
+
+
+class RemovableHandle:
+    """A registered hook's handle: ``handle.remove()`` takes the hook away; also a context manager.
+
+    Parameters
+    ----------
+    hooks_dict : a table that can be weakly referenced
+    extra_dict : kept for interface compatibility: one further table, or a list of them, that shares ids
+
+    Examples
+    --------
+    >>> from adjoint.utils.hooks import HookTable
+    >>> table = HookTable()
+    >>> handle = table.add(print)
+    >>> handle.remove()
+    >>> len(table)
+    0
+    """
+
+    next_id = 0
+
+    def __init__(self, hooks_dict, *, extra_dict=None):
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+        tables = [hooks_dict]
+        if extra_dict is not None:
+            tables += extra_dict if isinstance(extra_dict, list) else [extra_dict]
+        self._tables = tuple(weakref.ref(table) for table in tables)
+
+    def remove(self) -> None:
+        for reference in self._tables:
+            table = reference()
+            if table is not None:
+                table.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.remove()
+
+    # A weak reference cannot be pickled: the tables travel, and the copy refers to the copies.
+    def __getstate__(self):
+        return self.id, tuple(reference() for reference in self._tables)
+
+    def __setstate__(self, state):
+        self.id, tables = state
+        self._tables = tuple(weakref.ref(HookTable() if table is None else table) for table in tables)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)

@@ -1,0 +1,72 @@
+// The steps of the optimisers: every parameter of a group updated by one call, in place.
+//
+// A slot is one parameter with its gradient and state, as plain contiguous memory; the callers (bind/) check
+// dtypes, sizes and contiguity, bump the versions of what is written, and leave other tensors to Python. What
+// each optimiser keeps in `state` is said with its function. Start with `sgd_step`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace adjoint::kernels {
+
+enum class SlotType : uint8_t { Float32, Float64 };
+
+struct OptimizerSlot {
+  /// Elements of the parameter, written.
+  void* parameter;
+  /// Elements of the gradient, only read.
+  const void* gradient;
+  /// State tensors, written; which is which depends on the optimiser. Null where an option needs none.
+  void* state[3];
+  /// The number of steps taken, a zero-dimensional float32 tensor; raised by one first. Null for SGD.
+  float* step;
+  /// Elements in each of the tensors above.
+  int64_t size;
+  /// The type of every tensor but `step`.
+  SlotType type;
+};
+
+struct SgdOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool maximize = false;
+};
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  /// AdamW: the decay shrinks the parameter itself and does not enter the moments.
+  bool decoupled = false;
+  bool maximize = false;
+};
+
+struct RmspropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;
+  bool maximize = false;
+};
+
+/// g = ±gradient + weight_decay · p;  b = momentum · b + (1 - dampening) · g;  p -= lr · (b, or g + momentum
+/// · b). state[0]: the momentum buffer b, null without momentum. A fresh buffer is zero and takes dampening
+/// 0.
+void sgd_step(std::span<const OptimizerSlot> slots, const SgdOptions& options);
+
+/// m += (1 - β₁)(g - m);  v = β₂ v + (1 - β₂) g²;  p -= lr / (1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε).
+/// state[0]: m; state[1]: v; state[2]: the largest v so far (amsgrad), else null.
+void adam_step(std::span<const OptimizerSlot> slots, const AdamOptions& options);
+
+/// v = α v + (1 - α) g²;  d = g / (√(v - a²) + ε);  b = momentum · b + d;  p -= lr · (b, or d).
+/// state[0]: v; state[1]: the mean gradient a (centered), else null; state[2]: b, null without momentum.
+void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& options);
+
+}  // namespace adjoint::kernels
