@@ -38,7 +38,7 @@ def loop(times, x, y, sin, call):
 
 def repeated(expression):
     scope = {}
-    exec(LOOP.format(body="; ".join([expression] * 10)), scope)
+    exec(LOOP.format(body="; ".join([expression] * 10)), scope)  # noqa: S102 - our own text, just above
     return scope["loop"]
 
 
@@ -58,7 +58,9 @@ def recorded(ours, theirs, settings):
             if m is None:
                 continue
             made, why = attempt(
-                lambda m=m: bind(loop, m.tensor(0.5, requires_grad=True), m.tensor(0.25), sin=m.sin)
+                lambda m=m, loop=loop: bind(
+                    loop, m.tensor(0.5, requires_grad=True), m.tensor(0.25), sin=m.sin
+                )
             )
             if why:
                 row.note = why
