@@ -95,7 +95,7 @@ RAGGED = [[[1, 2], [3]], [1, [2]], [[1], 2], [[[1]], [2]]]
 def test_ragged_lists(data):
     with pytest.raises(
         (ValueError, TypeError),
-        match="expected sequence of length|not a sequence|(?i:ragged|number|scalar|len)",
+        match="expected sequence of length|not a sequence|(?i:ragged|number|scalar|len|integer)",
     ):
         ad.tensor(data)
 
@@ -109,7 +109,7 @@ def test_what_is_not_data(data):
 def test_values_that_do_not_fit():
     with pytest.raises((RuntimeError, OverflowError), match="(?i)overflow"):
         ad.tensor(300, dtype=ad.uint8)
-    with pytest.raises((RuntimeError, OverflowError), match="(?i)overflow"):
+    with pytest.raises((RuntimeError, OverflowError, ValueError), match="(?i)overflow"):
         ad.tensor(2**63)
     with pytest.raises((RuntimeError, ValueError), match="(?i)nan|infinity|overflow"):
         ad.tensor(math.nan, dtype=ad.int64)
@@ -209,7 +209,7 @@ def test_one_hot():
 
 
 def test_bad_sizes():
-    with pytest.raises(RuntimeError, match="(?i)negative dimension"):
+    with pytest.raises(RuntimeError, match="(?i)negative"):
         ad.zeros(-1)
     with pytest.raises(TypeError):
         ad.zeros(1.5)
