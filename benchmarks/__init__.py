@@ -1,0 +1,1 @@
+"""Adjoint beside torch, measured in one run: see README.md, or start reading in `harness.py`."""

@@ -1,0 +1,58 @@
+"""What a second thread brings: each library against itself, one thread and two, sampled in turn."""
+
+import statistics
+
+from benchmarks.cases.large import expression, matmul, rows
+from benchmarks.harness import Comparison, Row, attempt, study, wave
+
+
+def softmax(m):
+    f, x = rows(m)["softmax"], wave(m, 2000, 2000, scale=0.013)
+    return lambda: f(x, 1)
+
+
+def exponential(m):
+    x = wave(m, 10_000_000, scale=0.001)
+    out = m.empty_like(x)
+    return lambda: m.exp(x, out=out)
+
+
+CASES = {
+    "large expression and gradient": expression,
+    "exp into a given tensor, 10⁷": exponential,
+    "matrix product 1024³": matmul,
+    "softmax 2000×2000": softmax,
+}
+
+
+def gain(m, prepare, settings):
+    """Time with one thread over time with two."""
+    function, why = attempt(prepare, m)
+    if why:
+        return None, why
+
+    def with_threads(count):
+        def run():
+            m.set_num_threads(count)
+            function()
+
+        return run
+
+    try:
+        one, two = Comparison([with_threads(1), with_threads(2)], settings).run()
+    finally:
+        m.set_num_threads(1)
+    return statistics.median(one) / statistics.median(two), ""
+
+
+@study("thread scaling", group="threads")
+def scaling(ours, theirs, settings):
+    for name, prepare in CASES.items():
+        row = Row(f"gain of two threads over one: {name}", unit="×", target="≥ 1.7×")
+        for field, m in (("ours", ours), ("theirs", theirs)):
+            if m is not None:
+                value, why = gain(m, prepare, settings)
+                setattr(row, field, value)
+                row.note = row.note or why
+        row.reached = row.ours >= 1.7 if row.ours else None
+        yield row

@@ -1,0 +1,38 @@
+"""What every test shares: a fixed seed, default modes, and the folder of helpers on the path.
+
+Start reading in `helpers.py`. The fixtures here only make sure that a test which changes global state (default
+dtype, number of threads, gradient mode) cannot be felt by the next one.
+"""
+
+import os
+import sys
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import adjoint as ad  # noqa: E402
+
+settings.register_profile(
+    "adjoint",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+settings.load_profile("adjoint")
+
+
+@pytest.fixture(autouse=True)
+def fresh_state():
+    """Seed the generator, and put the default dtype, the threads and the gradient mode back afterwards."""
+    threads = ad.get_num_threads()
+    ad.manual_seed(0)
+    yield
+    ad.set_default_dtype(ad.float32)
+    if ad.get_num_threads() != threads:
+        ad.set_num_threads(threads)
+    leaked = not ad.is_grad_enabled()
+    ad.set_grad_enabled(True)
+    assert not leaked, "a test left gradient recording switched off"

@@ -1,0 +1,243 @@
+"""Making tensors: from data, filled, in sequence, like another one."""
+
+import array as standard_array
+import math
+
+import numpy as np
+import pytest
+from helpers import (
+    ALL_DTYPES,
+    COMPLEX_DTYPES,
+    NUMPY_DTYPES,
+    array,
+    assert_close,
+    assert_same,
+    dtype_of,
+    shares_memory,
+    tensor,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import adjoint as ad
+
+
+def test_inferred_dtypes():
+    assert ad.tensor(1).dtype == ad.int64
+    assert ad.tensor(1.0).dtype == ad.float32
+    assert ad.tensor(True).dtype == ad.bool
+    assert ad.tensor(1j).dtype == ad.complex64
+    assert ad.tensor([1, 2.0]).dtype == ad.float32
+    assert ad.tensor([True, 2]).dtype == ad.int64
+    assert ad.tensor([1, 2j]).dtype == ad.complex64
+    assert ad.tensor([]).dtype == ad.float32 and ad.tensor([]).shape == (0,)
+    assert ad.tensor([[], []]).shape == (2, 0)
+    assert ad.tensor(((1, 2), (3, 4))).tolist() == [[1, 2], [3, 4]]
+    assert ad.tensor(range(3)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ALL_DTYPES)
+def test_explicit_dtype(name):
+    x = ad.tensor([0, 1, 1], dtype=dtype_of(name))
+    assert x.dtype == dtype_of(name)
+    assert x.tolist() == [0, 1, 1]
+
+
+def test_tensor_copies_as_tensor_does_not():
+    a = np.arange(3.0)
+    copy, shared, also = ad.tensor(a), ad.as_tensor(a), ad.from_numpy(a)
+    a[0] = 9
+    assert copy.tolist() == [0, 1, 2]
+    assert shared.tolist() == also.tolist() == [9, 1, 2]
+    x = ad.zeros(2)
+    assert ad.as_tensor(x) is x
+    assert ad.as_tensor(x, dtype=ad.float64).dtype == ad.float64
+    assert not shares_memory(x, x.clone())
+    also[1] = 7
+    assert a[1] == 7
+
+
+@pytest.mark.parametrize("name", NUMPY_DTYPES)
+def test_from_numpy(name):
+    a = np.arange(6).reshape(2, 3).astype(name)
+    assert_same(ad.from_numpy(a), a, dtype_of(name))
+    assert_same(ad.from_numpy(a.T[:, 1:]), a.T[:, 1:])
+    assert_same(ad.tensor(a), a, dtype_of(name))
+    assert ad.tensor(a[0, 0]).item() == a[0, 0]
+
+
+def test_from_numpy_refusals():
+    with pytest.raises(ValueError, match="(?i)negative"):
+        ad.from_numpy(np.arange(3)[::-1])
+    with pytest.raises(TypeError):
+        ad.from_numpy(np.array(["a"]))
+    with pytest.raises(TypeError):
+        ad.from_numpy([1, 2])
+    with pytest.raises(TypeError):
+        ad.tensor(np.array([object()]))
+
+
+def test_from_other_things():
+    assert ad.tensor([ad.tensor(1.0), ad.tensor(2.0)]).tolist() == [1, 2]
+    assert ad.tensor([np.float64(1), np.float64(2)]).tolist() == [1, 2]
+    buffer = standard_array.array("d", [1.0, 2.0])
+    shared = ad.frombuffer(buffer, dtype=ad.float64)
+    buffer[0] = 5
+    assert shared.tolist() == [5, 2]
+    assert ad.asarray([1, 2]).tolist() == [1, 2]
+
+
+RAGGED = [[[1, 2], [3]], [1, [2]], [[1], 2], [[[1]], [2]]]
+
+
+@pytest.mark.parametrize("data", RAGGED)
+def test_ragged_lists(data):
+    with pytest.raises(
+        (ValueError, TypeError),
+        match="expected sequence of length|not a sequence|(?i:ragged|number|scalar|len|integer)",
+    ):
+        ad.tensor(data)
+
+
+@pytest.mark.parametrize("data", ["abc", [None], [object()], {"a": 1}, None])
+def test_what_is_not_data(data):
+    with pytest.raises((TypeError, RuntimeError, ValueError)):
+        ad.tensor(data)
+
+
+def test_values_that_do_not_fit():
+    with pytest.raises((RuntimeError, OverflowError), match="(?i)overflow"):
+        ad.tensor(300, dtype=ad.uint8)
+    with pytest.raises((RuntimeError, OverflowError, ValueError), match="(?i)overflow"):
+        ad.tensor(2**63)
+    with pytest.raises((RuntimeError, ValueError), match="(?i)nan|infinity|overflow"):
+        ad.tensor(math.nan, dtype=ad.int64)
+    with pytest.raises((RuntimeError, TypeError), match="(?i)complex"):
+        ad.tensor(1j, dtype=ad.float32)
+
+
+@pytest.mark.parametrize("name", ALL_DTYPES)
+def test_filled(name):
+    dtype = dtype_of(name)
+    assert ad.zeros(2, 3, dtype=dtype).tolist() == [[0] * 3] * 2
+    assert ad.ones((2, 3), dtype=dtype).tolist() == [[1] * 3] * 2
+    assert ad.full((2,), 1, dtype=dtype).tolist() == [1, 1]
+    assert ad.empty(2, 0, dtype=dtype).shape == (2, 0)
+    assert ad.eye(2, 3, dtype=dtype).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert ad.zeros((), dtype=dtype).item() == 0
+    assert ad.zeros(2, dtype=dtype).dtype == dtype
+
+
+def test_full_infers():
+    assert ad.full((1,), 2).dtype == ad.int64
+    assert ad.full((1,), 2.0).dtype == ad.float32
+    assert ad.full((1,), True).dtype == ad.bool
+    assert ad.full([1], 2j).dtype == ad.complex64
+
+
+def test_requires_grad():
+    assert ad.zeros(2, requires_grad=True).requires_grad
+    assert ad.tensor([1.0], requires_grad=True).is_leaf
+    with pytest.raises(
+        RuntimeError, match="[Oo]nly Tensors of floating point and complex dtype can require gradients"
+    ):
+        ad.tensor([1, 2], requires_grad=True)
+    with pytest.raises(RuntimeError, match="(?i)floating point"):
+        ad.zeros(2, dtype=ad.bool).requires_grad_()
+
+
+def test_like_and_new():
+    x = ad.zeros(2, 3, dtype=ad.float64)
+    assert ad.ones_like(x).dtype == ad.float64 and ad.zeros_like(x).shape == (2, 3)
+    assert ad.full_like(x, 7).tolist() == [[7.0] * 3] * 2
+    assert ad.empty_like(x, dtype=ad.int8).dtype == ad.int8
+    assert ad.rand_like(x).dtype == ad.randn_like(x).dtype == ad.float64
+    assert ad.randint_like(x, 5).dtype == ad.float64
+    assert x.new_zeros(4).dtype == ad.float64 and x.new_ones((2, 1)).shape == (2, 1)
+    assert x.new_full((2,), 3).tolist() == [3, 3]
+    assert x.new_empty(0).shape == (0,)
+    assert x.new_tensor([1, 2]).dtype == ad.float64
+    # The order of strides of a dense input is kept.
+    assert ad.empty_like(ad.zeros(2, 3).T).stride() == (1, 3)
+
+
+ARANGE = [(5,), (2, 7), (2, 9, 3), (5, 0, -2), (0,), (3, 3), (0.0, 1.0, 0.25), (1.0, 2.05, 0.1), (-1, 1.5)]
+
+
+@pytest.mark.parametrize("arguments", ARANGE)
+def test_arange(arguments):
+    expected = np.arange(*arguments)
+    kind = ad.int64 if all(isinstance(a, int) for a in arguments) else ad.float32
+    x = ad.arange(*arguments)
+    assert x.dtype == kind
+    assert_close(x, expected, rtol=1e-6, atol=1e-7)
+    assert_close(ad.arange(*arguments, dtype=ad.float64), expected.astype(float))
+
+
+def test_arange_errors():
+    for arguments in ((0, 5, 0), (0, 5, -1), (5, 0)):
+        with pytest.raises((RuntimeError, ValueError), match="(?i)step|bound"):
+            ad.arange(*arguments)
+    with pytest.raises((RuntimeError, ValueError)):
+        ad.arange(0, math.inf)
+    with pytest.raises((RuntimeError, ValueError)):
+        ad.arange(math.nan)
+
+
+def test_linspace_and_logspace():
+    for steps in (0, 1, 2, 5, 100):
+        assert_close(ad.linspace(-1, 2, steps, dtype=ad.float64), np.linspace(-1, 2, steps))
+        assert_close(ad.logspace(-1, 2, steps, dtype=ad.float64), np.logspace(-1, 2, steps))
+    assert_close(ad.logspace(0, 3, 4, base=2.0, dtype=ad.float64), np.logspace(0, 3, 4, base=2))
+    x = ad.linspace(0, 1, 11)
+    assert x.dtype == ad.float32 and x[-1].item() == 1.0
+    assert ad.linspace(0, 10, 5, dtype=ad.int64).tolist() == [0, 2, 5, 7, 10]
+    with pytest.raises((RuntimeError, ValueError), match="(?i)steps"):
+        ad.linspace(0, 1, -1)
+
+
+def test_one_hot():
+    one_hot = ad.nn.functional.one_hot
+    assert one_hot(ad.tensor([0, 2])).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert one_hot(ad.tensor([[1]]), 3).tolist() == [[[0, 1, 0]]]
+    assert one_hot(ad.tensor([1]), 2).dtype == ad.int64
+    with pytest.raises(RuntimeError, match="(?i)class"):
+        one_hot(ad.tensor([3]), 2)
+    with pytest.raises(RuntimeError, match="(?i)class|negative|non-negative"):
+        one_hot(ad.tensor([-1]))
+
+
+def test_bad_sizes():
+    with pytest.raises(RuntimeError, match="(?i)negative"):
+        ad.zeros(-1)
+    with pytest.raises(TypeError):
+        ad.zeros(1.5)
+    with pytest.raises((RuntimeError, OverflowError, MemoryError, TypeError)):
+        ad.zeros(2**62, 2**62)
+    with pytest.raises((RuntimeError, MemoryError)):
+        ad.empty(2**55)
+
+
+def test_tril_indices():
+    assert_same(ad.tril_indices(3, 4, -1), np.stack(np.tril_indices(3, -1, 4)))
+    assert_same(ad.triu_indices(3, 4, 1), np.stack(np.triu_indices(3, 1, 4)))
+
+
+@given(
+    hnp.arrays(
+        st.sampled_from(list(NUMPY_DTYPES.values())), hnp.array_shapes(min_dims=0, min_side=0, max_side=4)
+    )
+)
+def test_round_trip_through_lists_and_numpy(a):
+    with np.errstate(all="ignore"):
+        x = ad.from_numpy(a) if a.flags.writeable else ad.tensor(a)
+        assert_same(x, a)
+        np.testing.assert_array_equal(x.numpy(), a)
+        assert x.numpy().dtype == a.dtype
+        assert_same(tensor(array(x)), a)
+
+
+def test_complex_dtypes_are_complex():
+    for name in ALL_DTYPES:
+        assert dtype_of(name).is_complex == (name in COMPLEX_DTYPES)
