@@ -5,8 +5,7 @@
 // computes without one: concurrent fills never share numbers, though which gets which depends on who comes
 // first.
 //
-// The numbers also do not depend on the processor, up to rounding in the last place of the normal and
-// exponential ones.
+// Nor do the numbers depend on the processor's instruction set (random_fill.cpp says by which flags).
 //
 // Start reading at `Generator`, then philox.h, then random_fill.cpp.
 #pragma once
