@@ -1,0 +1,213 @@
+// Tensors from Python's data, and tensors of one value, a range or nothing yet.
+#include <cmath>
+
+#include "autograd/meta.h"
+#include "bind/buffer.h"
+#include "bind/caster.h"
+#include "kernels/copy.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+// --- Nested sequences ------------------------------------------------------------------------------------------------
+
+bool is_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o)); }
+
+struct Shape {
+  Dims sizes;
+  bool any = false;
+  DType dtype = DType::Bool;
+  bool numbers = false;  // holds bare Python numbers
+
+  void meet(DType d) {
+    dtype = any ? promote(dtype, d) : d;
+    any = true;
+  }
+};
+
+void measure(PyObject* o, Shape& shape, size_t depth) {
+  if (is_tensor(o) || (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !is_sequence(o))) {
+    const Tensor t = is_tensor(o) ? unwrap(o) : tensor_from_buffer(o, false);
+    shape.meet(t.dtype());
+    if (shape.sizes.size() == depth && depth + t.sizes().size() >= depth)
+      for (int64_t s : t.sizes()) shape.sizes.push_back(s);
+    return;
+  }
+  if (is_sequence(o)) {
+    if (depth >= kMaxDims) fail<ValueError>("tensor(): too many dimensions: the data is nested deeper than ", kMaxDims, " levels (does a list contain itself?)");
+    nb::object fast = nb::steal(PySequence_Fast(o, "tensor(): expected a sequence"));
+    if (!fast.is_valid()) throw PythonError{};
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
+    if (shape.sizes.size() == depth) shape.sizes.push_back(n);
+    if (n == 0) return;
+    for (Py_ssize_t i = 0; i < n; ++i) measure(PySequence_Fast_GET_ITEM(fast.ptr(), i), shape, depth + 1);
+    return;
+  }
+  const auto s = as_scalar(o);
+  if (!s) {
+    if (PyUnicode_Check(o)) fail<TypeError>("tensor(): new(): invalid data type 'str'");
+    fail<TypeError>("tensor(): could not infer dtype of ", Py_TYPE(o)->tp_name, ": data must be numbers, sequences of numbers, tensors or arrays");
+  }
+  shape.meet(s->kind() == Category::Floating ? default_dtype() : s->kind() == Category::Complex ? complex_dtype(default_dtype()) : s->dtype());
+}
+
+[[noreturn]] void ragged(int64_t expected, int64_t found, size_t depth) {
+  fail<ValueError>("expected sequence of length ", expected, " at dim ", depth, " (got ", found, "): the data is ragged");
+}
+
+void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
+  const auto sizes = to.sizes(), strides = to.strides();
+  if (is_tensor(o) || (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !is_sequence(o))) {
+    const Tensor t = is_tensor(o) ? unwrap(o) : tensor_from_buffer(o, false);
+    if (!same(t.sizes(), sizes.subspan(depth)))
+      fail<ValueError>("tensor(): an element has shape ", to_string(t.sizes()), " where ", to_string(sizes.subspan(depth)), " is expected");
+    copy_into(over(Ref<Storage>::share(to->storage), to.dtype(), sizes.subspan(depth), strides.subspan(depth), (at - to->storage->data) / to.itemsize()), t);
+    return;
+  }
+  if (depth == sizes.size()) {
+    if (is_sequence(o)) fail<ValueError>("expected a number at dim ", depth, " but found a sequence: the data is ragged");
+    const auto s = as_scalar(o);
+    if (!s) fail<TypeError>("tensor(): expected a number, but found ", Py_TYPE(o)->tp_name);
+    if (is_integral(to.dtype()) && !s->is_integral()) {
+      if (s->is_complex()) fail("value cannot be converted to type ", name_of(to.dtype()), " without overflow: it is complex");
+      const double d = s->as_double();
+      if (to.dtype() != DType::Bool && (std::isnan(d) || std::isinf(d)))
+        fail<ValueError>("cannot convert float ", std::isnan(d) ? "NaN" : "infinity", " to integer (", name_of(to.dtype()), ")");
+    }
+    if (s->is_complex() && !is_complex(to.dtype())) fail("value cannot be converted to type ", name_of(to.dtype()), " without overflow: it is complex");
+    if (s->is_integral() && is_integral(to.dtype()) && to.dtype() != DType::Bool && to.dtype() != DType::Int64) {
+      const int64_t v = s->as_int();
+      const int bits = 8 * static_cast<int>(to.itemsize());
+      const bool fits = to.dtype() == DType::UInt8 ? v >= 0 && v < 256 : v >= -(int64_t{1} << (bits - 1)) && v < (int64_t{1} << (bits - 1));
+      if (!fits) fail("value ", v, " cannot be converted to type ", name_of(to.dtype()), " without overflow");
+    }
+    write_element(at, to.dtype(), *s);
+    return;
+  }
+  if (!is_sequence(o)) fail<ValueError>("expected a sequence of length ", sizes[depth], " at dim ", depth, " but found ", Py_TYPE(o)->tp_name, ": the data is ragged");
+  nb::object fast = nb::steal(PySequence_Fast(o, ""));
+  if (!fast.is_valid()) throw PythonError{};
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
+  if (n != sizes[depth]) ragged(sizes[depth], n, depth);
+  const int64_t step = strides[depth] * to.itemsize();
+  for (Py_ssize_t i = 0; i < n; ++i) fill(PySequence_Fast_GET_ITEM(fast.ptr(), i), to, at + i * step, depth + 1);
+}
+
+Tensor from_data(PyObject* data, std::optional<DType> dtype) {
+  if (is_tensor(data)) return copy_of(unwrap(data), dtype.value_or(unwrap(data).dtype()));
+  if (const auto s = as_scalar(data)) {
+    const DType d = dtype ? *dtype : s->dtype();
+    const Tensor t = empty_scalar(d);
+    fill(data, t, t.bytes(), 0);
+    return t;
+  }
+  if (PyObject_CheckBuffer(data) && !PyBytes_Check(data)) {
+    const Tensor t = tensor_from_buffer(data, false);
+    return copy_of(t, dtype.value_or(t.dtype()));
+  }
+  if (!is_sequence(data) && PyObject_HasAttrString(data, "__array__")) {
+    nb::object a = nb::steal(PyObject_CallMethod(data, "__array__", nullptr));
+    if (!a.is_valid()) throw PythonError{};
+    return from_data(a.ptr(), dtype);
+  }
+  Shape shape;
+  measure(data, shape, 0);
+  const DType d = dtype ? *dtype : shape.any ? shape.dtype : default_dtype();
+  const Tensor t = empty({shape.sizes.data(), shape.sizes.size()}, d);
+  if (t.numel() || !shape.sizes.empty()) fill(data, t, t.bytes(), 0);
+  return t;
+}
+
+nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_grad) {
+  Tensor t = from_data(data.ptr(), dtype);
+  if (requires_grad) set_requires_grad(t, true);
+  return nb::steal(wrap(std::move(t)));
+}
+
+IntList view(const Dims& d) { return {d.data(), d.size()}; }
+
+Tensor with(Tensor t, bool requires_grad) {
+  if (requires_grad) set_requires_grad(t, true);
+  return t;
+}
+
+int64_t steps(double start, double end, double step, const char* op) {
+  if (step == 0) fail(op, "(): step must be nonzero");
+  if (!std::isfinite(start) || !std::isfinite(end)) fail(op, "(): unsupported range: ", start, " -> ", end);
+  if ((step > 0 && end < start) || (step < 0 && end > start)) fail(op, "(): upper bound and lower bound inconsistent with step sign: start ", start, ", end ", end, ", step ", step);
+  const double n = std::ceil((end - start) / step);
+  if (n > 9e18) fail(op, "(): invalid size, possible overflow");
+  return static_cast<int64_t>(n);
+}
+
+template <class F> Tensor generate(int64_t n, DType dtype, F&& value) {
+  const int64_t sizes[] = {n};
+  const Tensor t = empty(sizes, dtype);
+  visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* p = t.data<T>();
+    for (int64_t i = 0; i < n; ++i) p[i] = convert<T>(value(i));
+  });
+  return t;
+}
+
+}  // namespace
+
+Tensor as_tensor_like(PyObject* value, DType like) {
+  if (is_tensor(value)) return unwrap(value);
+  if (const auto s = as_scalar(value)) return wrap_number(*s, like);
+  return from_data(value, {});
+}
+
+void bind_creation(nb::module_& m) {
+  m.def("tensor", &tensor, nb::arg("data").none(), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_from_buffer", [](nb::handle o) {
+    Tensor t = tensor_from_buffer(o.ptr(), false);
+    if (!t.defined()) fail<TypeError>("expected an object that supports the buffer protocol, but found ", Py_TYPE(o.ptr())->tp_name);
+    return t;
+  });
+  m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
+  m.def("_empty", [](const Dims& size, std::optional<DType> d, bool g) { return with(empty(view(size), d.value_or(default_dtype())), g); },
+        nb::arg("size"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_zeros", [](const Dims& size, std::optional<DType> d, bool g) { return with(zeros(view(size), d.value_or(default_dtype())), g); },
+        nb::arg("size"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_full", [](const Dims& size, const Scalar& value, std::optional<DType> d, bool g) { return with(full(view(size), value, d.value_or(value.dtype())), g); },
+        nb::arg("size"), nb::arg("fill_value"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_arange", [](const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> d, bool g) {
+    const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
+    const DType dtype = d.value_or(whole ? DType::Int64 : default_dtype());
+    if (whole) {
+      if (step.as_int() == 0) fail("arange(): step must be nonzero");
+      (void)steps(start.as_double(), end.as_double(), step.as_double(), "arange");
+      const int64_t a = start.as_int(), s = step.as_int(), e = end.as_int();
+      const int64_t n = s > 0 ? (e - a + s - 1) / s : (a - e - s - 1) / -s;
+      return with(generate(n, dtype, [&](int64_t i) { return a + i * s; }), g);
+    }
+    const double a = start.as_double(), s = step.as_double();
+    return with(generate(steps(a, end.as_double(), s, "arange"), dtype, [&](int64_t i) { return a + static_cast<double>(i) * s; }), g);
+  });
+  m.def("_linspace", [](double start, double end, int64_t n, std::optional<DType> d, bool g) {
+    if (n < 0) fail("linspace(): number of steps must be non-negative, but got ", n);
+    const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+    // From both ends, so that the last element is the end exactly.
+    return with(generate(n, d.value_or(default_dtype()), [&](int64_t i) {
+      return i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i); }), g);
+  });
+  m.def("_logspace", [](double start, double end, int64_t n, double base, std::optional<DType> d, bool g) {
+    if (n < 0) fail("logspace(): number of steps must be non-negative, but got ", n);
+    const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+    return with(generate(n, d.value_or(default_dtype()), [&](int64_t i) { return std::pow(base, start + step * static_cast<double>(i)); }), g);
+  });
+  m.def("_eye", [](int64_t n, int64_t k, std::optional<DType> d, bool g) {
+    if (n < 0 || k < 0) fail("eye(): n and m must be greater or equal to 0, but got ", n, " and ", k);
+    const int64_t sizes[] = {n, k};
+    Tensor t = zeros(sizes, d.value_or(default_dtype()));
+    for (int64_t i = 0; i < std::min(n, k); ++i) write_element(t.bytes() + (i * k + i) * t.itemsize(), t.dtype(), Scalar(1));
+    return with(std::move(t), g);
+  });
+}
+
+}  // namespace adjoint::bind

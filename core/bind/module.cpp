@@ -1,0 +1,111 @@
+// The module adjoint._C: types, operators, and what is bound by hand. Each part is one file of this room.
+#include "bind/buffer.h"
+#include "bind/caster.h"
+#include "bind/node_object.h"
+#include "bind/operators.h"
+#include "kernels/loops.h"
+#include "runtime/allocator.h"
+#include "runtime/blas.h"
+#include "runtime/parallel.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+nb::list table() {
+  nb::list rows;
+  for (const Operator* op : operators()) {
+    nb::dict row;
+    row["name"] = op->name;
+    row["family"] = op->family;
+    row["signature"] = op->signature;
+    row["doc"] = op->doc;
+    row["aliases"] = op->aliases;
+    row["kind"] = op->elementwise ? "elementwise" : "structured";
+    row["returns"] = op->returns;
+    row["differentiable"] = op->differentiable;
+    row["view"] = op->view;
+    row["writes"] = op->writes;
+    row["function"] = op->function;
+    row["method"] = op->method;
+    if (const ElementwiseInfo* e = op->elementwise) {
+      row["arity"] = e->arity;
+      row["parameters"] = e->parameters;
+      row["samples"] = nb::make_tuple(e->samples.low, e->samples.high);
+      row["inplace"] = e->inplace && e->result == ResultType::Same;
+      row["out"] = true;
+      row["condition"] = e->condition;
+      row["promotes_integers"] = e->promotes_integers;
+      nb::list types;
+      for (int d = 0; d < kDTypes; ++d)
+        if (e->types >> d & 1) types.append(kDTypeNames[d]);
+      row["types"] = types;
+    } else {
+      row["arity"] = static_cast<int>(op->kinds.size());
+      row["samples"] = nb::none();
+      row["inplace"] = !op->view && !op->writes;
+      row["out"] = false;
+      row["types"] = nb::list();
+    }
+    rows.append(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+void bind_runtime(nb::module_& m) {
+  m.def("operators", &table, "The operator table: a dict per operator.");
+  m.def("get_num_threads", [] { return runtime::get_num_threads(); }, "Threads that one operation may use.");
+  m.def("set_num_threads", [](int n) {
+    if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);
+    runtime::set_num_threads(n);
+  }, nb::arg("n"));
+  m.def("set_default_dtype", [](DType d) { set_default_dtype(d); }, nb::arg("d"));
+  m.def("get_default_dtype", [] { return default_dtype(); });
+  m.def("instruction_set", [] { return std::string(instruction_set()); }, "The instruction set that loops were chosen for.");
+  m.def("memory_statistics", [] {
+    const runtime::MemoryStatistics s = runtime::memory_statistics();
+    nb::dict d;
+    d["allocated_bytes"] = s.allocated_bytes;
+    d["peak_allocated_bytes"] = s.peak_allocated_bytes;
+    d["reserved_bytes"] = s.reserved_bytes;
+    d["peak_reserved_bytes"] = s.peak_reserved_bytes;
+    d["allocation_count"] = s.allocation_count;
+    d["cached_bytes"] = s.cached_bytes;
+    return d;
+  }, "Bytes of tensors and graphs: allocated, reserved, cached, and their peaks.");
+  m.def("reset_peak_memory_statistics", &runtime::reset_peak_memory_statistics);
+  m.def("empty_cache", &runtime::empty_cache, "Give cached blocks back to the system.");
+  m.def("set_memory_limit", &runtime::set_memory_limit, nb::arg("bytes"), "Refuse allocations beyond this many bytes; 0 means no limit.");
+  m.def("set_blas_path", &runtime::blas::set_blas_path, nb::arg("path"));
+  m.def("promote_types", [](DType a, DType b) { return promote(a, b); }, nb::arg("type1"), nb::arg("type2"));
+  m.def("can_cast", [](DType a, DType b) { return can_cast(a, b); }, nb::arg("from_"), nb::arg("to"));
+}
+
+}  // namespace adjoint::bind
+
+NB_MODULE(_C, m) {
+  using namespace adjoint;
+  using namespace adjoint::bind;
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const Error&) {
+      raise();
+    } catch (const PythonError&) {
+    } catch (const runtime::OutOfMemory& e) {
+      PyErr_SetString(PyExc_MemoryError, e.what());
+    }
+  });
+  PyObject* module = m.ptr();
+  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_operators(module)) throw nb::python_error();
+  bind_runtime(m);
+  bind_autograd(m);
+  bind_creation(m);
+  bind_random(m);
+  bind_optimizers(m);
+}
