@@ -86,7 +86,7 @@ def evaluate(instruction_set: str, name: str, *arguments: np.ndarray) -> np.ndar
     return np.frombuffer(done.stdout, dtype)
 
 
-def accuracy(instruction_set: str, name: str, dtype: type, count: int = 100) -> tuple[float, tuple]:
+def accuracy(instruction_set: str, name: str, dtype: type, count: int = 60) -> tuple[float, tuple]:
     reference = math_reference.TABLE[name]
     arguments = math_reference.points(reference, np.dtype(dtype), count)
     return math_reference.worst(reference, arguments, evaluate(instruction_set, name, *arguments))

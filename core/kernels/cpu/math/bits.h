@@ -121,6 +121,13 @@ ADJOINT_INLINE T polynomial(T x, const T (&c)[N]) {
   return estrin<0, N>(c, x, x2, x4, x8, x8 * x8);
 }
 
+/// (polynomial(x, c) - c[0]) / x.
+template <class T, int N>
+ADJOINT_INLINE T polynomial_tail(T x, const T (&c)[N]) {
+  const T x2 = x * x, x4 = x2 * x2, x8 = x4 * x4;
+  return estrin<1, N - 1>(c, x, x2, x4, x8, x8 * x8);
+}
+
 /// An integer n in two's complement as 2^n, for -bias < n <= bias.
 template <class T>
 ADJOINT_INLINE T power_of_two(Unsigned<T> n) {

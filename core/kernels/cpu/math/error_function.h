@@ -20,12 +20,17 @@ ADJOINT_INLINE double erfc_large(double x) {
   const double a = limit(x, 0.5, 28.0);
   const double square = a * a, low = product_error(a, a, square);
   const double t = (a - 3.0) / (a + 3.0);
-  const double ratio = polynomial(t, coefficients::Polynomials<double>::erfcx) / (1.0 + 2.0 * a);
+  // P(t) / (1 + 2a), with the rounding errors of the sum, the denominator and the quotient.
+  using P = coefficients::Polynomials<double>;
+  const Pair<double> p = fast_two_sum(P::erfcx[0], t * polynomial_tail(t, P::erfcx));
+  const Pair<double> w = two_sum(1.0, 2.0 * a);
+  const double inverse = 1.0 / w.value, ratio = p.value * inverse, back = ratio * w.value;
+  const double rest = ((p.value - back) - product_error(ratio, w.value, back)) + (p.error - ratio * w.error);
   const Reduced<double> d = reduce_exponent(-square);
   const double tail = d.r * d.r * polynomial(d.r, coefficients::Polynomials<double>::exp),
                correction = d.error - low;
   const double r = d.r + (tail + (correction + correction * (d.r + tail)));
-  return scale(ratio + ratio * r, d.n);
+  return scale(ratio + (ratio * r + rest * inverse), d.n);
 }
 
 /// erf x.

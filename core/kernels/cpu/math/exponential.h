@@ -39,6 +39,9 @@ struct Exponential<double> {
   static constexpr double lowest_minus_1 = -40.0;
 };
 
+ADJOINT_INLINE std::int32_t signed_bits(float x) { return __builtin_bit_cast(std::int32_t, x); }
+ADJOINT_INLINE std::int64_t signed_bits(double x) { return __builtin_bit_cast(std::int64_t, x); }
+
 /// x limited to [low, high]; NaN stays.
 template <class T>
 ADJOINT_INLINE T limit(T x, T low, T high) {
@@ -80,8 +83,16 @@ ADJOINT_INLINE T exp_reduced(T r) {
 template <class T>
 ADJOINT_INLINE T exp(T x) {
   using E = Exponential<T>;
-  const Reduced<T> d = reduce_exponent(limit(x, E::lowest, E::highest));
-  return scale(exp_reduced(d.r), d.n);
+  using Signed = decltype(signed_bits(x));
+  // n is limited above through its bits, which is one instruction where a limit on x that keeps NaN is three;
+  // an x beyond gives a large r, a large polynomial and overflow. Below, the result is replaced.
+  constexpr T top = Bits<T>::shift + T(Bits<T>::bias + 2);
+  const Signed bits = signed_bits(x * E::log2_e + Bits<T>::shift), bound = signed_bits(top);
+  const T shifted = from_bits(Unsigned<T>(bits < bound ? bits : bound));
+  const T k = shifted - Bits<T>::shift;
+  const T r = (x - k * E::ln2_high) - k * E::ln2_low;
+  const T y = scale(exp_reduced(r), to_bits(shifted) - to_bits(Bits<T>::shift));
+  return select(x < E::lowest, T(0), y);
 }
 
 /// e^x / 2 for 0 <= x <= highest + 1: no two-sided scaling, and no overflow before that of the half.

@@ -215,9 +215,8 @@ ADJOINT_INLINE T cos(T x) {
   return cos_from(reduce_angle(x));
 }
 
-/// tan x for every x: the quotient of sine and cosine, each with its low part.
-ADJOINT_INLINE double tan(double x) {
-  const Angle<double> a = reduce_angle(x);
+/// The tangent as the quotient of sine and cosine, each with its low part.
+ADJOINT_INLINE double tan_from(Angle<double> a) {
   const Pair<double> s = sin_reduced(a), c = cos_reduced(a);
   const Pair<double> sine = fast_two_sum(s.value, s.error), cosine = fast_two_sum(c.value, c.error);
   const bool odd = (a.quadrant & 1) != 0;
@@ -225,17 +224,48 @@ ADJOINT_INLINE double tan(double x) {
   const Pair<double> d{select(odd, sine.value, cosine.value), select(odd, sine.error, cosine.error)};
   const double inverse = 1.0 / d.value, q = n.value * inverse, p = q * d.value;
   const double rest = ((n.value - p) - product_error(q, d.value, p)) + (n.error - q * d.error);
-  const double y = q + rest * inverse;
-  return with_sign(select(abs(x) < 0x1p-1000, abs(x), y), 0, x);
+  return q + rest * inverse;
 }
-/// In float the quotient is taken in double, with polynomials of float's degree.
-ADJOINT_INLINE float tan(float x) {
-  const Angle<double> a = reduce_angle_double(x);
+/// The same within 2^-50, for a result in float.
+ADJOINT_INLINE double tan_from_rough(Angle<double> a) {
   const double z = a.r * a.r;
   const double sine = a.r + a.r * z * polynomial(z, coefficients::Polynomials<double>::sin);
   const double cosine = 1.0 - 0.5 * z + z * z * polynomial(z, coefficients::Polynomials<double>::cos);
   const bool odd = (a.quadrant & 1) != 0;
-  return with_sign(float(select(odd, -cosine, sine) / select(odd, sine, cosine)), 0, x);
+  return select(odd, -cosine, sine) / select(odd, sine, cosine);
+}
+
+/// tan x for every x.
+ADJOINT_INLINE double tan(double x) {
+  const double y = tan_from(reduce_angle(x));
+  return with_sign(select(abs(x) < 0x1p-28, abs(x), y), 0, x);
+}
+ADJOINT_INLINE float tan(float x) { return with_sign(float(tan_from_rough(reduce_angle_double(x))), 0, x); }
+
+/// tan x for |x| <= trigonometric_range.
+ADJOINT_INLINE double tan_in_range(double x) {
+  return select(abs(x) < 0x1p-28, x, tan_from(reduce_angle_in_range(x)));
+}
+ADJOINT_INLINE float tan_in_range(float x) {
+  return select(x == 0.0f, x, float(tan_from_rough(reduce_angle_in_range(double(x)))));
+}
+
+/// out[i] = full(x[i]) for a function that is faster near 0: blocks without an element beyond `range` take
+/// `fast`. This keeps both loops vector code; x and out may be the same array. Example:
+///   map_in_range(x, out, n, [](auto v) { return sin_in_range(v); }, [](auto v) { return sin(v); });
+template <class T, class Fast, class Full>
+ADJOINT_INLINE void map_in_range(const T* x, T* out, long n, Fast fast, Full full) {
+  constexpr long block = 512;
+  for (long start = 0; start < n; start += block) {
+    const long end = n - start < block ? n : start + block;
+    Unsigned<T> beyond = 0;  // NaN does not count: both functions pass it on
+    for (long i = start; i < end; ++i) beyond += abs(x[i]) > T(trigonometric_range) ? 1 : 0;
+    if (beyond == 0) {
+      for (long i = start; i < end; ++i) out[i] = fast(x[i]);
+    } else {
+      for (long i = start; i < end; ++i) out[i] = full(x[i]);
+    }
+  }
 }
 
 /// pi/2 and pi as sums of two numbers.
