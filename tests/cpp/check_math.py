@@ -24,7 +24,7 @@ mp = pytest.importorskip("mpmath")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import math_reference  # noqa: E402
+import math_reference
 
 TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 FLAGS = {
@@ -86,7 +86,7 @@ def evaluate(instruction_set: str, name: str, *arguments: np.ndarray) -> np.ndar
     return np.frombuffer(done.stdout, dtype)
 
 
-def accuracy(instruction_set: str, name: str, dtype: type, count: int = 60) -> tuple[float, tuple]:
+def accuracy(instruction_set: str, name: str, dtype: type, count: int = 40) -> tuple[float, tuple]:
     reference = math_reference.TABLE[name]
     arguments = math_reference.points(reference, np.dtype(dtype), count)
     return math_reference.worst(reference, arguments, evaluate(instruction_set, name, *arguments))
