@@ -19,12 +19,16 @@ def sgn(x):
     if np.iscomplexobj(x):
         size = np.abs(x)
         return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
-    return np.sign(x)
+    return x if x.dtype == bool else np.sign(x)
 
 
 def logit(x, eps=None):
     x = x if eps is None else np.clip(x, eps, 1 - eps)
     return np.log(x / (1 - x))
+
+
+def logaddexp(x, y):
+    return np.log(np.exp(x) + np.exp(y)) if np.iscomplexobj(x) else np.logaddexp(x, y)
 
 
 def xlogy(x, y):
@@ -61,7 +65,7 @@ REFERENCES = {
     "neg": np.negative,
     "positive": np.positive,
     "abs": np.abs,
-    "sign": np.sign,
+    "sign": sgn,
     "sgn": sgn,
     "reciprocal": lambda x: 1 / x,
     "square": lambda x: x * x,
@@ -82,7 +86,7 @@ REFERENCES = {
     "logit": logit,
     "softplus": lambda x: np.logaddexp(x, 0),
     "logsigmoid": lambda x: -np.logaddexp(-x, 0),
-    "logaddexp": np.logaddexp,
+    "logaddexp": logaddexp,
     "logaddexp2": np.logaddexp2,
     "xlogy": xlogy,
     "xlog1py": sp.xlog1py,
@@ -163,5 +167,8 @@ REFERENCES = {
     "deg2rad": np.deg2rad,
     "rad2deg": np.rad2deg,
 }
+
+#: name → number of the operand that is a boolean mask, whatever the dtype of the others.
+MASKS = {"where": 0, "masked_fill": 1}
 
 OPTIONS = {"clamp": {"min": -0.5, "max": 0.7}}

@@ -1,4 +1,4 @@
-"""The documentation that runs: `docs/tour.py` and every example of a public docstring in it must pass."""
+"""The documentation that runs: `docs/tour.py` must run from start to end."""
 
 import pathlib
 import subprocess
