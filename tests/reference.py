@@ -1,8 +1,9 @@
-"""What each element-wise operator computes, said in NumPy and SciPy: the only list beside the operator table.
+"""What each element-wise operator computes, said in NumPy and SciPy: the only list beside the operator
+table.
 
-`tests/ops/test_table.py` walks the table that the core publishes and looks each name up here; a name without a
-reference is a failure that names the operator, so this list cannot fall behind. `OPTIONS` holds keyword arguments with
-which an operator is called where it cannot do without; its reference takes the same.
+`tests/ops/test_table.py` walks the table that the core publishes and looks each name up here; a name
+without a reference is a failure that names the operator, so this list cannot fall behind. `OPTIONS` holds
+keyword arguments with which an operator is called where it cannot do without; its reference takes the same.
 """
 
 import math

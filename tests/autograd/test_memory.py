@@ -1,7 +1,7 @@
 """Memory: graphs die at once and without recursion, and nothing is saved that no gradient asks for.
 
-All bytes are those of the library's own allocator: `memory_statistics()["allocated_bytes"]`. The garbage collector is
-off, so whatever comes back does so by counting references.
+All bytes are those of the library's own allocator: `memory_statistics()["allocated_bytes"]`. The garbage
+collector is off, so whatever comes back does so by counting references.
 """
 
 import gc
@@ -146,7 +146,7 @@ def test_errors_return_everything():
     assert allocated() == before
 
 
-# -- frozen parts -----------------------------------------------------------------------------------------------
+# -- frozen parts -----------------------------------------------------------------------------------
 
 BIG = 1_000_000
 SIZE = 4 * BIG
@@ -218,7 +218,7 @@ def test_linear_operations_keep_nothing():
     y.backward()
 
 
-# -- depth ------------------------------------------------------------------------------------------------------
+# -- depth ------------------------------------------------------------------------------------------
 
 DEPTH = 1_000_000
 

@@ -1,9 +1,10 @@
-"""One test for all: walks the operator table that the core publishes and holds each operator to what it declares.
+"""One test for all: walks the operator table that the core publishes and holds each operator to what it
+declares.
 
-For every element-wise operator: values against `tests/reference.py` in every dtype it accepts, first and second
-derivatives against finite differences, in-place and out= forms, strided, transposed, offset, empty, zero-dimensional
-and broadcast inputs. What an operator does not declare must raise. Start reading at `operands`, which draws inputs from
-the declared domain.
+For every element-wise operator: values against `tests/reference.py` in every dtype it accepts, first and
+second derivatives against finite differences, in-place and out= forms, strided, transposed, offset, empty,
+zero-dimensional and broadcast inputs. What an operator does not declare must raise. Start reading at
+`operands`, which draws inputs from the declared domain.
 """
 
 import pathlib
@@ -303,7 +304,9 @@ def test_derivative_of_each_input_alone(op):
 
 @named([o for o in ELEMENTWISE if not o["differentiable"]])
 def test_without_a_derivative(op):
-    """The result carries no graph, or says by the operator's name that there is no derivative: never a silent zero."""
+    """The result carries no graph, or says by the operator's name that there is no derivative: never a
+    silent zero.
+    """
     dtype = next((d for d in ("float64", "complex128") if d in op["types"]), None)
     if dtype is None:
         assert not set(op["types"]) & {*FLOAT_DTYPES, *COMPLEX_DTYPES}
@@ -333,7 +336,9 @@ def test_in_place_is_recorded(op):
 
 @named([o for o in DIFFERENTIABLE if "float32" in o["types"]])
 def test_fused_and_recorded_rules_agree(op):
-    """The first-order rule, one loop, against the same rule recorded under create_graph, in single precision."""
+    """The first-order rule, one loop, against the same rule recorded under create_graph, in single
+    precision.
+    """
     f, arrays = without_masks(op, function(op), operands(op, "float32", (300,)))
     xs = [t.requires_grad_() for t in tensors("float32", arrays)]
     y = f(*xs)
