@@ -98,8 +98,12 @@ Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b)
 
 /// Another operator inside a formula: its element function on numbers, a recorded call on tensors.
 template <class Op, class... X> ADJOINT_INLINE auto apply(X... x) {
-  if constexpr ((std::is_same_v<X, Recorded> || ...)) return Recorded(call<Op>(x.tensor...));
-  else return Op::forward(x...);
+  if constexpr (!(std::is_same_v<X, Recorded> || ...)) return Op::forward(x...);
+  else if constexpr (sizeof...(X) == Op::arity) return Recorded(call<Op>(x.tensor...));
+  else  // the last are parameters
+    return [&]<size_t... I, size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>, const auto& all) {
+      return Recorded(call<Op>(std::get<I>(all).tensor..., item(std::get<Op::arity + K>(all).tensor).as_double()...));
+    }(std::make_index_sequence<Op::arity>{}, std::make_index_sequence<sizeof...(X) - Op::arity>{}, std::tuple<X...>(x...));
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA
