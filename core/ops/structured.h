@@ -34,6 +34,16 @@ template <int I> struct Shape {
   int64_t dim() const { return static_cast<int64_t>(sizes.size()); }
   int64_t numel() const { return product(*this); }
 };
+/// How input I lay in memory: for the few rules that depend on it.
+template <int I> struct Layout {
+  Dims sizes, strides;
+  int64_t offset = 0;
+  DType dtype = DType::Float32;
+};
+/// The tensors of the list argument; those left out are undefined.
+struct InputList : Tensors {};
+/// The sizes of each tensor of the list argument.
+struct ListSizes : std::vector<Dims> {};
 /// Argument number I, as it was given.
 template <class T, int I> struct Argument {
   T value;
