@@ -1,11 +1,12 @@
 """How a case is declared, sampled and summarised: start at `case` and `Comparison`.
 
-A *case* is a function of a module with the torch interface; it prepares its inputs and returns the function to time.
-Both libraries live in one process; their samples alternate one by one, so that a machine that slows down slows down
-both. A row gives the ratio of the medians, and the quartiles of the ratios of neighbouring samples as its uncertainty.
+A *case* is a function of a module with the torch interface; it prepares its inputs and returns the function
+to time. Both libraries live in one process; their samples alternate one by one, so that a machine that
+slows down slows down both. A row gives the ratio of the medians, and the quartiles of the ratios of
+neighbouring samples as its uncertainty.
 
-A case of another nature (memory, import time, size on disk, threads) is a *study*: it gets the list of libraries and
-yields rows itself.
+A case of another nature (memory, import time, size on disk, threads) is a *study*: it gets the list of
+libraries and yields rows itself.
 """
 
 import dataclasses
@@ -69,7 +70,9 @@ class Settings:
 
 
 def case(name, *, group, target=None, threads=1):
-    """Register a case: `prepare(m)` returns the function to time, which returns a tensor for the comparison."""
+    """Register a case: `prepare(m)` returns the function to time, which returns a tensor for the
+    comparison.
+    """
 
     def register(prepare):
         CASES.append(Case(name, group, prepare, target, threads))
@@ -98,6 +101,11 @@ def load(name):
         return importlib.import_module(name)
     except ImportError:
         return None
+
+
+def set_threads(m, count):
+    """Set a library's number of threads, if it has a way to."""
+    getattr(m, "set_num_threads", lambda count: None)(count)
 
 
 def submodule(m, name):
@@ -196,14 +204,14 @@ def compare(entry, ours, theirs, settings):
             functions.append(None)
             problems.append("not installed")
             continue
-        m.set_num_threads(entry.threads)
+        set_threads(m, entry.threads)
         function, why = attempt(entry.run, m)
         value = None
         if why is None:
-            value, why = attempt(function)
+            value, why = attempt(lambda f=function: fingerprint(f()))
         functions.append(function if why is None else None)
         problems.append(why)
-        prints.append(fingerprint(value) if why is None else None)
+        prints.append(value)
     if problems[0]:
         row.note = problems[0]
     elif problems[1]:
@@ -219,13 +227,14 @@ def compare(entry, ours, theirs, settings):
             row.quartiles = quartiles([b / a for a, b in zip(*times, strict=True)])
             if entry.target:
                 row.reached = row.ratio >= entry.target
-                # "No slower" is reached by equality, which a ratio of medians meets only within its own spread.
+                # "No slower" is reached by equality, which a ratio of medians meets only within its own
+                # spread.
                 row.reached |= entry.target == 1 and row.quartiles[1] >= 1
             if not agree(*prints):
                 row.note, row.reached = "RESULTS DIFFER", False
     for m in (ours, theirs):
         if m is not None and entry.threads != 1:
-            m.set_num_threads(1)
+            set_threads(m, 1)
     return row
 
 

@@ -1,8 +1,8 @@
 """Instructions per recorded operation, counted by callgrind: exact where a clock is noisy.
 
-`python benchmarks/instructions.py [--json FILE]`. Each count is the difference between two run lengths, so that
-starting the interpreter and importing the library cancel. Only the loop of the interpreter remains in it, the same
-for every library. Start reading at `MEASURES`.
+`python benchmarks/instructions.py [--json FILE]`. Each count is the difference between two run lengths, so
+that starting the interpreter and importing the library cancel. Only the loop of the interpreter remains in
+it, the same for every library. Start reading at `MEASURES`.
 """
 
 import argparse
@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-#: name → (body of the loop, what follows the loop). The backward count is taken as a difference of two of them.
+#: name → (body of the loop, what follows the loop). The backward count is taken as a difference of two of
+#: them.
 MEASURES = {
     "add": ("x + b", ""),
     "mul": ("x * b", ""),

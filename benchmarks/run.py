@@ -28,9 +28,8 @@ def readable(value, unit):
     if value is None:
         return "—"
     if unit == "s":
-        for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")):
-            if value >= scale:
-                break
+        prefixes = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+        scale, name = next((p for p in prefixes if value >= p[0]), prefixes[-1])
         return f"{value / scale:.3g} {name}"
     if unit == "B" and value >= 1e6:
         return f"{value / 1e6:.4g} MB"
@@ -86,7 +85,9 @@ def print_table(rows, title):
 
 
 def main(argv=None):
-    """Run the cases; the exit status is 0 whether or not a target was reached, as a measurement is not a test."""
+    """Run the cases; the exit status is 0 whether or not a target was reached, as a measurement is not a
+    test.
+    """
     prefer_installed()
     from benchmarks import cases, harness  # noqa: F401 - importing `cases` registers them
 
@@ -113,7 +114,7 @@ def main(argv=None):
     ours, theirs = harness.load(settings.ours), harness.load(settings.theirs)
     for m in (ours, theirs):
         if m is not None:
-            m.set_num_threads(1)
+            harness.set_threads(m, 1)
     rows = []
     for c in chosen:
         if sys.stderr.isatty():

@@ -1,7 +1,7 @@
 """What every test shares: a fixed seed, default modes, and the folder of helpers on the path.
 
-Start reading in `helpers.py`. The fixtures here only make sure that a test which changes global state (default
-dtype, number of threads, gradient mode) cannot be felt by the next one.
+Start reading in `helpers.py`. The fixtures here only make sure that a test which changes global state
+(default dtype, number of threads, gradient mode) cannot be felt by the next one.
 """
 
 import os

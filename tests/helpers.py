@@ -1,8 +1,9 @@
 """Tools for checking values and derivatives: start with `check_gradient`.
 
-References are NumPy arrays; tensors are made from them by `tensor` and read back by `array`, so a test states its
-mathematics in NumPy and never needs a second autograd system. The derivative checks perturb every element of every
-input, along the real and, for complex inputs, the imaginary axis, so that both Wirtinger directions are covered.
+References are NumPy arrays; tensors are made from them by `tensor` and read back by `array`, so a test
+states its mathematics in NumPy and never needs a second autograd system. The derivative checks perturb
+every element of every input, along the real and, for complex inputs, the imaginary axis, so that both
+Wirtinger directions are covered.
 """
 
 import numpy as np
@@ -94,8 +95,8 @@ def shares_memory(a, b):
 def layouts(values, dtype=None):
     """Yield (label, tensor) for several memory layouts that all hold `values`.
 
-    Contiguous, transposed, every second element of a larger block, at an offset, and with a broadcast dimension
-    in front where the values allow it.
+    Contiguous, transposed, every second element of a larger block, at an offset, and with a broadcast
+    dimension in front where the values allow it.
     """
     values = np.asarray(values)
     yield "contiguous", tensor(values, dtype)
@@ -151,8 +152,8 @@ def numerical_gradient(fn, arrays, cotangents, eps=1e-6):
 def check_gradient(fn, inputs, *, eps=1e-6, rtol=1e-5, atol=1e-7, seed=0):
     """Check `autograd.grad` of `fn` against central finite differences.
 
-    `inputs` are float64 or complex128 arrays (or nested lists); `fn` takes that many tensors and returns a tensor or
-    a tuple of tensors. A random cotangent makes the check cover all outputs at once.
+    `inputs` are float64 or complex128 arrays (or nested lists); `fn` takes that many tensors and returns a
+    tensor or a tuple of tensors. A random cotangent makes the check cover all outputs at once.
     """
     arrays = [_double(x) for x in inputs]
     leaves = [tensor(a, requires_grad=True) for a in arrays]
@@ -175,7 +176,7 @@ def check_gradient(fn, inputs, *, eps=1e-6, rtol=1e-5, atol=1e-7, seed=0):
 
 
 def check_second_derivative(fn, inputs, *, eps=1e-6, rtol=1e-4, atol=1e-6, seed=1):
-    """Check the gradient of the gradient: the vjp of `fn`, recorded, is itself checked by `check_gradient`."""
+    """Check second derivatives: the vjp of `fn`, recorded, is itself checked by `check_gradient`."""
     arrays = [_double(x) for x in inputs]
     with ad.no_grad():
         probes = _flat_outputs(fn(*[tensor(a) for a in arrays]))

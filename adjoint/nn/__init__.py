@@ -6,7 +6,7 @@ function, `init` the first values of parameters, `utils` helpers around gradient
 
 from . import activation, functional, init, loss, utils
 from .activation import *
-from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .containers import ModuleDict, ModuleList, Sequential
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import Dropout
 from .flatten import Flatten, Unflatten
@@ -15,6 +15,7 @@ from .loss import *
 from .module import Module
 from .normalization import LayerNorm, RMSNorm
 from .parameter import Buffer, Parameter
+from .parameter_containers import ParameterDict, ParameterList
 from .sparse import Embedding
 
 __all__ = activation.__all__ + loss.__all__

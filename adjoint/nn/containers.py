@@ -1,7 +1,7 @@
-"""Containers of modules and of parameters: they behave as the Python list or dict they are named after.
+"""Containers of modules: they behave as the Python list or dict they are named after.
 
-`Sequential` also runs its children in order. `ModuleList` and `ModuleDict` only hold modules, and
-`ParameterList` and `ParameterDict` only hold parameters, so that a model registers them.
+`Sequential` also runs its children in order; `ModuleList` and `ModuleDict` only hold modules, so that a model
+registers them. Containers of parameters are next door, in `parameter_containers`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 
-import adjoint as ad
-
 from .module import Module, indent
-from .parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
-def _position(index, length):
+def position(index, length):
     """A valid non-negative index, or IndexError."""
     index = operator.index(index)
     if not -length <= index < length:
@@ -35,7 +32,7 @@ class _ModuleSequence(Module):
             self.add_module(str(i), module)
 
     def _key(self, index):
-        return list(self._modules)[_position(index, len(self._modules))]
+        return list(self._modules)[position(index, len(self._modules))]
 
     def __len__(self):
         return len(self._modules)
@@ -262,17 +259,18 @@ class ModuleDict(Module):
 
     def update(self, modules):
         """Add or replace modules from a mapping or from (name, module) pairs."""
-        for name, module in _pairs(modules, "ModuleDict"):
+        for name, module in pairs(modules, "ModuleDict"):
             self[name] = module
 
 
-def _pairs(source, kind):
+def pairs(source, kind) -> list:
+    """The (name, value) pairs of a mapping or of an iterable of pairs; `kind` names the container in errors."""
     if hasattr(source, "items"):
         return list(source.items())
     if not hasattr(source, "__iter__"):
         raise TypeError(f"{kind}.update should be called with an iterable of key/value pairs, but got "
                         f"{type(source).__name__}")  # fmt: skip
-    pairs = []
+    result = []
     for i, item in enumerate(source):
         if not hasattr(item, "__iter__"):
             raise TypeError(
@@ -281,225 +279,5 @@ def _pairs(source, kind):
         item = tuple(item)
         if len(item) != 2:
             raise ValueError(f"{kind} update sequence element #{i} has length {len(item)}; 2 is required")
-        pairs.append(item)
-    return pairs
-
-
-def _describe(value):
-    if isinstance(value, ad.Tensor):
-        kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"
-    return f"Object of type: {type(value).__name__}"
-
-
-def _as_parameter(value):
-    """Tensors that are put into a parameter container become parameters; other objects are only held."""
-    if isinstance(value, ad.Tensor) and not isinstance(value, Parameter):
-        return Parameter(value)
-    return value
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors become parameters, other objects are held as they are.
-
-    Parameters
-    ----------
-    values : iterable, optional
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> weights = ad.nn.ParameterList([ad.zeros(2, 3), ad.zeros(3)])
-    >>> len(weights), [name for name, _ in weights.named_parameters()]
-    (2, ['0', '1'])
-    """
-
-    def __init__(self, values=None):
-        super().__init__()
-        self._size = 0
-        if values is not None:
-            self.extend(values)
-
-    def __len__(self):
-        return self._size
-
-    def __iter__(self):
-        return iter([self[i] for i in range(self._size)])
-
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return type(self)(self[i] for i in range(self._size)[index])
-        return getattr(self, str(_position(index, self._size)))
-
-    def __setitem__(self, index, value):
-        setattr(self, str(_position(index, self._size)), _as_parameter(value))
-
-    def __contains__(self, value):
-        return any(value is item for item in self)
-
-    def append(self, value):
-        """Add `value` at the end; return self."""
-        setattr(self, str(self._size), _as_parameter(value))
-        self._size += 1
-        return self
-
-    def extend(self, values):
-        """Append every value of an iterable; return self."""
-        if not hasattr(values, "__iter__") or isinstance(values, ad.Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
-        for value in list(values):
-            self.append(value)
-        return self
-
-    def pop(self, index=-1):
-        """Remove and return the value at `index`."""
-        values = list(self)
-        value = values.pop(_position(index, self._size))
-        for i in range(self._size):
-            delattr(self, str(i))
-        self._size = 0
-        self.extend(values)
-        return value
-
-    def __iadd__(self, values):
-        return self.extend(values)
-
-    def extra_repr(self):
-        return "\n".join(f"  ({i}): {_describe(value)}" for i, value in enumerate(self))
-
-    def __call__(self, *args, **kwargs):
-        raise RuntimeError("ParameterList should not be called.")
-
-
-class ParameterDict(Module):
-    """A dict of parameters, in the order of insertion; tensors become parameters.
-
-    Parameters
-    ----------
-    parameters : mapping, or iterable of (name, value) pairs, optional
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> gains = ad.nn.ParameterDict({"left": ad.ones(2), "right": ad.ones(2)})
-    >>> gains["left"].requires_grad, list(gains.keys())
-    (True, ['left', 'right'])
-    """
-
-    def __init__(self, parameters=None):
-        super().__init__()
-        self._keys = {}
-        if parameters is not None:
-            self.update(parameters)
-
-    @staticmethod
-    def _name(key):
-        if not isinstance(key, str):
-            raise TypeError(
-                "Index given to ParameterDict cannot be used as a key as it is not a string "
-                f"(type is '{type(key).__name__}')."
-            )
-        return key
-
-    def __getitem__(self, key):
-        if self._name(key) not in self._keys:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __setitem__(self, key, value):
-        self._name(key)
-        if key not in self._keys and hasattr(self, key):
-            raise KeyError(f"attribute '{key}' already exists")
-        setattr(self, key, _as_parameter(value))
-        self._keys[key] = None
-
-    def __delitem__(self, key):
-        del self._keys[self._name(key)]
-        delattr(self, key)
-
-    def __len__(self):
-        return len(self._keys)
-
-    def __iter__(self):
-        return iter(self._keys)
-
-    def __reversed__(self):
-        return reversed(list(self._keys))
-
-    def __contains__(self, key):
-        return key in self._keys
-
-    def copy(self):
-        """A new ParameterDict over the same parameters."""
-        return ParameterDict(self.items())
-
-    def setdefault(self, key, default=None):
-        """The value of `key`, which is set to `default` first when it is missing."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def clear(self):
-        """Remove every parameter."""
-        for key in list(self._keys):
-            del self[key]
-
-    def pop(self, key):
-        """Remove and return the value of `key`."""
-        value = self[key]
-        del self[key]
-        return value
-
-    def popitem(self):
-        """Remove and return the last (name, value) pair."""
-        key = next(reversed(self._keys))
-        return key, self.pop(key)
-
-    def get(self, key, default=None):
-        """The value of `key`, or `default`."""
-        if key not in self:
-            return default
-        return self[key]
-
-    def fromkeys(self, keys, default=None):
-        """A new ParameterDict with `default` under every key."""
-        return ParameterDict((key, default) for key in keys)
-
-    def keys(self):
-        """The names."""
-        return self._keys.keys()
-
-    def items(self):
-        """The (name, value) pairs."""
-        return [(key, self[key]) for key in self._keys]
-
-    def values(self):
-        """The values."""
-        return [self[key] for key in self._keys]
-
-    def update(self, parameters):
-        """Add or replace values from a mapping or from (name, value) pairs."""
-        for key, value in _pairs(parameters, "ParameterDict"):
-            self[key] = value
-
-    def __or__(self, other):
-        result = self.copy()
-        result.update(other)
-        return result
-
-    def __ror__(self, other):
-        result = ParameterDict(other)
-        result.update(self)
-        return result
-
-    def __ior__(self, other):
-        self.update(other)
-        return self
-
-    def extra_repr(self):
-        return "\n".join(f"  ({key}): {_describe(value)}" for key, value in self.items())
-
-    def __call__(self, *args, **kwargs):
-        raise RuntimeError("ParameterDict should not be called.")
+        result.append(item)
+    return result

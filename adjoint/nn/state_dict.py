@@ -278,7 +278,8 @@ class StateDict:
             local = dict((metadata or {}).get(prefix[:-1], {}))
             if assign:
                 local["assign_to_params_buffers"] = True
-            module._load_from_state_dict(state, prefix, local, strict, missing, unexpected, errors)
+            # Keys are always compared: a load that is not strict reports them, and only does not raise.
+            module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
             for name, child in module._modules.items():
                 if child is not None:
                     load(child, state, f"{prefix}{name}.")

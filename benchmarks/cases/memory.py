@@ -1,4 +1,6 @@
-"""Memory, measured in processes of their own: what a recorded operation keeps, and the peak of a large expression."""
+"""Memory, measured in processes of their own: what a recorded operation keeps, and the peak of a large
+expression.
+"""
 
 from benchmarks.harness import Missing, Row, child, study
 

@@ -1,4 +1,6 @@
-"""What the package weighs: time to import above a bare interpreter, and bytes on disk with its requirements."""
+"""What the package weighs: time to import above a bare interpreter, and bytes on disk with its
+requirements.
+"""
 
 import importlib.metadata
 import importlib.util

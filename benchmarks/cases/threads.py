@@ -3,7 +3,7 @@
 import statistics
 
 from benchmarks.cases.large import expression, matmul, rows
-from benchmarks.harness import Comparison, Row, attempt, study, wave
+from benchmarks.harness import Comparison, Row, attempt, set_threads, study, wave
 
 
 def softmax(m):
@@ -33,7 +33,7 @@ def gain(m, prepare, settings):
 
     def with_threads(count):
         def run():
-            m.set_num_threads(count)
+            set_threads(m, count)
             function()
 
         return run
@@ -41,7 +41,7 @@ def gain(m, prepare, settings):
     try:
         one, two = Comparison([with_threads(1), with_threads(2)], settings).run()
     finally:
-        m.set_num_threads(1)
+        set_threads(m, 1)
     return statistics.median(one) / statistics.median(two), ""
 
 

@@ -20,6 +20,7 @@ namespace door {
 // --- Owned copies of arguments ---------------------------------------------------------------------------------------
 
 struct Nothing {};
+struct Unused {};  // a second empty type: two members of one type would not share an address
 template <class P> struct Own { using type = P; };
 template <> struct Own<IntList> { using type = Dims; };
 template <> struct Own<OptionalInts> { using type = std::optional<Dims>; };
@@ -51,15 +52,21 @@ template <class P> inline constexpr bool is_list = std::is_same_v<P, TensorList>
 // --- What rules take -------------------------------------------------------------------------------------------------
 
 struct Need {
-  uint32_t inputs = 0, outputs = 0, shapes = 0;
-  bool arguments = false;
-  constexpr Need operator|(Need o) const { return {inputs | o.inputs, outputs | o.outputs, shapes | o.shapes, arguments || o.arguments}; }
+  uint32_t inputs = 0, outputs = 0, shapes = 0, layouts = 0;
+  bool arguments = false, list = false, list_sizes = false;
+  constexpr Need operator|(Need o) const {
+    return {inputs | o.inputs,       outputs | o.outputs, shapes | o.shapes,         layouts | o.layouts,
+            arguments || o.arguments, list || o.list,      list_sizes || o.list_sizes};
+  }
 };
 template <class X> struct NeedOf { static constexpr Need value{}; };
-template <int I> struct NeedOf<Input<I>> { static constexpr Need value{1u << I, 0, 0, false}; };
-template <int I> struct NeedOf<Output<I>> { static constexpr Need value{0, 1u << I, 0, false}; };
-template <int I> struct NeedOf<Shape<I>> { static constexpr Need value{0, 0, 1u << I, false}; };
-template <class T, int I> struct NeedOf<Argument<T, I>> { static constexpr Need value{0, 0, 0, true}; };
+template <int I> struct NeedOf<Input<I>> { static constexpr Need value{.inputs = 1u << I}; };
+template <int I> struct NeedOf<Output<I>> { static constexpr Need value{.outputs = 1u << I}; };
+template <int I> struct NeedOf<Shape<I>> { static constexpr Need value{.shapes = 1u << I}; };
+template <int I> struct NeedOf<Layout<I>> { static constexpr Need value{.layouts = 1u << I}; };
+template <class T, int I> struct NeedOf<Argument<T, I>> { static constexpr Need value{.arguments = true}; };
+template <> struct NeedOf<InputList> { static constexpr Need value{.list = true}; };
+template <> struct NeedOf<ListSizes> { static constexpr Need value{.list_sizes = true}; };
 
 template <class F> struct RuleTypes;
 template <class C, class R, class... X> struct RuleTypes<R (C::*)(X...) const> {
@@ -121,7 +128,9 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
   void release() override {
     for (auto& s : inputs_) s.release();
     for (auto& s : outputs_) s.release();
-    if (kNeed.inputs | kNeed.outputs) released = true;
+    if constexpr (kNeed.list)
+      for (auto& s : list_) s.release();
+    if (kNeed.inputs | kNeed.outputs | kNeed.list) released = true;
   }
 
   std::vector<SavedValue> saved() override {
@@ -144,15 +153,19 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
       for (int i = 0; i < rules_t<Op>::size; ++i)
         if (wanted >> i & 1) need = need | rules_t<Op>::needs[i];
     for (int i = 0; i < kParameters; ++i) {
-      if (need.inputs >> i & 1 && parameters[i] && parameters[i]->defined()) inputs_[slot(kNeed.inputs, i)].save(*parameters[i], false);
-      if (need.shapes >> i & 1 && parameters[i] && parameters[i]->defined()) {
-        auto& s = shapes_[slot(kNeed.shapes, i)];
-        s.sizes = Dims(parameters[i]->sizes());
-        s.dtype = parameters[i]->dtype();
-      }
+      if (!parameters[i] || !parameters[i]->defined()) continue;
+      const Tensor& t = *parameters[i];
+      if constexpr (kNeed.inputs != 0)
+        if (need.inputs >> i & 1) inputs_[slot(kNeed.inputs, i)].save(t, false);
+      if constexpr (kNeed.shapes != 0)
+        if (need.shapes >> i & 1) shapes_[slot(kNeed.shapes, i)] = {Dims(t.sizes()), t.dtype()};
+      if constexpr (kNeed.layouts != 0)
+        if (need.layouts >> i & 1) layouts_[slot(kNeed.layouts, i)] = {Dims(t.sizes()), Dims(t.strides()), t.offset(), t.dtype()};
     }
-    for (size_t i = 0; i < results.size(); ++i)
-      if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true);
+    if constexpr (kList && (kNeed.list || kNeed.list_sizes)) (keep_list(need, arguments), ...);
+    if constexpr (kNeed.outputs != 0)
+      for (size_t i = 0; i < results.size(); ++i)
+        if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true);
     if constexpr (kNeed.arguments) arguments_ = {own<own_t<P>>(arguments)...};
   }
 
@@ -182,7 +195,31 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     return {s.sizes, s.dtype};
   }
   template <class T, int I> Argument<T, I> fetch(Argument<T, I>*, Gradients&, uint64_t) { return {lend<T>(std::get<I>(arguments_))}; }
+  template <int I> Layout<I> fetch(Layout<I>*, Gradients&, uint64_t) {
+    const auto& s = layouts_[slot(kNeed.layouts, I)];
+    return {s.sizes, s.strides, s.offset, s.dtype};
+  }
+  InputList fetch(InputList*, Gradients&, uint64_t) {
+    InputList all;
+    for (auto& s : list_) all.push_back(s.unpack(this));
+    return all;
+  }
+  ListSizes fetch(ListSizes*, Gradients&, uint64_t) { return list_sizes_; }
   Needs fetch(Needs*, Gradients&, uint64_t mask) { return {mask}; }
+
+  template <class X> void keep_list(const Need& need, const X& x) {
+    if constexpr (std::is_same_v<X, TensorList>) {
+      if constexpr (kNeed.list)
+        if (need.list) {
+          list_.resize(x.size());
+          for (size_t i = 0; i < x.size(); ++i)
+            if (x[i].defined()) list_[i].save(x[i], false);
+        }
+      if constexpr (kNeed.list_sizes)
+        if (need.list_sizes)
+          for (const Tensor& t : x) list_sizes_.push_back(t.defined() ? Dims(t.sizes()) : Dims());
+    }
+  }
 
   struct KeptShape {
     Dims sizes;
@@ -191,6 +228,9 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
   std::array<SavedTensor, __builtin_popcount(kNeed.inputs)> inputs_;
   std::array<SavedTensor, __builtin_popcount(kNeed.outputs)> outputs_;
   std::array<KeptShape, __builtin_popcount(kNeed.shapes)> shapes_;
+  std::array<Layout<0>, __builtin_popcount(kNeed.layouts)> layouts_;
+  [[no_unique_address]] std::conditional_t<kNeed.list, std::vector<SavedTensor>, Nothing> list_;
+  [[no_unique_address]] std::conditional_t<kNeed.list_sizes, ListSizes, Unused> list_sizes_;
   [[no_unique_address]] std::conditional_t<kNeed.arguments, std::tuple<own_t<P>...>, Nothing> arguments_;
 };
 
@@ -257,11 +297,20 @@ template <class X> uint64_t wants_gradient(const X& x, int& number) {
     return bit;
   } else if constexpr (std::is_same_v<X, TensorList>) {
     bool any = false;
-    for (const Tensor& t : x) any |= t.requires_grad();
+    for (const Tensor& t : x) any |= t.defined() && t.requires_grad();
     number += static_cast<int>(x.size());
     return any ? 1 : 0;
   } else {
     return 0;
+  }
+}
+
+/// Results of a view operation that stand on the input's storage are marked as views of it.
+inline void register_views(const Tensor& base, std::span<const Tensor> results) {
+  for (const Tensor& t : results) {
+    if (t->storage != base->storage || t.get() == base.get()) continue;
+    t->flags |= results.size() > 1 ? TensorImpl::kView | TensorImpl::kMultiView : TensorImpl::kView;
+    t->view_version = t.version();
   }
 }
 
@@ -296,20 +345,29 @@ template <class Op, class R, class... P> R DoorOf<Op, R, P...>::call(P... argume
     return Op::forward(arguments...);
   }();
   if constexpr (Op::writes) wrote(std::get<0>(std::tie(arguments...)));
+  std::conditional_t<std::is_same_v<R, Tensor> || std::is_same_v<R, Tensors>, door::Nothing, Tensors> listed;
+  std::span<const Tensor> results;
+  if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
+  else if constexpr (std::is_same_v<R, Tensors>) results = result;
+  else results = listed = door::list_of(result);
+  if constexpr (Op::view) door::register_views(std::get<0>(std::tie(arguments...)), results);
   if (!tracked) return result;
   if constexpr (Op::differentiable && door::HasRules<Op>) {
     using N = door::OperatorNode<Op, R, P...>;
-    Tensors single;
-    const Tensors* results = &single;
-    if constexpr (std::is_same_v<R, Tensor>) single.push_back(result);
-    else if constexpr (std::is_same_v<R, Tensors>) results = &result;
-    else single = door::list_of(result);
+    // An input given back as it is (contiguous() of a row-major tensor) has its history already.
+    if constexpr (!Op::writes && std::is_same_v<R, Tensor>) {
+      const Tensor* inputs[] = {door::as_tensor(arguments)...};
+      for (const Tensor* t : inputs)
+        if (t && t->get() == result.get()) return result;
+    }
     bool any = false;
-    for (const Tensor& t : *results) any |= is_differentiable(t.dtype());
+    for (const Tensor& t : results) any |= is_differentiable(t.dtype());
     if (!any) return result;
+    if (results.size() > 0xffff)
+      fail(Op::name, "(): ", results.size(), " results of one recorded call are more than the 65535 that a node can have");
     N* node = new N;
     Ref<Node> owner = Ref<Node>::steal(node);
-    node->set_results(static_cast<uint16_t>(results->size()));
+    node->set_results(static_cast<uint16_t>(results.size()));
     size_t e = 0;
     auto connect = [&]<class X>(const X& x) {
       if constexpr (std::is_base_of_v<Tensor, X>) {
@@ -317,16 +375,16 @@ template <class Op, class R, class... P> R DoorOf<Op, R, P...>::call(P... argume
         if (x.defined() && x.requires_grad()) node->edges_[e] = gradient_edge(x);
         ++e;
       } else if constexpr (std::is_same_v<X, TensorList>) {
-        for (const Tensor& t : x) node->edges_.push_back(t.requires_grad() ? gradient_edge(t) : Edge{});
+        for (const Tensor& t : x) node->edges_.push_back(t.defined() && t.requires_grad() ? gradient_edge(t) : Edge{});
         e += x.size();
       }
     };
     (connect(arguments), ...);
     const Tensor* parameters[] = {door::as_tensor(arguments)..., nullptr};
-    node->keep(wanted, {parameters, sizeof...(P)}, *results, arguments...);
-    for (uint32_t i = 0; i < results->size(); ++i) {
-      node->set_result(i, (*results)[i]);
-      if (is_differentiable((*results)[i].dtype())) set_history((*results)[i], owner, i);
+    node->keep(wanted, {parameters, sizeof...(P)}, results, arguments...);
+    for (uint32_t i = 0; i < results.size(); ++i) {
+      node->set_result(i, results[i]);
+      if (is_differentiable(results[i].dtype())) set_history(results[i], owner, i);
     }
   } else if constexpr (Op::differentiable) {
     fail<NotImplemented>("the derivative of '", Op::name, "' is not implemented");

@@ -100,12 +100,21 @@ DType result_dtype(const ElementwiseInfo& op, DType type) {
   fail(op.name, "(): not implemented for '", name_of(type), "'; convert the input first, for example with .to(float32)");
 }
 
+/// The name of input number i.
+std::string input_name(const ElementwiseInfo& op, int i) {
+  std::string_view names = op.inputs;
+  for (; i > 0; --i) names.remove_prefix(names.find(',') + 2);
+  return std::string(names.substr(0, names.find(',')));
+}
+
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.
 DType promoted(const ElementwiseInfo& op, const Tensor* in) {
+  if (op.keeps_type) return in[0].dtype();
   // Strongest type among tensors with dimensions, tensors without, bare numbers.
   DType best[3];
   bool any[3] = {};
-  for (int i = op.condition ? 1 : 0; i < op.arity; ++i) {
+  for (int i = 0; i < op.arity; ++i) {
+    if (i == op.condition) continue;
     const Tensor& t = in[i];
     const int rank = t.is_wrapped() ? 2 : t.dim() == 0 ? 1 : 0;
     DType d = t.dtype();
@@ -148,7 +157,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
     for (int i = 0; i < A; ++i) {
       if (!edges_[i]) continue;
       switch (op_->rules[i]) {
-        case RuleKind::Zero: break;
+        case RuleKind::Zero: out[i] = zeros(g.sizes(), type_); break;
         case RuleKind::Missing: fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i, " is not implemented");
         case RuleKind::One: out[i] = g; break;
         default:
@@ -165,11 +174,10 @@ template <int A, int S> class ElementwiseNode final : public Node {
   }
 
   std::vector<SavedValue> saved() override {
-    static constexpr const char* names[] = {"self", "other", "third", "result"};
     std::vector<SavedValue> v;
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s)
-        if (saved_[s].saved()) v.push_back({names[which_[s]], saved_[s].unpack(this), ""});
+        if (saved_[s].saved()) v.push_back({which_[s] == 3 ? "result" : input_name(*op_, which_[s]), saved_[s].unpack(this), ""});
     return v;
   }
 
@@ -192,7 +200,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
     for (int k = 0; k < 4; ++k) {
       if (!(takes >> k & 1)) continue;
       const Tensor& v = values[k];
-      const DType want = k == 3 ? g_type : op_->condition && k == 0 ? DType::Bool : type_;
+      const DType want = k == 3 ? g_type : k == op_->condition ? DType::Bool : type_;
       same_all = same_all && v.dtype() == want && v.is_contiguous() && v.numel() == g.numel();
       p[k + 1] = v.bytes();
     }
@@ -202,7 +210,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
       else runtime::parallel_for(0, g.numel(), kGrain, [&](int64_t b, int64_t e) {
         const void* q[5];
         for (int k = 0; k < 5; ++k) {
-          const DType d = k == 0 || k == 4 ? g_type : op_->condition && k == 1 ? DType::Bool : type_;
+          const DType d = k == 0 || k == 4 ? g_type : k - 1 == op_->condition ? DType::Bool : type_;
           q[k] = p[k] ? static_cast<const char*>(p[k]) + b * itemsize(d) : nullptr;
         }
         loop(out.bytes() + b * itemsize(type_), q, e - b, parameters_.get());
@@ -218,7 +226,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
     for (int k = 0; k < 4; ++k) {
       if (!(takes >> k & 1)) continue;
       call.inputs[k + 1] = &values[k];
-      call.types[k + 1] = k == 3 ? call.types[0] : op_->condition && k == 0 ? DType::Bool : c;
+      call.types[k + 1] = k == 3 ? call.types[0] : k == op_->condition ? DType::Bool : c;
     }
     call.out_type = c;
     run_loop(call, out);
@@ -238,7 +246,7 @@ void record_as(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, c
   auto* node = new ElementwiseNode<A, S>(op, type, parameters);
   Ref<Node> owner = Ref<Node>::steal(node);
   for (int i = 0; i < A; ++i)
-    if (in[i].requires_grad() && op.rules[i] != RuleKind::Zero) node->edges_[i] = gradient_edge(in[i]);
+    if (in[i].requires_grad()) node->edges_[i] = gradient_edge(in[i]);
   int slot = 0;
   for (int k = 0; k < A; ++k)
     if (takes >> k & 1) node->save(slot++, k, k == 0 && original ? *original : in[k]);
@@ -279,8 +287,11 @@ bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
                                  bool inplace) {
   const DType type = promoted(op, in);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
-  if (op.condition && in[0].dtype() != DType::Bool)
-    fail(op.name, "(): expected condition to be a boolean tensor, but got a tensor with dtype ", name_of(in[0].dtype()));
+  if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool)
+    fail(op.name, "(): expected ", input_name(op, op.condition), " to be a boolean tensor, but got a tensor with dtype ",
+         name_of(in[op.condition].dtype()));
+  if (op.check) op.check(in, type);
+  if (!out && op.identity >> index_of(type) & 1) return in[0];
   Dims shape(in[0].sizes());
   for (int i = 1; i < op.arity; ++i)
     if (!same(in[i].sizes(), IntList(shape.data(), shape.size()))) shape = broadcast_shapes({shape.data(), shape.size()}, in[i].sizes(), op.name);
@@ -323,7 +334,7 @@ bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
   call.operands = op.arity;
   for (int i = 0; i < op.arity; ++i) {
     call.inputs[i] = &in[i];
-    call.types[i] = op.condition && i == 0 ? DType::Bool : c;
+    call.types[i] = i == op.condition ? DType::Bool : c;
   }
   call.out_type = result_dtype(op, c);
   // A result that overlaps an input otherwise than element by element goes through a fresh one.
@@ -353,7 +364,7 @@ Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const doubl
   const DType type = a.dtype();
   const int slot = loop_slot(type);
   // The short path: one loop type, one shape, row-major.
-  if (out || slot < 0 || !a.is_contiguous() || !(op.types >> index_of(type) & 1) || a.is_wrapped() || op.condition) [[unlikely]]
+  if (out || slot < 0 || !a.is_contiguous() || !(op.direct >> index_of(type) & 1) || a.is_wrapped()) [[unlikely]]
     return general(op, in, parameters, out, inplace);
   const void* p[3] = {a.bytes()};
   bool tracked = a.requires_grad();

@@ -43,11 +43,31 @@ template <class Op, int I> constexpr uint8_t takes_at() {
   else return 0;
 }
 
+template <class Op> concept Checks = requires { &Op::check; };
+template <class Op> constexpr auto check_of() -> void (*)(const Tensor*, DType) {
+  if constexpr (Checks<Op>) return &Op::check;
+  else return nullptr;
+}
+// What a check refuses is in integers, or in mixed types, which take the long path anyway.
+template <class Op> constexpr TypeSet direct_types() {
+  return Op::condition >= 0 ? 0 : Op::types & ~Op::identity & ~(Checks<Op> ? types::boolean | types::integer : 0);
+}
+
+/// Whether parameter number k has the default None.
+constexpr bool defaults_to_none(std::string_view parameters, int k) {
+  while (parameters.starts_with('*') || k-- > 0) {
+    parameters.remove_prefix(parameters.find(',') + 1);
+    parameters.remove_prefix(parameters.find_first_not_of(' '));
+  }
+  return parameters.substr(0, parameters.find(',')).ends_with("=None");
+}
+static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, a=1, b=None", 1) && !defaults_to_none("*, a=1, b=None", 0));
+
 }  // namespace
 
 template <class Op> ElementwiseInfo InfoOf<Op>::value = {
-    Op::name, Op::doc, Op::arity, count_parameters(Op::parameters), Op::types, Op::result, Op::promotes_integers,
-    Op::condition, Op::inplace, Op::samples,
+    Op::name, Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, direct_types<Op>(),
+    Op::result, Op::promotes_integers, Op::keeps_type, Op::inplace, Op::samples, check_of<Op>(),
     {kind_at<Op, 0>(), kind_at<Op, 1>(), kind_at<Op, 2>()},
     {takes_at<Op, 0>(), takes_at<Op, 1>(), takes_at<Op, 2>()},
     {rule_pointer<Op, 0>(), rule_pointer<Op, 1>(), rule_pointer<Op, 2>()}, {}};
@@ -58,7 +78,7 @@ template <class Op> void boxed_elementwise(const Value* v, Results& results) {
   Tensor in[Op::arity];
   for (int i = 0; i < Op::arity; ++i) in[i] = *v[i].tensor;
   double p[count_parameters(Op::parameters) + 1];
-  for (int k = 0; k < count_parameters(Op::parameters); ++k) p[k] = v[Op::arity + k].d;
+  for (int k = 0; k < count_parameters(Op::parameters); ++k) p[k] = parameter_of(v[Op::arity + k]);
   results.one = call_elementwise(info_of<Op>(), in, p);
 }
 
@@ -74,11 +94,12 @@ template <class Op> void add_elementwise(int index) {
   row->aliases = Op::aliases;
   row->python = Op::python;
   row->kinds.assign(Op::arity, ArgKind::Tensor);
-  row->kinds.resize(Op::arity + count_parameters(Op::parameters), ArgKind::Float);
+  for (int k = 0; k < count_parameters(Op::parameters); ++k)
+    row->kinds.push_back(defaults_to_none(Op::parameters, k) ? ArgKind::OptionalFloat : ArgKind::Float);
   row->boxed = &boxed_elementwise<Op>;
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
-  row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0 && Rule<Op, 0>::kind != RuleKind::Zero;
+  row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
   row->function = row->method = true;
   operators().push_back(row);
 }

@@ -66,18 +66,27 @@ std::vector<const Operator*>& operators();
 struct ElementwiseInfo {
   const char* name;
   const char* doc;
+  const char* inputs;  // their names, comma-separated
   int arity;
   int parameters;
-  TypeSet types;
+  int condition;  // which input is a condition; -1: none
+  TypeSet types, identity;
+  /// Types that take the short path: no checks, nothing to convert.
+  TypeSet direct;
   ResultType result;
-  bool promotes_integers, condition, inplace;
+  bool promotes_integers, keeps_type, inplace;
   Domain samples;
+  /// Refuses inputs, given the type computed in; null where there is nothing to refuse.
+  void (*check)(const Tensor* in, DType type);
   RuleKind rules[3];
   uint8_t takes[3];
   /// The gradient of input i by recorded operations.
   Tensor (*recorded[3])(const Tensor& g, const Tensor* in, const Tensor& result, const double* parameters);
   Loops loops;
 };
+
+/// The parameter of an element-wise operator in a boxed call: NaN where it was not given.
+inline double parameter_of(const Value& v) { return v.present ? v.d : __builtin_nan(""); }
 
 /// Defined where the operator's family is instantiated.
 template <class Op> struct InfoOf { static ElementwiseInfo value; };

@@ -76,14 +76,14 @@ class Walk {
     for (int k = 0; k < count_; ++k) step[k] = strides_[k][inner];
     if (rows == 1) {
       runtime::parallel_for(0, n, grain, [&](int64_t b, int64_t e) {
-        char* p[kMost];
+        char* p[kMost] = {};
         for (int k = 0; k < count_; ++k) p[k] = base_[k] + b * step[k];
         f(p, step, e - b);
       });
       return;
     }
     runtime::parallel_for(0, rows, std::max<int64_t>(1, grain / n), [&](int64_t b, int64_t e) {
-      char* p[kMost];
+      char* p[kMost] = {};
       Dims at(static_cast<size_t>(inner));
       for (int k = 0; k < count_; ++k) p[k] = base_[k];
       int64_t rest = b;

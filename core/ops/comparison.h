@@ -1,4 +1,4 @@
-// Comparison, and the logic of its results. None has a derivative.
+// Comparison, the logic of its results, and questions about single elements. None has a derivative.
 #pragma once
 
 #include "ops/op.h"
@@ -20,6 +20,7 @@ struct Equal : Comparison {
 struct NotEqual : Comparison {
   static constexpr auto name = "ne";
   static constexpr auto python = "__ne__";
+  static constexpr auto aliases = "not_equal";
   static constexpr auto doc = "Whether elements differ.";
   static constexpr TypeSet types = types::all;
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return !(a == b); }
@@ -27,24 +28,28 @@ struct NotEqual : Comparison {
 struct Less : Comparison {
   static constexpr auto name = "lt";
   static constexpr auto python = "__lt__";
+  static constexpr auto aliases = "less";
   static constexpr auto doc = "Whether elements of self are less than those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a < b; }
 };
 struct LessEqual : Comparison {
   static constexpr auto name = "le";
   static constexpr auto python = "__le__";
+  static constexpr auto aliases = "less_equal";
   static constexpr auto doc = "Whether elements of self are at most those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a <= b; }
 };
 struct Greater : Comparison {
   static constexpr auto name = "gt";
   static constexpr auto python = "__gt__";
+  static constexpr auto aliases = "greater";
   static constexpr auto doc = "Whether elements of self are greater than those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a > b; }
 };
 struct GreaterEqual : Comparison {
   static constexpr auto name = "ge";
   static constexpr auto python = "__ge__";
+  static constexpr auto aliases = "greater_equal";
   static constexpr auto doc = "Whether elements of self are at least those of other.";
   template <class T> ADJOINT_INLINE static bool forward(T a, T b) { return a >= b; }
 };
@@ -77,6 +82,64 @@ struct LogicalNot : Unary {
   template <class T> ADJOINT_INLINE static bool forward(T a) { return a == T(0); }
 };
 
-using ComparisonOps = Family<Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, LogicalAnd, LogicalOr, LogicalXor, LogicalNot>;
+struct Predicate : Unary {
+  static constexpr TypeSet types = types::all;
+  static constexpr ResultType result = ResultType::Bool;
+  static constexpr bool inplace = false;
+};
+struct IsNan : Predicate {
+  static constexpr auto name = "isnan";
+  static constexpr auto doc = "Whether each element is NaN; a complex one, whether either part is.";
+  template <class T> ADJOINT_INLINE static bool forward(T x) {
+    if constexpr (std::is_integral_v<T>) return false;
+    else return math::isnan(x);
+  }
+};
+struct IsInf : Predicate {
+  static constexpr auto name = "isinf";
+  static constexpr auto doc = "Whether each element is infinite; a complex one, whether either part is.";
+  template <class T> ADJOINT_INLINE static bool forward(T x) {
+    if constexpr (std::is_integral_v<T>) return false;
+    else return math::isinf(x);
+  }
+};
+struct IsFinite : Predicate {
+  static constexpr auto name = "isfinite";
+  static constexpr auto doc = "Whether each element is neither infinite nor NaN.";
+  template <class T> ADJOINT_INLINE static bool forward(T x) {
+    if constexpr (std::is_integral_v<T>) return true;
+    else return math::isfinite(x);
+  }
+};
+struct IsPosInf : Predicate {
+  static constexpr auto name = "isposinf";
+  static constexpr auto doc = "Whether each element is positive infinity.";
+  static constexpr TypeSet types = types::boolean | types::real;
+  template <class T> ADJOINT_INLINE static bool forward(T x) {
+    if constexpr (std::is_integral_v<T>) return false;
+    else return x == math::infinity<T>;
+  }
+};
+struct IsNegInf : Predicate {
+  static constexpr auto name = "isneginf";
+  static constexpr auto doc = "Whether each element is negative infinity.";
+  static constexpr TypeSet types = types::boolean | types::real;
+  template <class T> ADJOINT_INLINE static bool forward(T x) {
+    if constexpr (std::is_integral_v<T>) return false;
+    else return x == -math::infinity<T>;
+  }
+};
+struct SignBit : Predicate {
+  static constexpr auto name = "signbit";
+  static constexpr auto doc = "Whether each element has its sign bit set: negative numbers and -0.";
+  static constexpr TypeSet types = types::boolean | types::real;
+  template <class T> ADJOINT_INLINE static bool forward(T x) {
+    if constexpr (std::is_integral_v<T>) return x < T(0);
+    else return math::copysign(T(1), x) < T(0);
+  }
+};
+
+using ComparisonOps = Family<Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, LogicalAnd, LogicalOr, LogicalXor, LogicalNot,
+                             IsNan, IsInf, IsFinite, IsPosInf, IsNegInf, SignBit>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

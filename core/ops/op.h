@@ -8,7 +8,9 @@
 //                          Result. With several inputs, one overload per Wrt<i>. Returning One, MinusOne or Zero
 //                          says that no arithmetic is needed.
 //     vjp(Wrt<i>, Gradient, …)  instead of a derivative, where the function is not holomorphic
-// and, where they differ from the defaults: types, result, promotes_integers, parameters, inplace.
+// and, where they differ from the defaults: types, result, promotes_integers, parameters, inplace …, and
+//     check(inputs, type)  what inputs are refused, before anything is written (only where tensors are known)
+//     uniform(…)           a faster loop for a second input that is one number throughout; false where it has none
 //
 // A STRUCTURED operator (reduction, view, product …) states
 //     name, doc, signature the names and defaults of its arguments, as Python would write them
@@ -78,10 +80,15 @@ struct Elementwise {
   static constexpr ResultType result = ResultType::Same;
   /// Integer inputs compute in the default floating-point type.
   static constexpr bool promotes_integers = false;
-  /// The first input is a condition: bool, whatever the others are.
-  static constexpr bool condition = false;
+  /// Which input is a condition, bool whatever the others are; -1: none.
+  static constexpr int condition = -1;
+  /// Computes in the type of the first input, whatever the others are.
+  static constexpr bool keeps_type = false;
+  /// Types on which the operator changes nothing: the input itself is the result.
+  static constexpr TypeSet identity = 0;
   static constexpr bool inplace = true;
-  /// Names and defaults of real parameters after the inputs, as a Python signature.
+  /// Names and defaults of real parameters after the inputs, as a Python signature. One whose default is None arrives
+  /// as NaN when it is not given.
   static constexpr const char* parameters = "";
   static constexpr Domain samples{-2, 2};
   /// Other names of the function and method, comma-separated.
@@ -92,6 +99,10 @@ struct Elementwise {
 struct Unary : Elementwise {
   static constexpr int arity = 1;
   static constexpr const char* inputs = "self";
+};
+/// A function whose values are fractions: integers compute in the default floating-point type.
+struct FloatFunction : Unary {
+  static constexpr bool promotes_integers = true;
 };
 struct Binary : Elementwise {
   static constexpr int arity = 2;
@@ -105,7 +116,7 @@ struct Ternary : Elementwise {
 constexpr int count_parameters(std::string_view s) {
   if (s.empty()) return 0;
   int n = 1;
-  for (char c : s) n += c == ',';
+  for (char c : s) n += (c == ',') - (c == '*');
   return n;
 }
 
@@ -116,6 +127,13 @@ template <class... Ops> struct Family {
 };
 
 template <class T> ADJOINT_INLINE T select(bool condition, T a, T b) { return condition ? a : b; }
+
+/// An integer as it must be for sums and products to wrap around: unsigned where int would overflow.
+template <class T> ADJOINT_INLINE constexpr auto modular(T x) {
+  if constexpr (std::is_same_v<T, int32_t>) return static_cast<uint32_t>(x);
+  else if constexpr (std::is_same_v<T, int64_t>) return static_cast<uint64_t>(x);
+  else return x;
+}
 
 // --- The rule of one input ---------------------------------------------------------------------------------------
 
@@ -147,6 +165,11 @@ template <class Op, class T>
 using result_t = std::conditional_t<Op::result == ResultType::Bool, bool,
                  std::conditional_t<Op::result == ResultType::Real, real_t<T>,
                  std::conditional_t<Op::result == ResultType::Complex, Complex<real_t<T>>, T>>>;
+
+/// What input I is read as when computing in T.
+template <class Op, int I, class T> using input_t = std::conditional_t<Op::condition == I, bool, T>;
+/// What parameters arrive as: integers would lose a fraction, an infinity or "not given".
+template <class T> using parameter_t = std::conditional_t<std::is_integral_v<T>, double, T>;
 
 /// The type in which rules are probed for what they take.
 template <class Op> using probe_t = std::conditional_t<(Op::types & types::floating) != 0, double,
@@ -186,29 +209,25 @@ template <class F, class... X> constexpr RuleKind kind_of_rule(std::tuple<X...>*
 }
 
 /// The tuple of values that mask M stands for, in the order of call_with.
-template <int M, class A, class T, class R, class K> struct Taken;
-template <int M, class A, class T, class R, size_t... K> struct Taken<M, A, T, R, std::index_sequence<K...>> {
-  using type = decltype(std::tuple_cat(std::conditional_t<(M & 1) != 0, std::tuple<First<A>>, std::tuple<>>{},
-                                       std::conditional_t<(M & 2) != 0, std::tuple<Second<T>>, std::tuple<>>{},
-                                       std::conditional_t<(M & 4) != 0, std::tuple<Third<T>>, std::tuple<>>{},
-                                       std::conditional_t<(M & 8) != 0, std::tuple<Result<R>>, std::tuple<>>{},
+template <int M, class Op, class T, class K> struct Taken;
+template <int M, class Op, class T, size_t... K> struct Taken<M, Op, T, std::index_sequence<K...>> {
+  template <bool Is, class X> using Maybe = std::conditional_t<Is, std::tuple<X>, std::tuple<>>;
+  using type = decltype(std::tuple_cat(Maybe<(M & 1) != 0, First<input_t<Op, 0, T>>>{},
+                                       Maybe<(M & 2) != 0, Second<input_t<Op, 1, T>>>{},
+                                       Maybe<(M & 4) != 0, Third<input_t<Op, 2, T>>>{},
+                                       Maybe<(M & 8) != 0, Result<result_t<Op, T>>>{},
                                        std::tuple<repeat<T, K>...>{}));
 };
 
 template <class Op, int I, int M> consteval bool takes_wrt() {
-  using T = probe_t<Op>;
-  using A = std::conditional_t<Op::condition, bool, T>;
-  return can<AsWrt<Op, I>>(static_cast<typename Taken<M, A, T, result_t<Op, T>, Parameters<Op>>::type*>(nullptr));
+  return can<AsWrt<Op, I>>(static_cast<typename Taken<M, Op, probe_t<Op>, Parameters<Op>>::type*>(nullptr));
 }
 
 template <class Op, int I, int M> consteval RuleKind probe() {
-  using T = probe_t<Op>;
-  using R = result_t<Op, T>;
-  using A = std::conditional_t<Op::condition, bool, T>;
-  constexpr auto taken = static_cast<typename Taken<M, A, T, R, Parameters<Op>>::type*>(nullptr);
+  constexpr auto taken = static_cast<typename Taken<M, Op, probe_t<Op>, Parameters<Op>>::type*>(nullptr);
   if constexpr (can<AsWrt<Op, I>>(taken)) return kind_of_rule<AsWrt<Op, I>>(taken);
   else if constexpr (Op::arity == 1 && can<AsOnly<Op>>(taken)) return kind_of_rule<AsOnly<Op>>(taken);
-  else if constexpr (can<AsVjp<Op, I, R>>(taken)) return RuleKind::Vjp;
+  else if constexpr (can<AsVjp<Op, I, result_t<Op, probe_t<Op>>>>(taken)) return RuleKind::Vjp;
   else return RuleKind::Missing;
 }
 
@@ -218,7 +237,7 @@ template <class Op, int I, int M> consteval RuleKind probe() {
 template <class Op, int I> struct Rule {
   struct Found { RuleKind kind; int takes; };
   template <int M = 0> static consteval Found find() {
-    if constexpr (Op::result == ResultType::Bool || (I == 0 && Op::condition)) return {RuleKind::Zero, 0};
+    if constexpr (Op::result == ResultType::Bool || I == Op::condition) return {RuleKind::Zero, 0};
     else if constexpr (M == 16) return {RuleKind::Missing, 0};
     else if constexpr (constexpr RuleKind k = detail::probe<Op, I, M>(); k != RuleKind::Missing) return {k, M};
     else return find<M + 1>();

@@ -1,4 +1,8 @@
-// Shapes and views: a new tensor over the same bytes, or the bytes in another order.
+// Shapes: the same bytes under other sizes and strides, and the copies that such a change may need.
+//
+// All but `contiguous`, `clone` and the conversion are views. Every one rearranges elements one to one (or, for
+// `expand`, one to many), so that the gradient is the same operation backwards. Views of a part of a tensor are in
+// ops/part.h. Start reading at `Reshape`.
 #pragma once
 
 #include "ops/op.h"
@@ -7,9 +11,19 @@ namespace adjoint {
 
 /// The gradient summed over the dimensions that broadcasting added or stretched: recorded.
 Tensor sum_to_shape(const Tensor& g, IntList sizes);
+/// Like sum_to_shape, where `sizes` may have more dimensions than g, all of size 1 and in front.
+Tensor sum_to_value(const Tensor& g, IntList sizes);
+
+/// The strides under which elements in row-major order of (sizes, strides) have `shape`; none where only a copy can.
+std::optional<Dims> view_strides(IntList sizes, IntList strides, IntList shape);
+/// `shape` with its -1 worked out; RuntimeError with torch's phrase when it does not hold `numel` elements.
+Dims infer_shape(IntList shape, int64_t numel, const char* op);
+/// Where each dimension of the result comes from, for torch's movedim.
+Dims moved_order(IntList source, IntList destination, int64_t ndim, const char* op);
 
 struct Expand : Structured {
   static constexpr auto name = "expand";
+  static constexpr auto aliases = "broadcast_to";
   static constexpr auto doc = "A view with dimensions of size 1 repeated to the given sizes; -1 keeps a size.";
   static constexpr auto signature = "self, size";
   static constexpr bool view = true;
@@ -19,11 +33,123 @@ struct Expand : Structured {
 
 struct Reshape : Structured {
   static constexpr auto name = "reshape";
-  static constexpr auto doc = "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
+  static constexpr auto doc =
+      "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
   static constexpr auto signature = "self, shape";
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, IntList shape);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+};
+
+struct View : Structured {
+  static constexpr auto name = "view";
+  static constexpr auto doc =
+      "The elements in row-major order under another shape, over the same memory; an error where the layout does "
+      "not allow it.";
+  static constexpr auto signature = "self, size";
+  static constexpr bool view = true;
+  static constexpr bool function = false;
+  static Tensor forward(const Tensor& self, IntList size);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+};
+
+struct Transpose : Structured {
+  static constexpr auto name = "transpose";
+  static constexpr auto aliases = "swapaxes, swapdims";
+  static constexpr auto doc = "A view with two dimensions exchanged.";
+  static constexpr auto signature = "self, dim0, dim1";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t dim0, int64_t dim1);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> a, Argument<int64_t, 2> b) {
+    return call<Transpose>(g, a.value, b.value);
+  }};
+};
+
+struct MatrixT : Structured {
+  static constexpr auto name = "t";
+  static constexpr auto doc = "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
+  static constexpr auto signature = "self";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad g) { return call<MatrixT>(g); }};
+};
+
+struct Permute : Structured {
+  static constexpr auto name = "permute";
+  static constexpr auto doc = "A view with the dimensions in the given order.";
+  static constexpr auto signature = "self, dims";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, IntList dims);
+  static Dims inverse(IntList dims);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) {
+    const Dims back = inverse(dims);
+    return call<Permute>(g, back.span());
+  }};
+};
+
+struct MoveDim : Structured {
+  static constexpr auto name = "movedim";
+  static constexpr auto aliases = "moveaxis";
+  static constexpr auto doc = "A view with the dimensions `source` moved to `destination`; the others keep their order.";
+  static constexpr auto signature = "self, source, destination";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, IntList source, IntList destination);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> source, Argument<IntList, 2> destination) {
+    return call<MoveDim>(g, destination.value, source.value);
+  }};
+};
+
+struct Squeeze : Structured {
+  static constexpr auto name = "squeeze";
+  static constexpr auto doc = "A view without the dimensions of size 1: all of them, or those given.";
+  static constexpr auto signature = "self, dim=None";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, OptionalInts dim);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+};
+
+struct Unsqueeze : Structured {
+  static constexpr auto name = "unsqueeze";
+  static constexpr auto doc = "A view with a new dimension of size 1 at the given place.";
+  static constexpr auto signature = "self, dim";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t dim);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+};
+
+struct Flatten : Structured {
+  static constexpr auto name = "flatten";
+  static constexpr auto doc = "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
+  static constexpr auto signature = "self, start_dim=0, end_dim=-1";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t start_dim, int64_t end_dim);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+};
+
+struct Unflatten : Structured {
+  static constexpr auto name = "unflatten";
+  static constexpr auto doc = "A view with one dimension made several; one of the sizes may be -1.";
+  static constexpr auto signature = "self, dim, sizes";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t dim, IntList sizes);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+};
+
+struct Contiguous : Structured {
+  static constexpr auto name = "contiguous";
+  static constexpr auto doc = "The tensor itself where it lies in row-major order, else a copy that does.";
+  static constexpr auto signature = "self";
+  static constexpr bool function = false;
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
+};
+
+struct Clone : Structured {
+  static constexpr auto name = "clone";
+  static constexpr auto doc = "A copy with the same order of dimensions in memory.";
+  static constexpr auto signature = "self";
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
 };
 
 struct To : Structured {
@@ -34,7 +160,8 @@ struct To : Structured {
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<To>(g, s.dtype); }};
 };
 
-using ShapeOps = Family<Expand, Reshape, To>;
+using ShapeOps = Family<Expand, Reshape, View, Transpose, MatrixT, Permute, MoveDim, Squeeze, Unsqueeze, Flatten, Unflatten,
+                        Contiguous, Clone, To>;
 
 }  // namespace adjoint
 

@@ -34,6 +34,16 @@ template <int I> struct Shape {
   int64_t dim() const { return static_cast<int64_t>(sizes.size()); }
   int64_t numel() const { return product(*this); }
 };
+/// How input I lay in memory: for the few rules that depend on it.
+template <int I> struct Layout {
+  Dims sizes, strides;
+  int64_t offset = 0;
+  DType dtype = DType::Float32;
+};
+/// The tensors of the list argument; those left out are undefined.
+struct InputList : Tensors {};
+/// The sizes of each tensor of the list argument.
+struct ListSizes : std::vector<Dims> {};
 /// Argument number I, as it was given.
 template <class T, int I> struct Argument {
   T value;
@@ -98,8 +108,12 @@ Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b)
 
 /// Another operator inside a formula: its element function on numbers, a recorded call on tensors.
 template <class Op, class... X> ADJOINT_INLINE auto apply(X... x) {
-  if constexpr ((std::is_same_v<X, Recorded> || ...)) return Recorded(call<Op>(x.tensor...));
-  else return Op::forward(x...);
+  if constexpr (!(std::is_same_v<X, Recorded> || ...)) return Op::forward(x...);
+  else if constexpr (sizeof...(X) == Op::arity) return Recorded(call<Op>(x.tensor...));
+  else  // the last are parameters
+    return [&]<size_t... I, size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>, const auto& all) {
+      return Recorded(call<Op>(std::get<I>(all).tensor..., item(std::get<Op::arity + K>(all).tensor).as_double()...));
+    }(std::make_index_sequence<Op::arity>{}, std::make_index_sequence<sizeof...(X) - Op::arity>{}, std::tuple<X...>(x...));
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -8,10 +8,6 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
-struct FloatFunction : Unary {
-  static constexpr bool promotes_integers = true;
-};
-
 struct Cos;
 
 struct Sin : FloatFunction {
@@ -40,6 +36,7 @@ struct Tan : FloatFunction {
 
 struct Asin : FloatFunction {
   static constexpr auto name = "asin";
+  static constexpr auto aliases = "arcsin";
   static constexpr auto doc = "Inverse sine of each element, in [-pi/2, pi/2].";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::asin(x); }
@@ -48,6 +45,7 @@ struct Asin : FloatFunction {
 
 struct Acos : FloatFunction {
   static constexpr auto name = "acos";
+  static constexpr auto aliases = "arccos";
   static constexpr auto doc = "Inverse cosine of each element, in [0, pi].";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::acos(x); }
@@ -56,6 +54,7 @@ struct Acos : FloatFunction {
 
 struct Atan : FloatFunction {
   static constexpr auto name = "atan";
+  static constexpr auto aliases = "arctan";
   static constexpr auto doc = "Inverse tangent of each element, in [-pi/2, pi/2].";
   static constexpr Domain samples{-3, 3};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::atan(x); }
@@ -89,6 +88,7 @@ struct Tanh : FloatFunction {
 
 struct Asinh : FloatFunction {
   static constexpr auto name = "asinh";
+  static constexpr auto aliases = "arcsinh";
   static constexpr auto doc = "Inverse hyperbolic sine of each element.";
   static constexpr Domain samples{-3, 3};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::asinh(x); }
@@ -97,6 +97,7 @@ struct Asinh : FloatFunction {
 
 struct Acosh : FloatFunction {
   static constexpr auto name = "acosh";
+  static constexpr auto aliases = "arccosh";
   static constexpr auto doc = "Inverse hyperbolic cosine of each element, for elements of at least 1.";
   static constexpr Domain samples{1.2, 4};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::acosh(x); }
@@ -108,6 +109,7 @@ struct Acosh : FloatFunction {
 
 struct Atanh : FloatFunction {
   static constexpr auto name = "atanh";
+  static constexpr auto aliases = "arctanh";
   static constexpr auto doc = "Inverse hyperbolic tangent of each element, for elements in (-1, 1).";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::atanh(x); }
@@ -116,6 +118,7 @@ struct Atanh : FloatFunction {
 
 struct Atan2 : Binary {
   static constexpr auto name = "atan2";
+  static constexpr auto aliases = "arctan2";
   static constexpr auto doc = "Angle of the point (other, self) from the positive axis, in (-pi, pi].";
   static constexpr TypeSet types = types::floating;
   static constexpr bool promotes_integers = true;

@@ -1,4 +1,4 @@
-"""Recording and the reverse engine as a user sees them: leaves, nodes, backward, grad, accumulation, modes."""
+"""Recording and the reverse engine as a user sees them: leaves, nodes, backward, accumulation, modes."""
 
 import threading
 
@@ -287,7 +287,7 @@ def test_dtype_changes_are_differentiable():
     assert not x.to(ad.int64).requires_grad
 
 
-# -- modes ------------------------------------------------------------------------------------------------------
+# -- modes ------------------------------------------------------------------------------------------
 
 
 def test_no_grad():

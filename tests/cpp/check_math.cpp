@@ -57,6 +57,7 @@ Unary<T> find_real(const char* wanted) {
   UNARY(sqrt);
   UNARY(sin_in_range);
   UNARY(cos_in_range);
+  UNARY(tan_in_range);
   UNARY(erf);
   UNARY(erfc);
   UNARY(erfinv);
@@ -73,6 +74,16 @@ Unary<T> find_real(const char* wanted) {
   UNARY(round);
   UNARY(sign);
   return nullptr;
+}
+
+template <class T>
+Unary<T> find_mapped(const char* wanted) {
+  if (!std::strcmp(wanted, "sin_mapped"))
+    return [](const T* __restrict x, T* __restrict out, long n) {
+      math::map_in_range(
+          x, out, n, [](T v) { return math::sin_in_range(v); }, [](T v) { return math::sin(v); });
+    };
+  return find_real<T>(wanted);
 }
 
 template <class T>
@@ -160,9 +171,9 @@ int main(int count, char** arguments) {
   const char* type = arguments[2];
   const long repetitions = count > 3 ? std::atol(arguments[3]) : 0;
   if (!std::strcmp(type, "f32"))
-    return run<float>(find_real<float>(name), find_real2<float>(name), repetitions);
+    return run<float>(find_mapped<float>(name), find_real2<float>(name), repetitions);
   if (!std::strcmp(type, "f64"))
-    return run<double>(find_real<double>(name), find_real2<double>(name), repetitions);
+    return run<double>(find_mapped<double>(name), find_real2<double>(name), repetitions);
   using C64 = Complex<float>;
   using C128 = Complex<double>;
   if (!std::strcmp(type, "c64"))

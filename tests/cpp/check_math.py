@@ -24,7 +24,7 @@ mp = pytest.importorskip("mpmath")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import math_reference  # noqa: E402
+import math_reference
 
 TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 FLAGS = {
@@ -86,7 +86,7 @@ def evaluate(instruction_set: str, name: str, *arguments: np.ndarray) -> np.ndar
     return np.frombuffer(done.stdout, dtype)
 
 
-def accuracy(instruction_set: str, name: str, dtype: type, count: int = 100) -> tuple[float, tuple]:
+def accuracy(instruction_set: str, name: str, dtype: type, count: int = 40) -> tuple[float, tuple]:
     reference = math_reference.TABLE[name]
     arguments = math_reference.points(reference, np.dtype(dtype), count)
     return math_reference.worst(reference, arguments, evaluate(instruction_set, name, *arguments))
@@ -210,7 +210,12 @@ def test_complex_against_numpy(instruction_set: str, name: str, dtype: type) -> 
     z = np.concatenate([z, cuts]).astype(dtype)
     names = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh"}
     wide = z.astype(np.complex128)
-    expected = getattr(np, {**names, "atanh": "arctanh"}.get(name, name))(wide)
+    if name == "log1p":  # NumPy's loses the digits of a small real part
+        with mp.workprec(200):
+            expected = np.array([complex(mp.log(1 + mp.mpc(v))) for v in wide])
+        expected.imag = np.copysign(expected.imag, wide.imag)  # mpmath's zero has no sign
+    else:
+        expected = getattr(np, {**names, "atanh": "arctanh"}.get(name, name))(wide)
     results = evaluate(instruction_set, name, z)
     error = np.abs(results - expected) / np.maximum(np.abs(expected), np.finfo(dtype).tiny)
     # NumPy's log1p and arctan lose digits near 0 in double; ours are judged more sharply in float.

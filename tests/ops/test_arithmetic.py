@@ -1,6 +1,7 @@
 """Arithmetic at its edges: rounding modes, division by zero, signs of remainders, integer powers, overflow.
 
-Ordinary values and derivatives are tested over the operator table; here are the cases that a table cannot state.
+Ordinary values and derivatives are tested over the operator table; here are the cases that a table cannot
+state.
 """
 
 import math

@@ -1,4 +1,6 @@
-"""Network primitives against their formulas in NumPy: activations, softmax, normalisation, embedding, losses."""
+"""Network primitives against their formulas in NumPy: activations, softmax, normalisation, embedding,
+losses.
+"""
 
 import math
 
@@ -155,7 +157,7 @@ def test_binary_cross_entropy_with_logits(reduction):
 
 
 def reference_cross_entropy(x, target, weight=None, ignore=-100, smoothing=0.0, reduction="mean"):
-    """x is (N, C, …), classes along axis 1; target holds class indices, or probabilities in the shape of x."""
+    """x is (N, C, …), classes on axis 1; target holds class indices, or probabilities in the shape of x."""
     logp = sp.log_softmax(x, axis=1)
     c = x.shape[1]
     w = np.ones(c) if weight is None else weight

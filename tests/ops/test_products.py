@@ -1,4 +1,6 @@
-"""Products: matmul with all its broadcasting, its named special cases, einsum, the fused forms with addition."""
+"""Products: matmul with all its broadcasting, its named special cases, einsum, the fused forms with
+addition.
+"""
 
 import numpy as np
 import pytest

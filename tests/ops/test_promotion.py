@@ -1,8 +1,8 @@
 """Type promotion: categories (bool < integer < float < complex), weak scalars, in-place result types.
 
-The rules in one line each. Within a category the wider dtype wins. A Python number or a zero-dimensional tensor only
-lifts the category: then the result takes the default dtype of that category. An in-place operation must fit its
-result into the tensor it writes.
+The rules in one line each. Within a category the wider dtype wins. A Python number or a zero-dimensional
+tensor only lifts the category: then the result takes the default dtype of that category. An in-place
+operation must fit its result into the tensor it writes.
 """
 
 import itertools

@@ -1,4 +1,6 @@
-"""Random numbers: distributions by their moments, determinism, independence of the number of threads, errors."""
+"""Random numbers: distributions by their moments, determinism, independence of the number of threads,
+errors.
+"""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """Reductions: dimensions, keepdim, empty inputs, dtype=, NaN, var and std, ties, sorting and scans.
 
-`REDUCTIONS` maps a name to NumPy's function of (array, axis, keepdims). Everything that is common to all is tested over
-that table; what is special about one has its own test below.
+`REDUCTIONS` maps a name to NumPy's function of (array, axis, keepdims). Everything that is common to all is
+tested over that table; what is special about one has its own test below.
 """
 
 import itertools

@@ -1,4 +1,6 @@
-"""Choosing values: where, minimum, maximum, clamp, masked forms, nan_to_num; and their gradients at ties and bounds."""
+"""Choosing values: where, minimum, maximum, clamp, masked forms, nan_to_num; and their gradients at ties
+and bounds.
+"""
 
 import math
 

@@ -1,7 +1,8 @@
 """Shapes and views: values against NumPy, sharing of memory where torch shares, gradients, errors.
 
-Each row of `VIEWS` and `COPIES` is one call: an input shape, the call, and the same thing said in NumPy. A view must
-stand on its input's storage, a copy must not; both must be differentiable twice and leave strided inputs right.
+Each row of `VIEWS` and `COPIES` is one call: an input shape, the call, and the same thing said in NumPy. A
+view must stand on its input's storage, a copy must not; both must be differentiable twice and leave strided
+inputs right.
 """
 
 import math
@@ -343,7 +344,9 @@ def test_reshape_of_a_permutation(shape, data):
 
 @given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=4, max_side=3, min_side=0))
 def test_broadcasting(shapes):
-    """Three operands broadcast as in NumPy; each gradient has its operand's shape and sums the right elements."""
+    """Three operands broadcast as in NumPy; each gradient has its operand's shape and sums the right
+    elements.
+    """
     arrays = [normal(*s, seed=k) for k, s in enumerate(shapes.input_shapes)]
     xs = [tensor(a, requires_grad=True) for a in arrays]
     y = xs[0] * xs[1] + xs[2]

@@ -1,4 +1,4 @@
-"""How a tensor behaves as a Python object: conversions, protocols, copies, pickles, attributes, subclasses."""
+"""A tensor as a Python object: conversions, protocols, copies, pickles, attributes, subclasses."""
 
 import copy
 import gc

@@ -14,26 +14,33 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-template <class Op, class T, int I>
-using input_t = std::conditional_t<Op::condition && I == 0, bool, T>;
+/// Whether the second input is one number throughout, as it is when it was a bare number.
+template <class T> bool uniform(const T* b, int64_t n) {
+  int64_t i = 1;
+  while (i < n && b[i] == b[0]) ++i;
+  return n > 1 && i == n;
+}
 
 template <class Op, class T> void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
-    const T parameters[] = {convert<T>(p ? p[K] : 0.0)..., T()};
+    using P = parameter_t<T>;
+    const P parameters[] = {convert<P>(p ? p[K] : 0.0)..., P()};
     result_t<Op, T>* o = static_cast<result_t<Op, T>*>(out);
     if constexpr (Op::arity == 1) {
-      const auto* a = static_cast<const input_t<Op, T, 0>*>(in[0]);
+      const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], parameters[K]...);
     } else if constexpr (Op::arity == 2) {
-      const auto* a = static_cast<const input_t<Op, T, 0>*>(in[0]);
-      const auto* b = static_cast<const T*>(in[1]);
+      const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
+      const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
+      if constexpr (requires { Op::uniform(o, a, *b, n); })
+        if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], b[i], parameters[K]...);
     } else {
-      const auto* a = static_cast<const input_t<Op, T, 0>*>(in[0]);
-      const auto* b = static_cast<const T*>(in[1]);
-      const auto* c = static_cast<const T*>(in[2]);
+      const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
+      const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
+      const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], b[i], c[i], parameters[K]...);
     }
@@ -49,16 +56,20 @@ template <bool Taken, class T> ADJOINT_INLINE T load(const void* from, int64_t i
 template <class Op, int I, class T> void backward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K>(std::index_sequence<K...>) {
     using R = result_t<Op, T>;
-    using A = input_t<Op, T, 0>;
+    using A = input_t<Op, 0, T>;
+    using B = input_t<Op, 1, T>;
+    using C = input_t<Op, 2, T>;
     constexpr int takes = Rule<Op, I>::takes;
     const T parameters[] = {convert<T>(p ? p[K] : 0.0)..., T()};
     const R* g = static_cast<const R*>(in[0]);
     const void *a = in[1], *b = in[2], *c = in[3], *r = in[4];
     T* o = static_cast<T*>(out);
+    if constexpr (requires(const T* x) { Op::uniform(Wrt<I>{}, o, g, x, *x, n); })
+      if (uniform(static_cast<const T*>(b), n) && Op::uniform(Wrt<I>{}, o, g, static_cast<const T*>(a), *static_cast<const T*>(b), n)) return;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i)
-      o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, T>(b, i),
-                                load<(takes & 4) != 0, T>(c, i), load<(takes & 8) != 0, R>(r, i), parameters[K]...);
+      o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, B>(b, i),
+                                load<(takes & 4) != 0, C>(c, i), load<(takes & 8) != 0, R>(r, i), parameters[K]...);
   }(std::make_index_sequence<count_parameters(Op::parameters)>{});
 }
 

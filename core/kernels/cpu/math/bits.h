@@ -101,13 +101,31 @@ ADJOINT_INLINE bool isfinite(T x) {
   return abs(x) <= Bits<T>::largest;
 }
 
-/// The polynomial with coefficients c, lowest first, at x.
-template <int I = 0, class T, int N>
-ADJOINT_INLINE T horner(T x, const T (&c)[N]) {
-  if constexpr (I == N - 1)
-    return c[I];
-  else
-    return horner<I + 1>(x, c) * x + c[I];
+/// Coefficients First ... First + Count - 1 of c at x, given the powers x, x^2, x^4, x^8, x^16.
+template <int First, int Count, class T>
+ADJOINT_INLINE T estrin(const T* c, T x, T x2, T x4, T x8, T x16) {
+  if constexpr (Count == 1) {
+    return c[First];
+  } else {
+    constexpr int half = Count <= 2 ? 1 : Count <= 4 ? 2 : Count <= 8 ? 4 : Count <= 16 ? 8 : 16;
+    const T power = half == 1 ? x : half == 2 ? x2 : half == 4 ? x4 : half == 8 ? x8 : x16;
+    return estrin<First + half, Count - half>(c, x, x2, x4, x8, x16) * power +
+           estrin<First, half>(c, x, x2, x4, x8, x16);
+  }
+}
+/// The polynomial with coefficients c, lowest first, at x. Halves are evaluated side by side (Estrin's
+/// scheme): a loop over an array is bound by the depth of this tree, not by the number of its operations.
+template <class T, int N>
+ADJOINT_INLINE T polynomial(T x, const T (&c)[N]) {
+  const T x2 = x * x, x4 = x2 * x2, x8 = x4 * x4;
+  return estrin<0, N>(c, x, x2, x4, x8, x8 * x8);
+}
+
+/// (polynomial(x, c) - c[0]) / x.
+template <class T, int N>
+ADJOINT_INLINE T polynomial_tail(T x, const T (&c)[N]) {
+  const T x2 = x * x, x4 = x2 * x2, x8 = x4 * x4;
+  return estrin<1, N - 1>(c, x, x2, x4, x8, x8 * x8);
 }
 
 /// An integer n in two's complement as 2^n, for -bias < n <= bias.

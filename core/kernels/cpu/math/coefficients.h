@@ -9,6 +9,13 @@ namespace adjoint::inline ADJOINT_ISA::math::coefficients {
 template <class T>
 struct Polynomials;
 
+/// The first 1280 bits of 2/pi after the point.
+constexpr std::uint64_t two_over_pi[] = {
+    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
+
 template <>
 struct Polynomials<float> {
   /// e^r = 1 + r + r^2 P(r); 2^-26.1
@@ -56,6 +63,13 @@ struct Polynomials<double> {
   static constexpr double log_ratio[] = {0x1.5555555555593p-1, 0x1.999999997fcabp-2, 0x1.2492494200f7bp-2,
                                          0x1.c71c51fbb9337p-3, 0x1.746641dd1f8f5p-3, 0x1.39a16a79d6e49p-3,
                                          0x1.2f08b32e9d5dcp-3};
+  /// log((1+s)/(1-s)) = 2s + s z (2/3 + z P(z)), z = s^2; 2^-73.5
+  static constexpr double log_tail[] = {0x1.9999999999996p-2, 0x1.249249249303cp-2, 0x1.c71c71c57f849p-3,
+                                        0x1.745d1832c000cp-3, 0x1.3b136298e42dcp-3, 0x1.1120ba04e687ep-3,
+                                        0x1.de32be2689a6dp-4, 0x1.eb16f3d78bd24p-4};
+  /// cbrt m = P(m), 0.7 <= m <= 5.7; 2^-10.5
+  static constexpr double cube_root[] = {0x1.0bcf3bc1203bep-1, 0x1.53686b7927b50p-1,  -0x1.eae81e4137e1ap-3,
+                                         0x1.f330531eae97ep-5, -0x1.0d866d9fddfbdp-7, 0x1.d1ab392ba24cdp-12};
   /// sin r = r + r^3 P(z), z = r^2; 2^-57.6
   static constexpr double sin[] = {-0x1.5555555555545p-3, 0x1.111111110f2afp-7,   -0x1.a01a019b5672ep-13,
                                    0x1.71de34d430d82p-19, -0x1.ae5de56ebbb20p-26, 0x1.5d6d7e53791ebp-33};

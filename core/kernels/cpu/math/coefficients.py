@@ -142,6 +142,27 @@ def table() -> list[tuple[str, str, Function, Function, float, float, dict[int, 
         None,
         6,
     )
+    tail = quotient(lambda s: mp.log((1 + s) / (1 - s)) - 2 * s - 2 * s**3 / 3, 5)
+    add(
+        "log_tail",
+        "log((1+s)/(1-s)) = 2s + s z (2/3 + z P(z)), z = s^2",
+        root(tail, mp.mpf(2) / 5),
+        lambda z: z * z / 2,
+        0,
+        0.02945,
+        None,
+        7,
+    )
+    add(
+        "cube_root",
+        "cbrt m = P(m), 0.7 <= m <= 5.7",
+        mp.cbrt,
+        lambda m: 1 / mp.cbrt(m),
+        0.7071,
+        5.657,
+        None,
+        5,
+    )
     sine, sine_weight = odd(mp.sin)
     add("sin", "sin r = r + r^3 P(z), z = r^2", sine, sine_weight, 0, pi_quarter**2, 2, 5)
     add(
@@ -214,6 +235,10 @@ def generate() -> str:
             members[bits].append(f"  /// {formula}; 2^{float(mp.log(error, 2)):.1f}")
             numbers = ", ".join(literal(rounded(c, bits), bits) for c in polynomial)
             members[bits].append(f"  static constexpr {kind} {name}[] = {{{numbers}}};")
+    with mp.workprec(1400):
+        words = [int(mp.floor(2 / mp.pi * mp.mpf(2) ** (64 * (i + 1)))) % 2**64 for i in range(20)]
+    lines += ["", "/// The first 1280 bits of 2/pi after the point."]
+    lines += [f"constexpr std::uint64_t two_over_pi[] = {{{', '.join(f'0x{word:016x}' for word in words)}}};"]
     for bits, kind in ((24, "float"), (53, "double")):
         lines += ["", "template <>", f"struct Polynomials<{kind}> {{", *members[bits], "};"]
     lines += ["", "}  // namespace adjoint::inline ADJOINT_ISA::math::coefficients", ""]

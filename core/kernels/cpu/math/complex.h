@@ -18,10 +18,10 @@ namespace adjoint {
 /// A complex number in the layout of std::complex<T>.
 template <class T>
 struct Complex {
-  T re = T(0);
-  T im = T(0);
+  T re;
+  T im;
 
-  Complex() = default;
+  ADJOINT_PAIR Complex() : re(T(0)), im(T(0)) {}
   ADJOINT_PAIR Complex(T real, T imag = T(0)) : re(real), im(imag) {}
   template <class U>
     requires(!__is_same(U, T))

@@ -39,6 +39,9 @@ struct Exponential<double> {
   static constexpr double lowest_minus_1 = -40.0;
 };
 
+ADJOINT_INLINE std::int32_t signed_bits(float x) { return __builtin_bit_cast(std::int32_t, x); }
+ADJOINT_INLINE std::int64_t signed_bits(double x) { return __builtin_bit_cast(std::int64_t, x); }
+
 /// x limited to [low, high]; NaN stays.
 template <class T>
 ADJOINT_INLINE T limit(T x, T low, T high) {
@@ -73,23 +76,30 @@ ADJOINT_INLINE Reduced<T> reduce_exponent(T x) {
 /// e^r for |r| <= log(2)/2.
 template <class T>
 ADJOINT_INLINE T exp_reduced(T r) {
-  return T(1) + (r + r * r * horner(r, coefficients::Polynomials<T>::exp));
+  return T(1) + (r + r * r * polynomial(r, coefficients::Polynomials<T>::exp));
 }
 
 /// e^x.
 template <class T>
 ADJOINT_INLINE T exp(T x) {
   using E = Exponential<T>;
-  const Reduced<T> d = reduce_exponent(limit(x, E::lowest, E::highest));
-  return scale(exp_reduced(d.r), d.n);
+  using Signed = decltype(signed_bits(x));
+  // n is limited above through its bits, which is one instruction where a limit on x that keeps NaN is three;
+  // an x beyond gives a large r, a large polynomial and overflow. Below, the result is replaced.
+  constexpr T top = Bits<T>::shift + T(Bits<T>::bias + 2);
+  const Signed bits = signed_bits(x * E::log2_e + Bits<T>::shift), bound = signed_bits(top);
+  const T shifted = from_bits(Unsigned<T>(bits < bound ? bits : bound));
+  const T k = shifted - Bits<T>::shift;
+  const T r = (x - k * E::ln2_high) - k * E::ln2_low;
+  const T y = scale(exp_reduced(r), to_bits(shifted) - to_bits(Bits<T>::shift));
+  return select(x < E::lowest, T(0), y);
 }
 
-/// e^x / 2 for x in the range where it is normal and finite: one multiplication less, and no overflow before
-/// 2 e^x.
+/// e^x / 2 for 0 <= x <= highest + 1: no two-sided scaling, and no overflow before that of the half.
 template <class T>
 ADJOINT_INLINE T half_exp_normal(T x) {
   const Reduced<T> d = reduce_exponent(x);
-  return exp_reduced(d.r) * power_of_two<T>(d.n - 1);
+  return T(2) * (exp_reduced(d.r) * power_of_two<T>(d.n - 2));
 }
 
 /// 2^x.
@@ -107,7 +117,7 @@ template <class T>
 ADJOINT_INLINE Pair<T> half_expm1(T x) {
   using E = Exponential<T>;
   const Reduced<T> d = reduce_exponent(limit(x, E::lowest_minus_1, E::highest));
-  const T tail = d.r * d.r * horner(d.r, coefficients::Polynomials<T>::exp) + d.error;
+  const T tail = d.r * d.r * polynomial(d.r, coefficients::Polynomials<T>::exp) + d.error;
   const T h = power_of_two<T>(d.n - 1);  // 2^n / 2: finite where 2^n is not
   const T hr = h * d.r;
   const Pair<T> sum = fast_two_sum(h - T(0.5), hr);
@@ -152,17 +162,17 @@ struct Logarithm<double> {
 
 /// log(1+f) - f.
 ADJOINT_INLINE float log_rest(float f) {
-  return f * f * (f * horner(f, coefficients::Polynomials<float>::log) - 0.5f);
+  return f * f * (f * polynomial(f, coefficients::Polynomials<float>::log) - 0.5f);
 }
 ADJOINT_INLINE double log_rest(double f) {
   const double s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
-  const double ratio = z * horner(z, coefficients::Polynomials<double>::log_ratio);
+  const double ratio = z * polynomial(z, coefficients::Polynomials<double>::log_ratio);
   return s * (half_square + ratio) - half_square;
 }
 
-/// Splits a positive finite x.
+/// Splits a positive finite x; the rest is still 0.
 template <class T>
-ADJOINT_INLINE LogParts<T> log_parts(T x) {
+ADJOINT_INLINE LogParts<T> split_exponent(T x) {
   using L = Logarithm<T>;
   using B = Bits<T>;
   const bool subnormal = x < B::smallest_normal;
@@ -174,7 +184,13 @@ ADJOINT_INLINE LogParts<T> log_parts(T x) {
               select(subnormal, T(B::mantissa), T(0));
   const Unsigned<T> fraction = i & ((Unsigned<T>(1) << B::mantissa) - 1);
   const T f = from_bits(fraction + L::root_half) - T(1);
-  return {e, f, log_rest(f), exponent - B::bias};
+  return {e, f, T(0), exponent - B::bias};
+}
+template <class T>
+ADJOINT_INLINE LogParts<T> log_parts(T x) {
+  LogParts<T> p = split_exponent(x);
+  p.rest = log_rest(p.f);
+  return p;
 }
 
 /// The value of a logarithm where x is not positive and finite.
@@ -247,17 +263,74 @@ ADJOINT_INLINE T log_sigmoid(T x) {
   return -softplus1(-x);
 }
 
-/// x^y as C99 defines it. In float through double: 2^(y log2 x), whose exponent is below 2^8 and has 53 bits.
-ADJOINT_INLINE float pow(float x, float y) {
-  const float a = abs(x);
-  float p = float(exp2(double(y) * log2(double(a))));
-  p = select(a == 1.0f || y == 0.0f, 1.0f, p);
-  const float half = 0.5f * y;
+/// Completes p = |x|^y, right for finite arguments and x != 0, to C99's pow.
+template <class T>
+ADJOINT_INLINE T pow_special(T x, T y, T p) {
+  const T a = abs(x);
+  p = select(a == T(0) || a == infinity<T>, select((a == T(0)) == (y < T(0)), infinity<T>, T(0)), p);
+  p = select(a == T(1) || y == T(0), T(1), p);
+  const T half = T(0.5) * y;
   const bool whole = round(y) == y, odd = whole && round(half) != half;
   p = select(odd, copysign(p, x), p);
-  p = select(x < 0.0f && a < infinity<float> && !whole, not_a_number<float>, p);
-  return select((x != x || y != y) && x != 1.0f && y != 0.0f, x + y, p);
+  p = select(x < T(0) && a < infinity<T> && !whole, not_a_number<T>, p);
+  return select((x != x || y != y) && x != T(1) && y != T(0), x + y, p);
 }
-ADJOINT_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
+
+/// x^y as C99 defines it. In float through double: 2^(y log2 x), whose exponent is below 2^8 and has 53 bits.
+ADJOINT_INLINE float pow(float x, float y) {
+  const LogParts<double> d = log_parts(double(abs(x)));
+  using L = Logarithm<double>;
+  const double log2_x = d.e + (d.f + (d.f * L::log2_e_minus_1 + d.rest * L::log2_e));
+  return pow_special(x, y, float(exp2(double(y) * log2_x)));
+}
+
+/// In double the logarithm needs 65 bits: an error of it is multiplied by up to 709. The series of
+/// log((1+s)/(1-s)) is summed with its first two terms as pairs of numbers.
+ADJOINT_INLINE double pow(double x, double y) {
+  using L = Logarithm<double>;
+  using E = Exponential<double>;
+  const LogParts<double> a = split_exponent(abs(x));
+  const Pair<double> d = fast_two_sum(2.0, a.f);
+  const double inverse = 1.0 / d.value, s = a.f * inverse, sd = s * d.value;
+  const double s_low = (((a.f - sd) - product_error(s, d.value, sd)) - s * d.error) * inverse;
+  const double z = s * s, z_low = product_error(s, s, z) + 2.0 * s * s_low;
+  const Pair<double> t =
+      fast_two_sum(0x1.5555555555555p-1, z * polynomial(z, coefficients::Polynomials<double>::log_tail));
+  const double t_low = t.error + 0x1.5555555555555p-55;
+  const double w = z * t.value, w_low = product_error(z, t.value, w) + (z * t_low + z_low * t.value);
+  const double v = s * w, v_low = product_error(s, w, v) + (s * w_low + s_low * w);
+  const Pair<double> l = fast_two_sum(2.0 * s, v);
+  const Pair<double> h = two_sum(a.e * L::ln2_high, l.value);
+  const double h_low = h.error + (l.error + (2.0 * s_low + v_low) + a.e * L::ln2_low);
+  // Beyond 2^70 the power has long been 0, 1 or infinite.
+  const double power = limit(y, -0x1p70, 0x1p70), product = power * h.value;
+  const double low = product_error(power, h.value, product) + power * h_low;
+  const double limited = limit(product, E::lowest, E::highest);
+  const Reduced<double> r = reduce_exponent(limited);
+  const double e = exp_reduced(r.r);
+  const double result = scale(e + e * (r.error + select(limited == product, low, 0.0)), r.n);
+  return pow_special(x, y, result);
+}
+
+/// The cube root: an approximation for the mantissa, then two steps of Halley's method.
+ADJOINT_INLINE double cbrt(double x) {
+  const double a = abs(x);
+  const LogParts<double> p = split_exponent(a);
+  // |x| = 2^(3k) m with 1/2 < m < 8.
+  const double k = floor((p.e + 0.5) * 0x1.5555555555555p-2);
+  const double exponent = p.e - 3.0 * k;
+  const double m = (1.0 + p.f) * select(exponent > 1.5, 4.0, select(exponent > 0.5, 2.0, 1.0));
+  double y = polynomial(m, coefficients::Polynomials<double>::cube_root);
+  double t = y * y * y;
+  y = y * ((t + 2.0 * m) / (2.0 * t + m));
+  const double square = y * y, square_low = product_error(y, y, square);
+  t = square * y;
+  const double difference = ((t - m) + product_error(square, y, t)) + square_low * y;
+  y = y - y * (difference / (3.0 * m));
+  const double result =
+      y * power_of_two<double>(to_bits(k + Bits<double>::shift) - to_bits(Bits<double>::shift));
+  return copysign(select(a == 0.0 || !(a < infinity<double>), a, result), x);
+}
+ADJOINT_INLINE float cbrt(float x) { return float(cbrt(double(x))); }
 
 }  // namespace adjoint::inline ADJOINT_ISA::math

@@ -36,16 +36,26 @@ ADJOINT_INLINE T max(T a, T b) {
   return select(a > b || a != a, a, b);
 }
 
-/// 1/sqrt(x). In float, through double, hence rounded once to within 0.5000001 ulp.
+/// 1/sqrt(x): two roundings.
 ADJOINT_INLINE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 ADJOINT_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 
-ADJOINT_INLINE float cbrt(float x) { return __builtin_cbrtf(x); }
-ADJOINT_INLINE double cbrt(double x) { return __builtin_cbrt(x); }
-
 /// sqrt(x*x + y*y) without needless overflow; infinite if either is, even beside a NaN.
-ADJOINT_INLINE float hypot(float x, float y) { return __builtin_hypotf(x, y); }
-ADJOINT_INLINE double hypot(double x, double y) { return __builtin_hypot(x, y); }
+ADJOINT_INLINE float hypot(float x, float y) {
+  const double a = x, b = y;
+  const float r = float(__builtin_sqrt(a * a + b * b));
+  return select(isinf(x) || isinf(y), infinity<float>, r);
+}
+ADJOINT_INLINE double hypot(double x, double y) {
+  const double a = abs(x), b = abs(y);
+  const double high = select(a < b, b, a);
+  // Scaled by a power of two where squares would overflow or lose digits.
+  const double down = select(high > 0x1p500, 0x1p-600, select(high < 0x1p-400, 0x1p600, 1.0));
+  const double up = select(high > 0x1p500, 0x1p600, select(high < 0x1p-400, 0x1p-600, 1.0));
+  const double u = a * down, v = b * down;
+  const double r = up * __builtin_sqrt(u * u + v * v);
+  return select(isinf(x) || isinf(y), infinity<double>, r);
+}
 
 /// The remainder with the sign of x (C's fmod): exact.
 ADJOINT_INLINE float fmod(float x, float y) { return __builtin_fmodf(x, y); }

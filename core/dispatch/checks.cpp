@@ -1,0 +1,33 @@
+// What element-wise operators refuse by the values or the kinds of their inputs, before anything is written.
+#include "kernels/copy.h"
+#include "ops/complex.h"
+#include "ops/division.h"
+#include "ops/selection.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+void refuse_zero_divisor(const char* op, const Tensor& divisor, DType type) {
+  if (!is_integral(type)) return;
+  const Tensor d = divisor.dtype() == type ? dense(divisor) : copy_of(divisor, type);
+  visit(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* p = d.data<T>();
+    for (int64_t i = 0, n = d.numel(); i < n; ++i)
+      if (p[i] == T(0)) fail("ZeroDivisionError: ", op, "(): integer division or modulo by zero (element ", i, " of the divisor is 0)");
+  });
+}
+
+void refuse_mixed_parts(const char* op, const Tensor* in) {
+  if (in[0].dtype() == in[1].dtype() || in[0].is_wrapped() || in[1].is_wrapped()) return;
+  fail(op, "(): Expected object of scalar type ", name_of(in[0].dtype()), " but got scalar type ", name_of(in[1].dtype()),
+       " for second argument");
+}
+
+void refuse_fill(const char* op, const Tensor& value, DType type) {
+  if (value.dim() != 0)
+    fail(op, "() only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  if (is_complex(value.dtype()) && !is_complex(type) && item(value).as_complex().im != 0)
+    fail(op, "(): value cannot be converted to type ", name_of(type), " without overflow: it is complex");
+}
+
+}  // namespace adjoint::inline ADJOINT_ISA

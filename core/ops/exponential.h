@@ -1,0 +1,164 @@
+// Exponentials and logarithms, and what is built from them: sigmoid, softplus, logaddexp, xlogy.
+//
+// Derivatives are the textbook ones (DLMF 4.2, 4.4), from the result where that spares the input. Formulas that
+// choose among branches keep the argument of the branch not chosen finite.
+#pragma once
+
+#include "ops/arithmetic.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+struct IsInf;
+
+struct Exp : FloatFunction {
+  static constexpr auto name = "exp";
+  static constexpr auto doc = "e to the power of each element.";
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::exp(x); }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return y.value; }
+};
+
+struct Exp2 : FloatFunction {
+  static constexpr auto name = "exp2";
+  static constexpr auto doc = "2 to the power of each element.";
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::exp2(x); }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return T(0.69314718055994530942) * y.value; }
+};
+
+struct Expm1 : FloatFunction {
+  static constexpr auto name = "expm1";
+  static constexpr auto doc = "e^x - 1 for each element x, without cancellation near 0.";
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::expm1(x); }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return y.value + T(1); }
+};
+
+struct Log : FloatFunction {
+  static constexpr auto name = "log";
+  static constexpr auto doc = "Natural logarithm of each element.";
+  static constexpr Domain samples{0.2, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::log(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1) / x.value; }
+};
+
+struct Log2 : FloatFunction {
+  static constexpr auto name = "log2";
+  static constexpr auto doc = "Logarithm to base 2 of each element.";
+  static constexpr Domain samples{0.2, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::log2(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1.44269504088896340736) / x.value; }
+};
+
+struct Log10 : FloatFunction {
+  static constexpr auto name = "log10";
+  static constexpr auto doc = "Logarithm to base 10 of each element.";
+  static constexpr Domain samples{0.2, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::log10(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(0.43429448190325182765) / x.value; }
+};
+
+struct Log1p : FloatFunction {
+  static constexpr auto name = "log1p";
+  static constexpr auto doc = "log(1 + x) for each element x, without cancellation near 0.";
+  static constexpr Domain samples{-0.8, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::log1p(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1) / (T(1) + x.value); }
+};
+
+struct Sigmoid : FloatFunction {
+  static constexpr auto name = "sigmoid";
+  static constexpr auto aliases = "expit";
+  static constexpr auto doc = "1 / (1 + e^-x) for each element x.";
+  static constexpr Domain samples{-4, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::sigmoid(x); }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return y.value * (T(1) - y.value); }
+};
+
+struct Logit : FloatFunction {
+  static constexpr auto name = "logit";
+  static constexpr auto doc = "log(x / (1 - x)) for each element x, limited to [eps, 1 - eps] first where eps is given.";
+  static constexpr auto parameters = "eps=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr Domain samples{0.1, 0.9};
+  template <class T> ADJOINT_INLINE static T forward(T x, T eps) {
+    const T z = select(x < eps, eps, select(x > T(1) - eps, T(1) - eps, x));
+    return math::log(z / (T(1) - z));
+  }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T eps) {
+    const auto outside = x.value < eps || x.value > T(1) - eps;
+    const T inner = select(outside, T(0.5), x.value);
+    return select(outside, T(0) * inner, g.value / (inner * (T(1) - inner)));
+  }
+};
+
+struct Softplus : FloatFunction {
+  static constexpr auto name = "softplus";
+  static constexpr auto doc = "log(1 + e^(beta x)) / beta for each element x; x itself where beta x is above threshold.";
+  static constexpr auto parameters = "beta=1.0, threshold=20.0";
+  static constexpr TypeSet types = types::floating;
+  template <class T> ADJOINT_INLINE static T forward(T x, T beta, T threshold) {
+    const T z = x * beta;
+    return select(z > threshold, x, math::softplus1(z) / beta);
+  }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x, T beta, T threshold) {
+    const T z = x.value * beta;
+    return select(z > threshold, T(1), apply<Sigmoid>(z));
+  }
+};
+
+/// a - b in a sum of exponentials; 0 where both are the same infinity, which share evenly.
+template <class T> ADJOINT_INLINE T exponent_gap(T a, T b) {
+  return select(a == b && apply<IsInf>(a), T(0), a - b);
+}
+
+struct LogAddExp : Binary {
+  static constexpr auto name = "logaddexp";
+  static constexpr auto doc = "log(e^self + e^other) without overflow.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool promotes_integers = true;
+  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
+    const T gap = exponent_gap(a, b);
+    return select(a < b, b, a) + math::log1p(math::exp(-math::abs(gap)));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) { return apply<Sigmoid>(exponent_gap(a.value, b.value)); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return apply<Sigmoid>(exponent_gap(b.value, a.value)); }
+};
+
+struct LogAddExp2 : Binary {
+  static constexpr auto name = "logaddexp2";
+  static constexpr auto doc = "log2(2^self + 2^other) without overflow.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool promotes_integers = true;
+  static constexpr double ln2 = 0.69314718055994530942, log2_e = 1.44269504088896340736;
+  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
+    const T gap = exponent_gap(a, b);
+    return select(a < b, b, a) + T(log2_e) * math::log1p(math::exp2(-math::abs(gap)));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) {
+    return apply<Sigmoid>(T(ln2) * exponent_gap(a.value, b.value));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) {
+    return apply<Sigmoid>(T(ln2) * exponent_gap(b.value, a.value));
+  }
+};
+
+struct Xlogy : Binary {
+  static constexpr auto name = "xlogy";
+  static constexpr auto doc = "self * log(other), 0 where self is 0 and other is not NaN.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool promotes_integers = true;
+  static constexpr Domain samples{0.3, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x, T y) {
+    return select(x == T(0) && y == y, T(0), x * math::log(y));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> y) {
+    return apply<Log>(select(x.value == T(0) && y.value <= T(0), T(1), y.value));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Second<T> y) {
+    return x.value / select(x.value == T(0) && y.value == T(0), T(1), y.value);
+  }
+};
+
+using Exponential = Family<Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sigmoid, Logit, Softplus, LogAddExp, LogAddExp2, Xlogy>;
+
+}  // namespace adjoint::inline ADJOINT_ISA
+
+#include "ops/comparison.h"

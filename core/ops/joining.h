@@ -1,0 +1,37 @@
+// Joining tensors: end to end along a dimension, or along a new one.
+//
+// The type of the result is what the inputs promote to. Start reading at `Cat`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+/// The parts of g that belong to tensors of the given sizes, laid end to end along `dim`. Recorded.
+Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim);
+
+struct Cat : Structured {
+  static constexpr auto name = "cat";
+  static constexpr auto aliases = "concat, concatenate";
+  static constexpr auto doc = "Tensors of the same sizes but in one dimension, end to end along that one.";
+  static constexpr auto signature = "tensors, dim=0";
+  static constexpr bool method = false;
+  static Tensor forward(TensorList tensors, int64_t dim);
+  static constexpr auto vjp = JointRule{[](Grad g, ListSizes sizes, Argument<int64_t, 1> dim) { return cut_gradient(g, sizes, dim); }};
+};
+
+struct Unbind;
+
+struct Stack : Structured {
+  static constexpr auto name = "stack";
+  static constexpr auto doc = "Tensors of one shape side by side, along a new dimension.";
+  static constexpr auto signature = "tensors, dim=0";
+  static constexpr bool method = false;
+  static Tensor forward(TensorList tensors, int64_t dim);
+  static Tensors gradient(const Tensor& g, int64_t dim);
+  static constexpr auto vjp = JointRule{[](Grad g, Argument<int64_t, 1> dim) { return gradient(g, dim); }};
+};
+
+using Joining = Family<Cat, Stack>;
+
+}  // namespace adjoint

@@ -1,0 +1,228 @@
+// Views of a part of a tensor: selecting, narrowing, cutting to pieces, diagonals, windows, real and imaginary parts.
+//
+// What such a view sees of a row-major tensor is sizes, strides and an offset (`Part`). The gradient therefore needs
+// one operator for all of them: `_put_strided` adds g into zeros at those positions, `_take_strided` reads them, and
+// each is the other's rule. Start reading at `TakeStrided`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+/// Some elements of a tensor: element (i, j, …) at offset + i stride₀ + j stride₁ + …
+struct Part {
+  Dims sizes, strides;
+  int64_t offset = 0;
+};
+/// All of a row-major tensor; all of this one.
+Part whole(IntList sizes);
+Part whole(const Tensor& t);
+// Checked; `op` is named in errors.
+Part selected(const Part& p, int64_t dim, int64_t index, const char* op);
+Part narrowed(const Part& p, int64_t dim, int64_t start, int64_t length, const char* op);
+Part diagonal_of(const Part& p, int64_t offset, int64_t dim1, int64_t dim2, const char* op);
+Part windows_of(const Part& p, int64_t dim, int64_t size, int64_t step, const char* op);
+/// The view of `self` that a part describes.
+Tensor view_of(const Tensor& self, const Part& part);
+
+/// The gradient of a view of a part: zeros but for g at the part. Recorded.
+Tensor put_part(const Tensor& g, IntList sizes, const Part& part);
+/// The elements of the part of t's row-major order. Recorded.
+Tensor take_part(const Tensor& t, const Part& part);
+/// The gradient of a tensor that was cut along `dim`, from those of its pieces. Recorded.
+Tensor join_pieces(Tensors gs, IntList sizes, IntList lengths, int64_t dim);
+/// The gradient of a tensor from those of its slices along `dim`. Recorded.
+Tensor join_slices(Tensors gs, IntList sizes, int64_t dim);
+/// The gradient of as_strided, for inputs and results of any layout. Recorded.
+Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& part);
+
+struct TakeStrided : Structured {
+  static constexpr auto name = "_take_strided";
+  static constexpr auto doc = "Elements of a tensor's row-major order, by strides and an offset from its first.";
+  static constexpr auto signature = "self, size, stride, offset";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, IntList size, IntList stride, int64_t offset);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size, Argument<IntList, 2> stride,
+                                       Argument<int64_t, 3> offset) {
+    return put_part(g, s, {Dims(size.value), Dims(stride.value), offset});
+  }};
+};
+
+struct PutStrided : Structured {
+  static constexpr auto name = "_put_strided";
+  static constexpr auto doc = "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
+  static constexpr auto signature = "self, shape, size, stride, offset";
+  static Tensor forward(const Tensor& self, IntList shape, IntList size, IntList stride, int64_t offset);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride,
+                                       Argument<int64_t, 4> offset) {
+    return take_part(g, {Dims(size.value), Dims(stride.value), offset});
+  }};
+};
+
+struct Select : Structured {
+  static constexpr auto name = "select";
+  static constexpr auto doc = "The slice at one index along a dimension: a view with that dimension gone.";
+  static constexpr auto signature = "self, dim, index";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t dim, int64_t index);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> index) {
+    return put_part(g, s, selected(whole(s), dim, index, name));
+  }};
+};
+
+struct Narrow : Structured {
+  static constexpr auto name = "narrow";
+  static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
+  static constexpr auto signature = "self, dim, start, length";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t dim, int64_t start, int64_t length);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> start,
+                                       Argument<int64_t, 3> length) {
+    return put_part(g, s, narrowed(whole(s), dim, start, length, name));
+  }};
+};
+
+struct Unbind : Structured {
+  static constexpr auto name = "unbind";
+  static constexpr auto doc = "The slices along a dimension, as views.";
+  static constexpr auto signature = "self, dim=0";
+  static constexpr bool view = true;
+  static Tensors forward(const Tensor& self, int64_t dim);
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> dim) {
+    return join_slices(std::move(gs), s, dim);
+  }};
+};
+
+struct SplitSizes : Structured {
+  static constexpr auto name = "_split_sizes";
+  static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
+  static constexpr auto signature = "self, split_sizes, dim=0";
+  static constexpr bool view = true;
+  static Tensors forward(const Tensor& self, IntList split_sizes, int64_t dim);
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<IntList, 1> sizes, Argument<int64_t, 2> dim) {
+    return join_pieces(std::move(gs), s, sizes.value, dim);
+  }};
+};
+
+// Ways to cut that come to sizes: `lengths(size, argument)` works them out.
+
+struct SplitEvery : Structured {
+  static constexpr auto name = "_split_every";
+  static constexpr auto doc = "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
+  static constexpr auto signature = "self, split_size, dim=0";
+  static constexpr bool view = true;
+  static Dims lengths(int64_t size, int64_t split_size);
+  static Tensors forward(const Tensor& self, int64_t split_size, int64_t dim);
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> size, Argument<int64_t, 2> dim) {
+    return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], size).span(), dim);
+  }};
+};
+
+struct Chunk : Structured {
+  static constexpr auto name = "chunk";
+  static constexpr auto doc = "At most `chunks` consecutive pieces of one size along a dimension, as views; the last may be smaller.";
+  static constexpr auto signature = "self, chunks, dim=0";
+  static constexpr bool view = true;
+  static Dims lengths(int64_t size, int64_t chunks);
+  static Tensors forward(const Tensor& self, int64_t chunks, int64_t dim);
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> chunks, Argument<int64_t, 2> dim) {
+    return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], chunks).span(), dim);
+  }};
+};
+
+struct SplitSections : Structured {
+  static constexpr auto name = "_split_sections";
+  static constexpr auto doc = "Consecutive pieces along a dimension, as views: so many, whose sizes differ by one at most.";
+  static constexpr auto signature = "self, sections, dim=0";
+  static constexpr bool view = true;
+  static Dims lengths(int64_t size, int64_t sections);
+  static Tensors forward(const Tensor& self, int64_t sections, int64_t dim);
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> n, Argument<int64_t, 2> dim) {
+    return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], n).span(), dim);
+  }};
+};
+
+struct Diagonal : Structured {
+  static constexpr auto name = "diagonal";
+  static constexpr auto doc = "The diagonal over two dimensions as the last dimension of a view; offset > 0 lies above the main one.";
+  static constexpr auto signature = "self, offset=0, dim1=0, dim2=1";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
+                                       Argument<int64_t, 3> b) {
+    return put_part(g, s, diagonal_of(whole(s), offset, a, b, name));
+  }};
+};
+
+struct Unfold : Structured {
+  static constexpr auto name = "unfold";
+  static constexpr auto doc = "Windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
+  static constexpr auto signature = "self, dimension, size, step";
+  static constexpr bool view = true;
+  static constexpr bool function = false;
+  static Tensor forward(const Tensor& self, int64_t dimension, int64_t size, int64_t step);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> size,
+                                       Argument<int64_t, 3> step) {
+    return put_part(g, s, windows_of(whole(s), dim, size, step, name));
+  }};
+};
+
+struct AsStrided : Structured {
+  static constexpr auto name = "as_strided";
+  static constexpr auto doc = "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
+  static constexpr auto signature = "self, size, stride, storage_offset=None";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, IntList size, IntList stride, std::optional<int64_t> storage_offset);
+  static constexpr auto vjp = Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,
+                                       Argument<std::optional<int64_t>, 3> offset) {
+    return as_strided_gradient(g, input, {Dims(size.value), Dims(stride.value), offset.value.value_or(input.offset)});
+  }};
+};
+
+// Complex numbers lie as pairs; these views show the parts.
+
+Tensor times_i(const Tensor& t);
+
+struct Real : Structured {
+  static constexpr auto name = "real";
+  static constexpr auto doc = "The real part as a view; a real tensor is returned as it is.";
+  static constexpr auto signature = "self";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};  // the engine makes it complex
+};
+
+struct Imag : Structured {
+  static constexpr auto name = "imag";
+  static constexpr auto doc = "The imaginary part of a complex tensor, as a view.";
+  static constexpr auto signature = "self";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad g) { return times_i(g); }};
+};
+
+struct ViewAsComplex;
+
+struct ViewAsReal : Structured {
+  static constexpr auto name = "view_as_real";
+  static constexpr auto doc = "A complex tensor as a real view whose last dimension holds real and imaginary part.";
+  static constexpr auto signature = "self";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self);
+  static Tensor gradient(const Tensor& g);
+  static constexpr auto vjp = Rules{[](Grad g) { return gradient(g); }};
+};
+
+struct ViewAsComplex : Structured {
+  static constexpr auto name = "view_as_complex";
+  static constexpr auto doc = "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
+  static constexpr auto signature = "self";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad g) { return call<ViewAsReal>(g); }};
+};
+
+using PartOps = Family<TakeStrided, PutStrided, Select, Narrow, Unbind, SplitSizes, SplitEvery, Chunk, SplitSections, Diagonal,
+                       Unfold, AsStrided, Real, Imag, ViewAsReal, ViewAsComplex>;
+
+}  // namespace adjoint

@@ -1,0 +1,97 @@
+// Powers.
+//
+// d a^b / da = b a^(b-1), which is 0 for b = 0 at any a, even 0. d a^b / db = a^b log a, which is 0 where a = 0 and
+// b >= 0. Both are written so that what is not selected stays finite: recorded derivatives differentiate it too.
+#pragma once
+
+#include "ops/arithmetic.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+struct Log;
+
+struct Pow : Binary {
+  static constexpr auto name = "pow";
+  static constexpr auto python = "__pow__";
+  static constexpr auto aliases = "power";
+  static constexpr auto doc = "self to the power of exponent. Integers stay integers: negative powers of them round to 0.";
+  static constexpr auto inputs = "self, exponent";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr Domain samples{0.4, 2};
+
+  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
+    if constexpr (std::is_integral_v<T>) return integer_power(a, b);
+    else return math::pow(a, b);
+  }
+  template <class T> static T integer_power(T a, T b) {
+    if (b < 0) return a == 1 ? T(1) : std::is_signed_v<T> && a == T(-1) ? (b & 1 ? a : T(1)) : T(0);
+    auto result = modular(T(1)), square = modular(a);
+    for (; b; b = static_cast<T>(b >> 1)) {
+      if (b & 1) result = static_cast<decltype(result)>(result * square);
+      square = static_cast<decltype(square)>(square * square);
+    }
+    return static_cast<T>(result);
+  }
+
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) {
+#ifndef ADJOINT_KERNELS_ONLY
+    if constexpr (std::is_same_v<T, Recorded>)
+      if (b.value.tensor.is_wrapped() && !b.value.tensor.is_complex()) return slope(a.value, item(b.value.tensor).as_double());
+#endif
+    return b.value * apply<Pow>(select(a.value == T(0) && b.value == T(0), T(1), a.value), b.value - T(1));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b, Result<T> r) {
+    return r.value * apply<Log>(select(a.value == T(0) && real_of(b.value) >= real_of(T(0)), T(1), a.value));
+  }
+
+#ifndef ADJOINT_KERNELS_ONLY
+  /// p a^(p-1) for a bare number p, by the fewest recorded operations.
+  template <class T> static T slope(T a, double p) {
+    if (p == 0 || p == 1) return T(p);
+    return p == 2 ? T(2) * a : T(p) * apply<Pow>(a, T(p - 1));
+  }
+  // As torch has it: for a bare number only.
+  static void check(const Tensor* in, DType type) {
+    if (is_integral(type) && in[1].is_wrapped() && item(in[1]).as_int() < 0)
+      fail("pow(): Integers to negative integer powers are not allowed; got exponent ", item(in[1]).as_int(), " for a tensor of type ",
+           name_of(in[0].dtype()));
+  }
+#endif
+
+  template <class T> ADJOINT_INLINE static bool uniform(T* out, const T* a, T b, int64_t n) {
+    auto each = [&](auto f) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) out[i] = f(a[i]);
+      return true;
+    };
+    if (b == T(2)) return each([](T x) { return Mul::forward(x, x); });
+    if (b == T(3)) return each([](T x) { return Mul::forward(Mul::forward(x, x), x); });
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b == T(0.5)) return each([](T x) { return math::sqrt(x); });
+      if (b == T(-0.5)) return each([](T x) { return T(1) / math::sqrt(x); });
+      if (b == T(-1)) return each([](T x) { return T(1) / x; });
+      if (b == T(-2)) return each([](T x) { return T(1) / (x * x); });
+    }
+    return false;
+  }
+  template <class T> ADJOINT_INLINE static bool uniform(Wrt<0>, T* out, const T* g, const T* a, T b, int64_t n) {
+    auto each = [&](auto f) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) out[i] = g[i] * conj_of(f(a[i]));
+      return true;
+    };
+    if (b == T(2)) return each([](T x) { return x + x; });
+    if (b == T(3)) return each([](T x) { return T(3) * x * x; });
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b == T(0.5)) return each([](T x) { return T(0.5) / math::sqrt(x); });
+      if (b == T(-1)) return each([](T x) { return T(-1) / (x * x); });
+    }
+    return false;
+  }
+};
+
+using Powers = Family<Pow>;
+
+}  // namespace adjoint::inline ADJOINT_ISA
+
+#include "ops/exponential.h"

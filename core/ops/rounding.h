@@ -1,0 +1,99 @@
+// Rounding, and taking numbers apart: whole and fractional parts, signs.
+//
+// Steps have the derivative 0 everywhere, at their edges too. Integers are already whole.
+#pragma once
+
+#include "ops/arithmetic.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+struct Step : Unary {
+  static constexpr TypeSet types = types::real;
+  static Zero derivative() { return {}; }
+};
+
+struct Floor : Step {
+  static constexpr auto name = "floor";
+  static constexpr auto doc = "The largest whole number that is not above each element.";
+  template <class T> ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>) return x;
+    else return math::floor(x);
+  }
+};
+
+struct Ceil : Step {
+  static constexpr auto name = "ceil";
+  static constexpr auto doc = "The smallest whole number that is not below each element.";
+  template <class T> ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>) return x;
+    else return math::ceil(x);
+  }
+};
+
+struct Trunc : Step {
+  static constexpr auto name = "trunc";
+  static constexpr auto aliases = "fix";
+  static constexpr auto doc = "Each element without its fraction.";
+  template <class T> ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>) return x;
+    else return math::trunc(x);
+  }
+};
+
+struct Round : Step {
+  static constexpr auto name = "round";
+  static constexpr auto doc = "The whole number nearest to each element, halves to even.";
+  template <class T> ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>) return x;
+    else return math::round(x);
+  }
+};
+
+struct RoundDecimals : Unary {
+  static constexpr auto name = "_round_decimals";
+  static constexpr auto doc = "Each element to the nearest multiple of 10^-decimals.";
+  static constexpr auto parameters = "decimals=0";
+  static constexpr TypeSet types = types::floating;
+  template <class T> ADJOINT_INLINE static T forward(T x, T decimals) {
+    const T scale = power_of_ten(math::abs(decimals));
+    return decimals < T(0) ? math::round(x / scale) * scale : math::round(x * scale) / scale;
+  }
+  template <class T> static Zero derivative(T) { return {}; }
+  template <class T> static T power_of_ten(T n) {
+    T p = 1;
+    for (; n > T(0); n -= T(1)) p *= T(10);
+    return p;
+  }
+};
+
+struct Frac : Unary {
+  static constexpr auto name = "frac";
+  static constexpr auto doc = "The fraction of each element, with its sign.";
+  static constexpr TypeSet types = types::floating;
+  template <class T> ADJOINT_INLINE static T forward(T x) { return x - math::trunc(x); }
+  static One derivative() { return {}; }
+};
+
+struct Copysign : Binary {
+  static constexpr auto name = "copysign";
+  static constexpr auto doc = "The magnitude of self with the sign of other.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool promotes_integers = true;
+  template <class T> ADJOINT_INLINE static T forward(T x, T s) { return math::copysign(x, s); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Result<T> y) { return apply<Sign>(x.value) * apply<Sign>(y.value); }
+  static Zero derivative(Wrt<1>) { return {}; }
+};
+
+struct Heaviside : Binary {
+  static constexpr auto name = "heaviside";
+  static constexpr auto doc = "0 where self is negative, 1 where it is positive, values where it is 0.";
+  static constexpr auto inputs = "self, values";
+  static constexpr TypeSet types = types::boolean | types::real;
+  template <class T> ADJOINT_INLINE static T forward(T x, T v) { return x == T(0) ? v : select(x != x, x, T(x > T(0))); }
+  static Zero derivative(Wrt<0>) { return {}; }
+  template <class G, class T> ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<T> x) { return select(x.value == T(0), g.value, G(0)); }
+};
+
+using Rounding = Family<Floor, Ceil, Trunc, Round, RoundDecimals, Frac, Copysign, Heaviside>;
+
+}  // namespace adjoint::inline ADJOINT_ISA

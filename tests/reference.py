@@ -1,0 +1,175 @@
+"""What each element-wise operator computes, said in NumPy and SciPy: the only list beside the operator
+table.
+
+`tests/ops/test_table.py` walks the table that the core publishes and looks each name up here; a name
+without a reference is a failure that names the operator, so this list cannot fall behind. `OPTIONS` holds
+keyword arguments with which an operator is called where it cannot do without; its reference takes the same.
+"""
+
+import math
+
+import numpy as np
+import scipy.special as sp
+
+
+def where_positive(x, positive, other):
+    return np.where(x > 0, positive, other)
+
+
+def sgn(x):
+    if np.iscomplexobj(x):
+        size = np.abs(x)
+        return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+    return x if x.dtype == bool else np.sign(x)
+
+
+def logit(x, eps=None):
+    x = x if eps is None else np.clip(x, eps, 1 - eps)
+    return np.log(x / (1 - x))
+
+
+def logaddexp(x, y):
+    return np.log(np.exp(x) + np.exp(y)) if np.iscomplexobj(x) else np.logaddexp(x, y)
+
+
+def xlogy(x, y):
+    return np.where(np.isnan(y), np.nan, np.where(x == 0, 0, x * np.log(np.where(x == 0, 1, y))))
+
+
+def gelu(x, approximate="none"):
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + sp.erf(x / math.sqrt(2)))
+
+
+def divide(x, y, rounding_mode=None):
+    if rounding_mode == "floor":
+        return np.floor_divide(x, y)
+    return np.trunc(x / y) if rounding_mode == "trunc" else x / y
+
+
+REFERENCES = {
+    # arithmetic
+    "add": np.add,
+    "sub": np.subtract,
+    "rsub": lambda x, y: y - x,
+    "mul": np.multiply,
+    "div": divide,
+    "true_divide": np.true_divide,
+    "div_floor": np.floor_divide,
+    "div_trunc": lambda x, y: np.trunc(x / y).astype(np.result_type(x, y)),
+    "floor_divide": np.floor_divide,
+    "remainder": np.remainder,
+    "fmod": np.fmod,
+    "pow": np.power,
+    "float_power": np.power,
+    "neg": np.negative,
+    "positive": np.positive,
+    "abs": np.abs,
+    "sign": sgn,
+    "sgn": sgn,
+    "reciprocal": lambda x: 1 / x,
+    "square": lambda x: x * x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "lerp": lambda x, y, w: x + w * (y - x),
+    "addcmul": lambda x, y, z: x + y * z,
+    "addcdiv": lambda x, y, z: x + y / z,
+    # exponentials
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "logit": logit,
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "logsigmoid": lambda x: -np.logaddexp(-x, 0),
+    "logaddexp": logaddexp,
+    "logaddexp2": np.logaddexp2,
+    "xlogy": xlogy,
+    "xlog1py": sp.xlog1py,
+    # trigonometric and hyperbolic
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot")},
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "atan2": np.arctan2,
+    "sinc": np.sinc,
+    # special functions
+    "erf": sp.erf,
+    "erfc": sp.erfc,
+    "erfinv": sp.erfinv,
+    "lgamma": sp.gammaln,
+    "digamma": sp.digamma,
+    # rounding
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.round,
+    "trunc": np.trunc,
+    "frac": lambda x: x - np.trunc(x),
+    # comparison, logic, bits, predicates
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    **{name: getattr(np, name) for name in ("logical_and", "logical_or", "logical_xor", "logical_not")},
+    **{name: getattr(np, name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    "bitwise_not": np.invert,
+    "bitwise_left_shift": np.left_shift,
+    "bitwise_right_shift": np.right_shift,
+    **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit")},
+    "isreal": np.isreal,
+    "isclose": np.isclose,
+    # selection
+    "where": lambda c, x, y: np.where(c != 0, x, y),
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "fmin": np.fmin,
+    "fmax": np.fmax,
+    "clamp": np.clip,
+    "clamp_min": np.maximum,
+    "clamp_max": np.minimum,
+    "masked_fill": lambda x, mask, value: np.where(mask != 0, value, x),
+    "nan_to_num": np.nan_to_num,
+    "copysign": np.copysign,
+    "heaviside": np.heaviside,
+    "nextafter": np.nextafter,
+    "gcd": np.gcd,
+    "lcm": np.lcm,
+    # complex numbers
+    "complex": lambda x, y: x + 1j * y,
+    "polar": lambda r, phi: r * np.exp(1j * phi),
+    "conj": np.conj,
+    "conj_physical": np.conj,
+    "angle": np.angle,
+    "real": np.real,
+    "imag": np.imag,
+    # networks
+    "relu": lambda x: np.maximum(x, 0),
+    "leaky_relu": lambda x, negative_slope=0.01: where_positive(x, x, negative_slope * x),
+    "elu": lambda x, alpha=1.0: where_positive(x, x, alpha * np.expm1(np.minimum(x, 0))),
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, "tanh"),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
+    "selu": lambda x: (
+        1.0507009873554805 * where_positive(x, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
+    ),
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "hardtanh": lambda x: np.clip(x, -1, 1),
+    "deg2rad": np.deg2rad,
+    "rad2deg": np.rad2deg,
+}
+
+#: name → number of the operand that is a boolean mask, whatever the dtype of the others.
+MASKS = {"where": 0, "masked_fill": 1}
+
+OPTIONS = {"clamp": {"min": -0.5, "max": 0.7}}
