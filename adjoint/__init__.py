@@ -1,0 +1,99 @@
+"""Adjoint: tensors, operations that record what is done to them, and a reverse-mode engine, with torch's interface.
+
+    >>> import adjoint as ad
+    >>> x = ad.tensor(3.0, requires_grad=True)
+    >>> y = x**2 + 2 * x + 1
+    >>> y.backward()
+    >>> x.grad
+    tensor(8.)
+
+The operators come from the core as they are declared there; overloads of them that Python writes are in `_overloads` and
+its neighbours. `nn`, `optim`, `linalg` and the other subpackages are imported when they are first used.
+"""
+
+# Importing this file is on the clock: what not every program needs is imported later.
+from math import e, inf, nan, pi
+
+from adjoint import _C
+from adjoint._C import (
+    Generator,
+    Size,
+    Tensor,
+    can_cast,
+    dtype,
+    empty_cache,
+    get_default_dtype,
+    get_num_threads,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    memory_statistics,
+    promote_types,
+    reset_peak_memory_statistics,
+    set_default_dtype,
+    set_memory_limit,
+    set_num_threads,
+)
+from adjoint._version import __version__
+
+newaxis = None
+
+# Every operator that the core declares, and every element type.
+globals().update(
+    (name, value)
+    for name, value in vars(_C).items()
+    if isinstance(value, (_C.Operator, dtype)) and not name.startswith("_")
+)
+
+from adjoint import (  # noqa: E402
+    _copying,
+    _creation,
+    _device,
+    _dtypes,
+    _members,
+    _overloads,
+    _products,
+    _random,
+    _register,
+    _shaping,
+    _tensor,
+)
+from adjoint._device import (  # noqa: E402
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
+from adjoint._dtypes import finfo, iinfo  # noqa: E402
+from adjoint._printing import set_printoptions  # noqa: E402
+from adjoint.autograd.grad_mode import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+)
+
+for _module in (_creation, _random):
+    globals().update((name, getattr(_module, name)) for name in _module.__all__)
+globals().update(_register.functions)
+globals().update(_dtypes.ALIASES)
+del _module
+
+_LAZY = ("autograd", "fft", "func", "linalg", "nn", "optim", "special", "testing", "utils")
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        from importlib import import_module
+
+        try:
+            return import_module("adjoint." + name)
+        except ModuleNotFoundError as error:
+            if error.name != "adjoint." + name:
+                raise
+    raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY})

@@ -131,7 +131,8 @@ void Arguments::set(int i, PyObject* o) {
       return;
     case ArgKind::Float:
     case ArgKind::OptionalFloat:
-      if (PyComplex_Check(o)) refuse(i, o, "float");
+      // A tensor that is more than a number is for an overload, which does not lose its history.
+      if (PyComplex_Check(o) || (is_tensor(o) && (unwrap(o).dim() > 0 || unwrap(o).requires_grad()))) refuse(i, o, "float");
       v.d = as_double(o, p.text.c_str());
       return;
     case ArgKind::Bool:

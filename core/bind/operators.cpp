@@ -28,6 +28,8 @@ struct OperatorObject {
 };
 PyTypeObject* operator_type = nullptr;
 std::map<std::string, PyTypeObject*> result_types;
+/// Python's functions for arguments that do not fit an operator's signature; owned.
+std::map<const Operator*, PyObject*> overloads;
 
 const Signature& signature_of(OperatorObject* o) {
   if (!o->signature) o->signature = new Signature(*o->op);
@@ -116,10 +118,21 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
 // What an element-wise call has besides its inputs.
 constexpr int kMostParameters = 6;
 
+PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  PyObject* r = PyObject_Vectorcall(overload, args, static_cast<size_t>(nargs), kwnames);
+  if (!r) throw PythonError{};
+  if (o->form == Form::Plain) return r;
+  struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{r};
+  become(unwrap(args[0]), unwrap(r), o->op->name);
+  return Py_NewRef(args[0]);
+}
+
 PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   const Operator& op = *o->op;
   PyObject* out = nullptr;
   PyObject* rest_names = nullptr;
+  PyObject* const* given = args;
+  PyObject* given_names = kwnames;
   std::vector<PyObject*> rest;
   if (kwnames) {
     const Py_ssize_t k = PyTuple_GET_SIZE(kwnames);
@@ -141,7 +154,13 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   }
   struct Release { PyObject* p; ~Release() { Py_XDECREF(p); } } release{rest_names};
   Arguments arguments(op, signature_of(o));
-  arguments.parse(args, nargs, kwnames);
+  try {
+    arguments.parse(args, nargs, kwnames);
+  } catch (const TypeError&) {
+    const auto overload = overloads.find(&op);
+    if (overload == overloads.end()) throw;
+    return call_overload(o, overload->second, given, nargs, given_names);
+  }
   const Value* v = arguments.values();
   const bool unlock = arguments.elements() >= kUnlockFrom;
   if (op.elementwise && (out || o->form == Form::InPlace)) {
@@ -222,12 +241,25 @@ PyObject* operator_text_signature(PyObject* self, void*) {
 PyObject* operator_reduce(PyObject* self, PyObject*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
 PyObject* operator_module(PyObject*, void*) { return PyUnicode_FromString("adjoint"); }
 
+PyObject* operator_overload(PyObject* self, void*) {
+  const auto found = overloads.find(reinterpret_cast<OperatorObject*>(self)->op);
+  return Py_NewRef(found == overloads.end() ? Py_None : found->second);
+}
+int set_operator_overload(PyObject* self, PyObject* value, void*) {
+  PyObject*& slot = overloads[reinterpret_cast<OperatorObject*>(self)->op];
+  PyObject* old = slot;
+  slot = Py_XNewRef(value);
+  Py_XDECREF(old);
+  return 0;
+}
+
 PyMemberDef operator_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, call), READONLY, nullptr}, {}};
 PyMethodDef operator_methods[] = {{"__reduce__", operator_reduce, METH_NOARGS, nullptr}, {}};
 PyGetSetDef operator_getset[] = {{"__name__", operator_name, nullptr, nullptr, nullptr},
                                  {"__qualname__", operator_name, nullptr, nullptr, nullptr},
                                  {"__doc__", operator_doc, nullptr, nullptr, nullptr},
                                  {"__text_signature__", operator_text_signature, nullptr, nullptr, nullptr},
+                                 {"overload", operator_overload, set_operator_overload, "The function for arguments that do not fit the signature.", nullptr},
                                  {"__module__", operator_module, nullptr, nullptr, nullptr},
                                  {}};
 PyType_Slot operator_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
@@ -382,6 +414,8 @@ PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t na
   op.boxed(arguments.values(), r);
   return wrap_results(r, op.returns);
 }
+
+void become_result(const Tensor& self, const Tensor& result, const char* name) { become(self, result, name); }
 
 void add_operator_slots(std::vector<PyType_Slot>& slots) {
   fill_binary(slots, std::make_integer_sequence<int, kBinaries>{});

@@ -20,6 +20,9 @@ bool add_operators(PyObject* module);
 /// Call an operator of the table by Python's arguments.
 PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
+/// The tensor takes the value and the history of a result that was computed beside it: `name` in place.
+void become_result(const Tensor& self, const Tensor& result, const char* name);
+
 /// A tensor from an operand that is a tensor or a number; undefined if it is neither.
 Tensor operand(PyObject* o, DType like);
 

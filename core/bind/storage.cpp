@@ -2,6 +2,7 @@
 #include "autograd/meta.h"
 #include "autograd/node.h"
 #include "bind/caster.h"
+#include "bind/operators.h"
 #include "kernels/copy.h"
 
 namespace nb = nanobind;
@@ -52,6 +53,11 @@ void bind_storage(nb::module_& m) {
     return over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, offset + bytes.offset() / itemsize(dtype));
   }, "A tensor over given bytes.");
   m.def("_retype", &retype);
+  m.def("_become", [](nb::object self, const Tensor& result, const std::string& name) {
+    if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
+    become_result(unwrap(self.ptr()), result, name.c_str());
+    return self;
+  });
   m.def("_detach_", [](const Tensor& t) {
     if (t->is(TensorImpl::kView)) fail("Can't detach views in-place. Use detach() instead");
     if (!t->grad_fn) {

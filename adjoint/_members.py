@@ -1,0 +1,152 @@
+"""Attributes and in-place methods of Tensor that stand on operators of the core: T, real, copy_, fill_, view(dtype).
+
+Start reading at `Views`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._tensor import extend
+
+_view, _real, _imag = Tensor.view, _C.real, _C.imag
+
+
+def _needs_matrix(x, name):
+    if x.ndim < 2:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor."
+        )
+
+
+@extend
+class Views:
+    @property
+    def T(self):
+        """The dimensions in reverse order, as a view."""
+        return self.permute(tuple(range(self.ndim - 1, -1, -1)))
+
+    @property
+    def mT(self):
+        """The last two dimensions exchanged, as a view."""
+        _needs_matrix(self, "mT")
+        return self.transpose(-2, -1)
+
+    @property
+    def H(self):
+        """The transposed conjugate of a matrix."""
+        if self.ndim not in (0, 2):
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor."
+                + (" For batches of matrices, consider using tensor.mH" if self.ndim > 2 else "")
+            )
+        return self.T.conj() if self.is_complex() else self.T
+
+    @property
+    def mH(self):
+        """The last two dimensions exchanged, and the complex conjugate."""
+        _needs_matrix(self, "mH")
+        return self.mT.conj() if self.is_complex() else self.mT
+
+    @property
+    def real(self):
+        """The real part, as a view; a real tensor itself."""
+        return _real(self) if self.is_complex() else self
+
+    @real.setter
+    def real(self, value):
+        self.real.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
+
+    @property
+    def imag(self):
+        """The imaginary part of a complex tensor, as a view."""
+        return _imag(self)
+
+    @imag.setter
+    def imag(self, value):
+        self.imag.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
+
+    def view(self, *shape, dtype=None, size=None):
+        """The same elements under another shape, or the same bytes as another dtype, without copying.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            One size may be -1. Or a dtype: the last dimension then changes with the size of the elements.
+
+        Raises
+        ------
+        RuntimeError
+            The layout does not allow it; `reshape` copies then.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.arange(6).view(2, 3).shape
+        adjoint.Size([2, 3])
+        >>> ad.ones(2).view(ad.int32)
+        tensor([1065353216, 1065353216], dtype=adjoint.int32)
+        """
+        if dtype is None and size is None:
+            if len(shape) != 1 or not isinstance(shape[0], _C.dtype):
+                return _view(self, *shape)
+            dtype = shape[0]
+        elif dtype is None:
+            return _view(self, size)
+        return _reinterpret(self, dtype)
+
+
+def _reinterpret(x, dtype):
+    if dtype is x.dtype:
+        return x.view(x.shape)
+    if x.requires_grad:
+        raise RuntimeError("view(dtype) has no derivative: use .detach() first, or .to(dtype) to convert values")
+    old, new = x.element_size(), dtype.itemsize
+    size, stride, offset = list(x.shape), list(x.stride()), x.storage_offset()
+    if old != new:
+        if not size:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {x.dtype} as {dtype} (different element sizes)")
+        if stride[-1] != 1 and size[-1] != 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {x.dtype} as {dtype} (different element sizes), but got {stride[-1]}"
+            )
+        if old < new:
+            ratio = new // old
+            if size[-1] % ratio or offset % ratio or any(s % ratio for s in stride[:-1]):
+                raise RuntimeError(
+                    f"self.size(-1), self.storage_offset() and the other strides must be divisible by {ratio} to view "
+                    f"{x.dtype} as {dtype} (different element sizes), but got {size}, {offset} and {stride}"
+                )
+            size[-1] //= ratio
+            stride, offset = [s // ratio for s in stride[:-1]] + [1], offset // ratio
+        else:
+            ratio = old // new
+            size[-1] *= ratio
+            stride, offset = [s * ratio for s in stride[:-1]] + [1], offset * ratio
+    return _C._over(_C._storage_bytes(x), dtype, size, stride, offset)
+
+
+@extend
+class Writing:
+    def copy_(self, src, non_blocking=False):
+        """Write the values of another tensor, broadcast and converted."""
+        return _C._copy(self, src)
+
+    def fill_(self, value):
+        """Write one value everywhere."""
+        return _C._fill(self, value)
+
+    zero_ = _C._zero
+
+    def index_put_(self, indices, values, accumulate=False):
+        """Write values, or add them, at the positions that index tensors name."""
+        if not isinstance(values, Tensor):
+            values = _C._full((), values, self.dtype)
+        if accumulate:
+            return _C._index_put(self, values, list(indices), True)
+        self[tuple(slice(None) if i is None else i for i in indices)] = values
+        return self
+
+    def index_put(self, indices, values, accumulate=False):
+        """A copy with values written, or added, at the positions that index tensors name."""
+        return self.clone().index_put_(indices, values, accumulate)

@@ -1,0 +1,415 @@
+"""Element-wise operations and reductions that are compositions of the core's operators, and torch's overloads of those.
+
+Each function is written once and published twice, as function and as method: see `_register.overload`. A function of
+the same name as an operator is called only for arguments that the operator's own signature does not take. Shapes and
+indexing are in `_shaping`, products in `_products`. Start reading at `add`.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._creation import _into
+from adjoint._register import overload
+
+# --- arithmetic ----------------------------------------------------------------------------------------------------
+
+
+def _times(alpha, input, other):
+    """``alpha * other``, with torch's rule that integers are not scaled by fractions."""
+    if not isinstance(alpha, Tensor):
+        whole = [x.dtype for x in (input, other) if isinstance(x, Tensor)]
+        if isinstance(alpha, float) and not builtins.any(d.is_floating_point or d.is_complex for d in whole):
+            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        if isinstance(alpha, complex) and not builtins.any(d.is_complex for d in whole):
+            raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    return other * alpha
+
+
+@overload
+def add(input, other, *, alpha=1, out=None):
+    """``input + alpha * other``."""
+    return _C.add(input, _times(alpha, input, other), out=out)
+
+
+@overload
+def sub(input, other, *, alpha=1, out=None):
+    """``input - alpha * other``."""
+    return _C.sub(input, _times(alpha, input, other), out=out)
+
+
+@overload
+def rsub(input, other, *, alpha=1):
+    """``other - alpha * input``."""
+    return _C.sub(other, input if alpha == 1 else _times(alpha, other, input))
+
+
+@overload
+def div(input, other, *, rounding_mode=None, out=None):
+    """The quotient, rounded towards zero ('trunc') or down ('floor') where asked."""
+    if rounding_mode is None:
+        return _C.div(input, other, out=out)
+    if rounding_mode == "floor":
+        return _C.floor_divide(input, other, out=out)
+    if rounding_mode == "trunc":
+        return _C._trunc_divide(input, other, out=out)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+
+
+@overload
+def round(input, *, decimals=0, out=None):
+    """To the nearest number of so many decimals, halves to even."""
+    return _C._round_decimals(input, decimals, out=out)
+
+
+@overload
+def clamp(input, min=None, max=None, *, out=None):
+    """Each element limited to [min, max], of which either may be a tensor."""
+    if min is None and max is None:
+        raise RuntimeError("clamp(): At least one of 'min' or 'max' must not be None")
+    result = input
+    if min is not None:
+        result = _bounded(_C.maximum, result, min)
+    if max is not None:
+        result = _bounded(_C.minimum, result, max)
+    return result if out is None else _into(out, result)
+
+
+def _bounded(function, x, bound):
+    return function(x, bound if isinstance(bound, Tensor) else _C._full((), bound))
+
+
+@overload(inplace=True)
+def clamp_min(input, min):
+    """``clamp(input, min=min)``."""
+    return _C.clamp(input, min=min)
+
+
+@overload(inplace=True)
+def clamp_max(input, max):
+    """``clamp(input, max=max)``."""
+    return _C.clamp(input, max=max)
+
+
+@overload
+def float_power(input, exponent):
+    """The power, computed in float64 or complex128."""
+    parts = [x for x in (input, exponent) if isinstance(x, (Tensor, complex))]
+    whole = builtins.any(x.is_complex() if isinstance(x, Tensor) else True for x in parts)
+    wide = _C.complex128 if whole else _C.float64
+    return _C.pow(*(x.to(wide) if isinstance(x, Tensor) else x for x in (input, exponent)))
+
+
+@overload
+def deg2rad(input):
+    """Degrees as radians."""
+    return input * 0.017453292519943295
+
+
+@overload
+def rad2deg(input):
+    """Radians as degrees."""
+    return input * 57.29577951308232
+
+
+@overload
+def gelu(input, approximate="none"):
+    """``x Φ(x)``, Φ the normal distribution function; with 'tanh', its common approximation."""
+    if approximate == "none":
+        return _C._gelu_none(input)
+    if approximate == "tanh":
+        return _C._gelu_tanh(input)
+    raise RuntimeError(f"approximate argument must be either none or tanh, but got {approximate!r}")
+
+
+# --- comparison ----------------------------------------------------------------------------------------------------
+
+
+@overload
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether ``|input - other| <= atol + rtol * |other|``, element by element.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.isclose(ad.tensor([1.0, 2.0]), ad.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"isclose(): {input.dtype} did not match {other.dtype}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose(): rtol and atol must not be negative, but got rtol={rtol}, atol={atol}")
+    input, other = input.detach(), other.detach()
+    close = input == other
+    if equal_nan:
+        close = close | (input.isnan() & other.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    if not (input.is_floating_point() or input.is_complex()):
+        input, other = input.to(_C.float64), other.to(_C.float64)
+    allowed = other.abs() * rtol + atol
+    distance = (input - other).abs()
+    return close | (distance.isfinite() & (distance <= allowed))
+
+
+@overload
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether `isclose` holds for all elements; a bool."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@overload
+def equal(input, other):
+    """Whether two tensors have the same shape and the same elements; a bool."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
+    return input.shape == other.shape and bool((input == other).all())
+
+
+@overload
+def isreal(input):
+    """Where the imaginary part is zero."""
+    return input.imag == 0 if input.is_complex() else _C._full(input.shape, True)
+
+
+@overload
+def is_nonzero(input):
+    """Whether the single element is not zero; a bool."""
+    if input.numel() != 1:
+        raise RuntimeError(
+            f"Boolean value of Tensor with {'no' if input.numel() == 0 else 'more than one'} value"
+            f"{'s' if input.numel() == 0 else ''} is ambiguous"
+        )
+    return bool(input != 0)
+
+
+# --- questions about tensors and types -------------------------------------------------------------------------------
+
+
+@overload(method=False)
+def is_tensor(obj):
+    """Whether an object is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@overload(method=False)
+def is_floating_point(input):
+    """Whether the dtype is a floating-point type."""
+    return input.is_floating_point()
+
+
+@overload(method=False)
+def is_complex(input):
+    """Whether the dtype is complex."""
+    return input.is_complex()
+
+
+@overload(method=False)
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+@overload(method=False)
+def result_type(tensor1, tensor2):
+    """The dtype that an operation on the two would have: tensors or numbers.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.result_type(ad.tensor([1]), 1.5)
+    adjoint.float32
+    """
+    return _C._result_type(tensor1, tensor2)
+
+
+# --- reductions ----------------------------------------------------------------------------------------------------
+
+
+def _extreme(name, over_all, over_dim, of_two):
+    def extreme(input, dim=None, keepdim=False, *, other=None, out=None):
+        if isinstance(dim, Tensor):
+            other, dim = dim, None
+        if other is not None:
+            return of_two(input, other, out=out)
+        if dim is None:
+            result = over_all(input)
+            return result if out is None else _into(out, result)
+        result = over_dim(input, dim, keepdim)
+        if out is None:
+            return result
+        return type(result)((_into(out[0], result[0]), _into(out[1], result[1])))
+
+    extreme.__name__ = extreme.__qualname__ = name
+    extreme.__doc__ = f"""The {name}imum of all elements; along a dimension, with its indices; or of two tensors.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Gives ``(values, indices)`` along it. Ties: the first index, which also gets the gradient.
+    keepdim : bool
+        Keep the reduced dimension with size 1.
+    other : Tensor, optional
+        In the place of `dim`: the element-wise {name}imum of two tensors.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.{name}(ad.tensor([1.0, 3.0, 2.0]), 0).indices
+    tensor({1 if name == "max" else 0})
+    """
+    return overload(extreme)
+
+
+if hasattr(_C, "_max_dim"):
+    max = _extreme("max", _C._max_all, _C._max_dim, _C.maximum)
+    min = _extreme("min", _C._min_all, _C._min_dim, _C.minimum)
+
+
+def _middle(name, over_all, over_dim):
+    def middle(input, dim=None, keepdim=False):
+        return over_all(input) if dim is None else over_dim(input, dim, keepdim)
+
+    middle.__name__ = middle.__qualname__ = name
+    middle.__doc__ = f"""The median of all elements{", NaN left out" if name == "nanmedian" else ""}, or along a dimension with its indices.
+
+    Of an even number of elements it is the lower one of the two in the middle.
+    """
+    return overload(middle)
+
+
+if hasattr(_C, "_median_dim"):
+    median = _middle("median", _C._median_all, _C._median_dim)
+    nanmedian = _middle("nanmedian", _C._nanmedian_all, _C._nanmedian_dim)
+
+
+def _spread(name):
+    def spread(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        if correction is None:
+            correction = 1 if unbiased is None else int(unbiased)
+        elif unbiased is not None:
+            raise TypeError(f"{name}(): give either unbiased or correction, not both")
+        keywords = {} if out is None else {"out": out}
+        return operator(input, dim, correction, keepdim, **keywords)
+
+    spread.__name__ = spread.__qualname__ = name
+    operator = getattr(_C, name)
+    return overload(spread)
+
+
+for _name in ("var", "std", "var_mean", "std_mean"):
+    if hasattr(_C, _name):
+        _spread(_name)
+
+
+@overload
+def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+    """The mean of the elements that are not NaN."""
+    count = (~input.isnan()).sum(dim, keepdim=keepdim)
+    return _C.nansum(input, dim, keepdim, dtype=dtype) / count
+
+
+@overload
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The p-norm of the elements, of all of them or along dimensions.
+
+    Parameters
+    ----------
+    p : float or 'fro'
+        'fro' is 2; inf and -inf are the largest and smallest absolute value, 0 counts the elements that are not zero.
+    dim : int or tuple of int, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.norm(ad.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if isinstance(p, str):
+        if p != "fro":
+            from adjoint import linalg
+
+            return linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+        p = 2.0
+    result = _C._vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype)
+    return result if out is None else _into(out, result)
+
+
+@overload
+def dist(input, other, p=2):
+    """The p-norm of ``input - other``."""
+    return norm(input - other, p)
+
+
+@overload
+def logsumexp(input, dim, keepdim=False, *, out=None):
+    """``log(sum(exp(input)))`` along dimensions, without overflow."""
+    return _C.logsumexp(input, dim, keepdim, out=out)
+
+
+@overload
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements in rising order.
+
+    Parameters
+    ----------
+    return_inverse : bool
+        Also give, for each element, where it is found in the result.
+    return_counts : bool
+        Also give how often each occurs.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.unique(ad.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    if dim is not None:
+        raise NotImplementedError("unique(): dim is not supported; only the elements of the whole tensor")
+    values, inverse, counts = _C._unique(input, return_inverse, return_counts)
+    more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
+    return (values, *more) if more else values
+
+
+@overload
+def softmax(input, dim, dtype=None):
+    """``exp(input)`` divided by its sum along a dimension."""
+    return _C.softmax(input if dtype is None else input.to(dtype), dim)
+
+
+@overload
+def log_softmax(input, dim, dtype=None):
+    """``log(softmax(input))``, computed without overflow."""
+    return _C.log_softmax(input if dtype is None else input.to(dtype), dim)
+
+
+@overload
+def trapezoid(y, x=None, *, dx=1, dim=-1):
+    """The integral along a dimension by the trapezoidal rule."""
+    ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
+    if x is None:
+        return ends.sum(dim) * (dx / 2)
+    steps = x.narrow(-1, 1, x.shape[-1] - 1) - x.narrow(-1, 0, x.shape[-1] - 1)
+    if x.ndim == 1 and y.ndim > 1:
+        steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+    return (ends * steps).sum(dim) / 2
+
+
+@overload
+def diff(input, n=1, dim=-1):
+    """Differences of neighbours along a dimension, `n` times."""
+    for _ in range(n):
+        input = input.narrow(dim, 1, input.shape[dim] - 1) - input.narrow(dim, 0, input.shape[dim] - 1)
+    return input
+
+
+@overload
+def dropout(input, p=0.5, train=True):
+    """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p), when `train` is true."""
+    from adjoint.nn import functional
+
+    return functional.dropout(input, p, train)

@@ -1,0 +1,135 @@
+"""Products as compositions of the core's: inner, tensordot, addmv and the like. Start reading at `inner`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._register import overload
+
+
+@overload
+def inner(input, other):
+    """Sums of products over the last dimensions of both; a plain product where one is a number."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@overload
+def vdot(input, other):
+    """The sum of the products of one vector's conjugate with the other."""
+    return _C.dot(input.conj() if input.is_complex() else input, other)
+
+
+@overload
+def ger(input, vec2):
+    """The outer product of two vectors."""
+    return _C.outer(input, vec2)
+
+
+@overload(inplace=True)
+def addmv(input, mat, vec, *, beta=1, alpha=1):
+    """``beta * input + alpha * (mat @ vec)``; with ``beta=0`` the input is ignored, NaN included."""
+    return _scaled_sum(input, _C.mv(mat, vec), beta, alpha)
+
+
+@overload(inplace=True)
+def addr(input, vec1, vec2, *, beta=1, alpha=1):
+    """``beta * input + alpha * outer(vec1, vec2)``; with ``beta=0`` the input is ignored, NaN included."""
+    return _scaled_sum(input, _C.outer(vec1, vec2), beta, alpha)
+
+
+def _scaled_sum(input, product, beta, alpha):
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return (input if beta == 1 else input * beta) + product
+
+
+@overload(method=False)
+def tensordot(a, b, dims=2, out=None):
+    """Sums of products over several dimensions of both.
+
+    Parameters
+    ----------
+    dims : int, or two lists of int
+        The last `dims` dimensions of `a` with the first of `b`; or which of `a` with which of `b`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.tensordot(ad.ones(2, 3), ad.ones(3, 4), 1).shape
+    adjoint.Size([2, 4])
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        first, second = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    first, second = [d % a.ndim for d in first], [d % b.ndim for d in second]
+    for i, j in zip(first, second):
+        if a.shape[i] != b.shape[j]:
+            raise RuntimeError(
+                "contracted dimensions need to match, but first "
+                f"has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
+            )
+    kept_a = [d for d in range(a.ndim) if d not in first]
+    kept_b = [d for d in range(b.ndim) if d not in second]
+    inside = 1
+    for i in first:
+        inside *= a.shape[i]
+    left = a.permute(kept_a + first).reshape(-1 if inside else _product(a, kept_a), inside)
+    right = b.permute(second + kept_b).reshape(inside, -1 if inside else _product(b, kept_b))
+    result = _C.mm(left, right).reshape([a.shape[d] for d in kept_a] + [b.shape[d] for d in kept_b])
+    return result if out is None else out.copy_(result)
+
+
+def _product(x, dims):
+    count = 1
+    for d in dims:
+        count *= x.shape[d]
+    return count
+
+
+@overload
+def kron(input, other):
+    """The Kronecker product."""
+    n = max(input.ndim, other.ndim)
+    a = [1] * (n - input.ndim) + list(input.shape)
+    b = [1] * (n - other.ndim) + list(other.shape)
+    left = input.reshape([s for size in a for s in (size, 1)])
+    right = other.reshape([s for size in b for s in (1, size)])
+    return (left * right).reshape([x * y for x, y in zip(a, b)])
+
+
+@overload
+def cross(input, other, dim=-1):
+    """The cross product of vectors of length three along a dimension."""
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
+        )
+    x, y, z = input.unbind(dim)
+    u, v, w = other.unbind(dim)
+    return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim)
+
+
+@overload(method=False)
+def chain_matmul(*matrices):
+    """The product of several matrices, in the order that costs the least."""
+    from adjoint import linalg
+
+    return linalg.multi_dot(matrices)

@@ -1,0 +1,46 @@
+"""How operations written in Python reach users: one decorator makes a function and a method of them."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+
+__all__ = ["functions", "overload"]
+
+#: What the package publishes, by name.
+functions = {}
+
+
+def overload(function=None, *, method=True, inplace=False):
+    """Publish a composition of operators as ``adjoint.name`` and ``Tensor.name``.
+
+    Where the core has an operator of that name, the operator stays what users call, and the function is what it turns
+    to when the arguments do not fit its signature: ``add(x, y, alpha=2)``.
+
+    Parameters
+    ----------
+    method : bool
+        Whether it becomes a method too; the first parameter is then the tensor itself.
+    inplace : bool
+        Whether there is a method with a trailing underscore that writes the result into its tensor.
+    """
+    if function is None:
+        return lambda f: overload(f, method=method, inplace=inplace)
+    name = function.__name__
+    primitive = vars(_C).get(name)
+    if isinstance(primitive, _C.Operator):
+        primitive.overload = function
+        return primitive
+    functions[name] = function
+    if method:
+        setattr(Tensor, name, function)
+    if inplace:
+        become = _C._become
+
+        def write(self, *args, **kwargs):
+            return become(self, function(self, *args, **kwargs), name)
+
+        write.__name__, write.__qualname__ = name + "_", f"Tensor.{name}_"
+        write.__doc__ = f"`{name}` in place: the tensor is written and returned."
+        setattr(Tensor, name + "_", write)
+    return function
