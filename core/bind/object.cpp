@@ -17,8 +17,6 @@ PyTypeObject* tensor_type = nullptr;
 
 namespace {
 
-destructor subtype_dealloc = nullptr;
-
 #ifndef Py_GIL_DISABLED
 // Objects of the type itself that were let go, to be used again.
 constexpr int kFreeObjects = 128;
@@ -73,8 +71,8 @@ void tensor_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
   PyTypeObject* type = Py_TYPE(self);
   if (o->weakrefs || o->dict) {
-    if (change_sides(o)) return;
-    PyObject_GC_UnTrack(self);
+    if (type == tensor_type && change_sides(o)) return;
+    if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
     if (o->weakrefs) PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->dict);
   } else if (PyObject_GC_IsTracked(self)) {
@@ -100,7 +98,14 @@ void tensor_dealloc(PyObject* self) {
 void subclass_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
   if (change_sides(o)) return;
-  subtype_dealloc(self);
+  // What CPython's own function for subclasses would do; it cannot be called, since it looks for the first type in
+  // the line whose tp_dealloc is not itself and would find this one.
+  PyTypeObject* type = Py_TYPE(self);
+  if (type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0) return;
+  if (o->weakrefs) PyObject_ClearWeakRefs(self);
+  PyObject_GC_UnTrack(self);
+  if (type->tp_clear) type->tp_clear(self);  // __slots__ and attributes
+  tensor_dealloc(self);
 }
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -117,7 +122,6 @@ int tensor_clear(PyObject* self) {
 PyObject* init_subclass(PyObject* cls, PyObject*, PyObject*) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
   if (type->tp_dealloc != subclass_dealloc) {
-    if (!subtype_dealloc) subtype_dealloc = type->tp_dealloc;
     type->tp_dealloc = subclass_dealloc;
   }
   Py_RETURN_NONE;
