@@ -73,7 +73,7 @@ void poll() {
 void bind_autograd(nb::module_& m) {
   poll_interrupt = poll;
   m.def("is_grad_enabled", [] { return thread_state.grad; });
-  m.def("_set_grad_enabled", [](bool on) { thread_state.grad = on; });
+  m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad, on); }, "Switch recording on or off; returns what it was.");
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
   m.def("_set_inference_mode", [](bool on) { thread_state.inference = on; });
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(), nb::arg("inputs").none(), nb::arg("retain_graph"),

@@ -73,5 +73,7 @@ void bind_autograd(nanobind::module_& m);
 void bind_creation(nanobind::module_& m);
 void bind_random(nanobind::module_& m);
 void bind_optimizers(nanobind::module_& m);
+void bind_dlpack(nanobind::module_& m);
+void bind_storage(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 }  // namespace adjoint::bind

@@ -197,6 +197,8 @@ PyObject* size_from(IntList sizes) {
   return t;
 }
 
+PyTypeObject* size_type_object() { return size_type; }
+
 PyObject* dtype_object(DType d) { return dtype_objects[index_of(d)]; }
 bool is_dtype(PyObject* o) { return Py_TYPE(o) == dtype_type; }
 std::optional<DType> as_dtype(PyObject* o) {

@@ -21,6 +21,7 @@ bool is_int(PyObject* o);
 PyObject* from_scalar(const Scalar& s);
 /// A Size: a tuple of ints that prints as torch's.
 PyObject* size_from(IntList sizes);
+PyTypeObject* size_type_object();
 PyObject* tuple_from(IntList values);
 
 /// The dtype objects, one per DType; borrowed.

@@ -1,4 +1,5 @@
 // Tensors from Python's data, and tensors of one value, a range or nothing yet.
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/meta.h"
@@ -129,6 +130,48 @@ nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_gra
 
 IntList view(const Dims& d) { return {d.data(), d.size()}; }
 
+// Sizes as they stand in a call: spelt out, or as one sequence.
+Dims sizes_of(nb::handle size, const char* op) {
+  PyObject* o = size.ptr();
+  if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == 1 && !is_int(PyTuple_GET_ITEM(o, 0)) && PySequence_Check(PyTuple_GET_ITEM(o, 0)))
+    o = PyTuple_GET_ITEM(o, 0);
+  if (!is_int(o) && (!PySequence_Check(o) || PyUnicode_Check(o)))
+    fail<TypeError>(op, "(): argument 'size' must be a tuple of ints, not ", Py_TYPE(o)->tp_name);
+  Dims dims = as_dims(o, (std::string(op) + "(): argument 'size'").c_str());
+  for (int64_t d : dims)
+    if (d < 0) fail("Trying to create tensor with negative dimension ", d, ": ", to_string({dims.data(), dims.size()}), " in ", op, "()");
+  return dims;
+}
+
+DType type_of(nb::handle d, DType otherwise, const char* op) {
+  if (d.is_none()) return otherwise;
+  const auto dtype = as_dtype(d.ptr());
+  if (!dtype) fail<TypeError>(op, "(): argument 'dtype' must be a dtype such as adjoint.float32, not ", Py_TYPE(d.ptr())->tp_name);
+  return *dtype;
+}
+
+Scalar number(nb::handle value, const char* op) {
+  if (is_tensor(value.ptr())) return item(unwrap(value.ptr()));
+  const auto s = as_scalar(value.ptr());
+  if (!s) fail<TypeError>(op, "(): argument 'fill_value' must be a number, not ", Py_TYPE(value.ptr())->tp_name);
+  return *s;
+}
+
+// `fresh`, row-major, with its dimensions laid out in the order in which those of `t` are.
+Tensor in_order_of(const Tensor& t, Tensor fresh) {
+  const int64_t n = t.dim();
+  if (t.is_contiguous() || n < 2) return fresh;
+  Dims order, strides(fresh.strides());
+  for (int64_t i = 0; i < n; ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return t.stride(a) > t.stride(b); });
+  int64_t step = 1;
+  for (int64_t i = n - 1; i >= 0; --i) {
+    strides[static_cast<size_t>(order[static_cast<size_t>(i)])] = step;
+    step *= std::max<int64_t>(1, t.size(order[static_cast<size_t>(i)]));
+  }
+  return over(Ref<Storage>::share(fresh->storage), fresh.dtype(), fresh.sizes(), {strides.data(), strides.size()}, fresh.offset());
+}
+
 Tensor with(Tensor t, bool requires_grad) {
   if (requires_grad) set_requires_grad(t, true);
   return t;
@@ -156,6 +199,8 @@ template <class F> Tensor generate(int64_t n, DType dtype, F&& value) {
 
 }  // namespace
 
+Tensor from_python(PyObject* data, std::optional<DType> dtype) { return from_data(data, dtype); }
+
 Tensor as_tensor_like(PyObject* value, DType like) {
   if (is_tensor(value)) return unwrap(value);
   if (const auto s = as_scalar(value)) return wrap_number(*s, like);
@@ -170,12 +215,30 @@ void bind_creation(nb::module_& m) {
     return t;
   });
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
-  m.def("_empty", [](const Dims& size, std::optional<DType> d, bool g) { return with(empty(view(size), d.value_or(default_dtype())), g); },
+  m.def("_empty", [](nb::handle size, nb::handle d, bool g) { return with(empty(view(sizes_of(size, "empty")), type_of(d, default_dtype(), "empty")), g); },
         nb::arg("size"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
-  m.def("_zeros", [](const Dims& size, std::optional<DType> d, bool g) { return with(zeros(view(size), d.value_or(default_dtype())), g); },
+  m.def("_zeros", [](nb::handle size, nb::handle d, bool g) { return with(zeros(view(sizes_of(size, "zeros")), type_of(d, default_dtype(), "zeros")), g); },
         nb::arg("size"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
-  m.def("_full", [](const Dims& size, const Scalar& value, std::optional<DType> d, bool g) { return with(full(view(size), value, d.value_or(value.dtype())), g); },
-        nb::arg("size"), nb::arg("fill_value"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_full", [](nb::handle size, nb::handle value, nb::handle d, bool g) {
+    const Scalar v = number(value, "full");
+    const DType inferred = v.kind() == Category::Floating ? default_dtype() : v.kind() == Category::Complex ? complex_dtype(default_dtype()) : v.dtype();
+    return with(full(view(sizes_of(size, "full")), v, type_of(d, inferred, "full")), g);
+  }, nb::arg("size"), nb::arg("fill_value"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_empty_like", [](const Tensor& t, nb::handle d, bool g) {
+    const DType dtype = type_of(d, t.dtype(), "empty_like");
+    return with(in_order_of(t, empty(t.sizes(), dtype)), g);
+  }, nb::arg("input"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_full_like", [](const Tensor& t, nb::handle value, nb::handle d, bool g) {
+    const DType dtype = type_of(d, t.dtype(), "full_like");
+    return with(in_order_of(t, full(t.sizes(), number(value, "full_like"), dtype)), g);
+  }, nb::arg("input"), nb::arg("fill_value"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("_reinterpret", [](const Tensor& t, DType dtype) {
+    // One-dimensional bytes as elements of another type.
+    const int64_t size = itemsize(dtype), sizes[] = {t.numel() / size}, strides[] = {1};
+    if (reinterpret_cast<uintptr_t>(t.bytes()) % static_cast<size_t>(std::min<int64_t>(size, 8)))
+      fail<ValueError>("frombuffer(): the memory at this offset is not aligned to ", name_of(dtype), "; copy the bytes first");
+    return over(Ref<Storage>::share(t->storage), dtype, sizes, strides, 0);
+  });
   m.def("_arange", [](const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> d, bool g) {
     const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
     const DType dtype = d.value_or(whole ? DType::Int64 : default_dtype());

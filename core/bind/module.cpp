@@ -30,6 +30,8 @@ nb::list table() {
     row["writes"] = op->writes;
     row["function"] = op->function;
     row["method"] = op->method;
+    row["module"] = op->module;
+    row["python"] = op->python;
     if (const ElementwiseInfo* e = op->elementwise) {
       row["arity"] = e->arity;
       row["parameters"] = e->parameters;
@@ -106,6 +108,8 @@ NB_MODULE(_C, m) {
   bind_runtime(m);
   bind_autograd(m);
   bind_creation(m);
+  bind_dlpack(m);
+  bind_storage(m);
   bind_random(m);
   bind_optimizers(m);
 }

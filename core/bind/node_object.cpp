@@ -1,5 +1,8 @@
 #include "bind/node_object.h"
 
+#include <mutex>
+#include <unordered_map>
+
 #include "bind/convert.h"
 #include "bind/object.h"
 
@@ -12,11 +15,18 @@ struct NodeObject {
   Node* node;
 };
 PyTypeObject* node_type = nullptr;
+// The objects that are alive, so that a node seen twice is one object.
+std::unordered_map<Node*, PyObject*> alive;
+std::mutex alive_mutex;
 
 Node& of(PyObject* o) { return *reinterpret_cast<NodeObject*>(o)->node; }
 
 void node_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
+  {
+    std::lock_guard lock(alive_mutex);
+    alive.erase(&of(o));
+  }
   release_count(&of(o));
   type->tp_free(o);
   Py_DECREF(type);
@@ -39,6 +49,16 @@ PyObject* node_next(PyObject* o, void*) {
 }
 PyObject* node_sequence(PyObject* o, void*) { return PyLong_FromUnsignedLongLong(of(o).sequence); }
 
+// The value that a text stands for: a number, a bool, None or a tuple of them; else the text itself.
+PyObject* value_of(const std::string& text) {
+  PyObject* scope = PyDict_New();
+  PyObject* v = scope ? PyRun_String(text.c_str(), Py_eval_input, scope, scope) : nullptr;
+  Py_XDECREF(scope);
+  if (v) return v;
+  PyErr_Clear();
+  return PyUnicode_FromString(text.c_str());
+}
+
 // Saved values are attributes: _saved_self, _saved_result; an accumulator's leaf is `variable`.
 PyObject* node_getattr(PyObject* o, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
@@ -47,7 +67,7 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
   if (saved || std::strcmp(text, "variable") == 0) {
     try {
       for (SavedValue& v : of(o).saved())
-        if (v.name == (saved ? text + 7 : text)) return v.tensor.defined() ? wrap(std::move(v.tensor)) : PyUnicode_FromString(v.text.c_str());
+        if (v.name == (saved ? text + 7 : text)) return v.tensor.defined() ? wrap(std::move(v.tensor)) : value_of(v.text);
     } catch (...) {
       return raise();
     }
@@ -87,7 +107,11 @@ PyType_Spec spec = {"adjoint.autograd.Node", sizeof(NodeObject), 0, Py_TPFLAGS_D
 }  // namespace
 
 PyObject* wrap_node(Ref<Node> node) {
+  std::lock_guard lock(alive_mutex);
+  PyObject*& known = alive[node.get()];
+  if (known) return Py_NewRef(known);
   auto* o = reinterpret_cast<NodeObject*>(node_type->tp_alloc(node_type, 0));
+  known = reinterpret_cast<PyObject*>(o);
   if (o) o->node = node.detach();
   return reinterpret_cast<PyObject*>(o);
 }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "autograd/meta.h"
+#include "autograd/mode.h"
 #include "bind/convert.h"
 #include "bind/operators.h"
 #include "bind/tensor_members.h"
@@ -95,17 +96,47 @@ void tensor_dealloc(PyObject* self) {
   }
 }
 
+// What Python does for instances of a class written in Python, after a chance to change sides. It is done here, since
+// Python's own function takes the first class whose deallocator is another for the base, which would be this one.
 void subclass_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
   if (change_sides(o)) return;
-  // What CPython's own function for subclasses would do; it cannot be called, since it looks for the first type in
-  // the line whose tp_dealloc is not itself and would find this one.
   PyTypeObject* type = Py_TYPE(self);
   if (type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0) return;
+  if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
-  PyObject_GC_UnTrack(self);
-  if (type->tp_clear) type->tp_clear(self);  // __slots__ and attributes
-  tensor_dealloc(self);
+  for (PyTypeObject* t = type; t != tensor_type; t = t->tp_base) {
+    for (PyMemberDef* m = Py_SIZE(t) ? t->tp_members : nullptr; m && m->name; ++m) {
+      if (m->type != T_OBJECT_EX || (m->flags & READONLY)) continue;
+      PyObject** slot = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + m->offset);
+      Py_CLEAR(*slot);
+    }
+  }
+  Py_CLEAR(o->dict);
+  drop_impl(o);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// Tensor(), Tensor(2, 3), Tensor([1.0, 2.0]): the old constructor. Subclasses pass through it too.
+PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  try {
+    if (kwargs && PyDict_Size(kwargs) && type == tensor_type) fail<TypeError>("Tensor() takes sizes or data and no keyword arguments; use adjoint.tensor(data, dtype=..., requires_grad=...)");
+    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    Tensor t;
+    if (n == 1 && is_tensor(first)) {
+      t = alias(unwrap(first));
+    } else if (n == 1 && !is_int(first) && Py_TYPE(first) != size_type_object()) {
+      t = from_python(first, default_dtype());
+    } else {
+      const Dims sizes = n == 0 ? Dims{0} : as_dims(n == 1 && !is_int(first) ? first : args, "Tensor(): the size");
+      t = empty({sizes.data(), sizes.size()}, default_dtype());
+    }
+    return type == tensor_type ? wrap(std::move(t)) : wrap_as(type, std::move(t));
+  } catch (...) {
+    return raise();
+  }
 }
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -121,9 +152,7 @@ int tensor_clear(PyObject* self) {
 // Python calls this for every subclass: its instances must be able to change sides too.
 PyObject* init_subclass(PyObject* cls, PyObject*, PyObject*) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
-  if (type->tp_dealloc != subclass_dealloc) {
-    type->tp_dealloc = subclass_dealloc;
-  }
+  type->tp_dealloc = subclass_dealloc;
   Py_RETURN_NONE;
 }
 
@@ -165,6 +194,7 @@ PyObject* wrap(Tensor t) {
   }
   TensorObject* o = new_object(tensor_type);
   if (!o) return nullptr;
+  if (thread_state.inference) t->set(TensorImpl::kInference, true);
   o->impl = t.detach();
   o->impl->wrapper = o;
   return reinterpret_cast<PyObject*>(o);
@@ -182,6 +212,7 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
 bool add_tensor_type(PyObject* module) {
   release_wrapper = release;
   std::vector<PyType_Slot> slots = {
+      {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
       {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
       {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},

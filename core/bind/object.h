@@ -9,6 +9,8 @@
 
 #include <Python.h>
 
+#include <optional>
+
 #include "tensor/tensor.h"
 
 namespace adjoint::bind {
@@ -35,6 +37,9 @@ bool add_tensor_type(PyObject* module);
 
 /// Set Python's error from the exception in flight; returns null, so that one can write `return raise();`.
 PyObject* raise() noexcept;
+
+/// A tensor of numbers, nested sequences, buffers or tensors, always a copy; of their own type when none is given.
+Tensor from_python(PyObject* data, std::optional<DType> dtype);
 
 /// A number or nested sequence as a tensor that meets one of type `like`.
 Tensor as_tensor_like(PyObject* value, DType like);

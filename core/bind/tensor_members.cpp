@@ -94,6 +94,7 @@ int set_data(PyObject* s, PyObject* v, void*) {
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 
 PyGetSetDef getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"shape", get_shape, nullptr, "Sizes of the dimensions.", nullptr},
     {"dtype", get_dtype, nullptr, "Type of the elements.", nullptr},
     {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
@@ -130,6 +131,11 @@ PyObject* m_retain_grad(PyObject* s, PyObject*) {
   return guard([&] { retain_grad(unwrap(s)); Py_RETURN_NONE; });
 }
 PyObject* m_is_view(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kView)); }
+PyObject* m_is_inference(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kInference)); }
+PyObject* m_storage(PyObject* s, PyObject*) {
+  const Storage& storage = *unwrap(s)->storage;
+  return Py_BuildValue("(NnO)", PyLong_FromVoidPtr(storage.data), static_cast<Py_ssize_t>(storage.nbytes), storage.readonly ? Py_True : Py_False);
+}
 PyObject* m_bump(PyObject* s, PyObject*) { wrote(unwrap(s)); Py_RETURN_NONE; }
 
 PyObject* one_of(PyObject* args, IntList values, const char* op, bool as_size) {
@@ -301,6 +307,8 @@ std::vector<PyMethodDef> member_methods() {
       {"detach", m_detach, METH_NOARGS, "The same values without history; shares memory."},
       {"requires_grad_", method(m_requires_grad_), kw, "Set whether gradients are wanted; returns the tensor."},
       {"retain_grad", m_retain_grad, METH_NOARGS, "Let this non-leaf tensor keep its gradient."},
+      {"is_inference", m_is_inference, METH_NOARGS, "Whether it was made in inference mode."},
+      {"_storage", m_storage, METH_NOARGS, "Address and bytes of the storage, and whether it is read-only."},
       {"_is_view", m_is_view, METH_NOARGS, nullptr},
       {"_bump_version", m_bump, METH_NOARGS, nullptr},
       {"__complex__", m_complex, METH_NOARGS, nullptr},

@@ -1,0 +1,78 @@
+"""Copies of tensors: shallow, deep, and through pickle.
+
+`copy.copy` shares the memory. `copy.deepcopy` copies each storage once per call, so that views go on sharing it among
+themselves. A pickle holds just the bytes that the elements span, as a buffer that travels out of band under protocol
+5. Start reading at `Copying`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._tensor import extend
+
+_make_subclass = Tensor._make_subclass
+
+
+@extend
+class Copying:
+    def __copy__(self):
+        result = _as(type(self), self, self.requires_grad)
+        result.__dict__.update(self.__dict__)
+        return result
+
+    def __deepcopy__(self, memo):
+        known = memo.get(id(self))
+        if known is not None:
+            return known
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment: this one was made by a recorded operation. Use .detach().clone(), or deepcopy under no_grad"
+            )
+        from copy import deepcopy
+
+        key = ("storage", self._storage()[0])
+        bytes_ = memo.get(key)
+        if bytes_ is None:
+            whole = _C._storage_bytes(self)
+            bytes_ = memo[key] = _C._copy_bytes(whole)
+            # The address is the key for as long as somebody holds the memory.
+            memo.setdefault(id(memo), []).append(whole)
+        result = _C._over(bytes_, self.dtype, self.shape, self.stride(), self.storage_offset())
+        result = _as(type(self), result, self.requires_grad)
+        memo[id(self)] = result
+        gradient = self.grad
+        if gradient is not None:
+            result.grad = deepcopy(gradient, memo)
+        if self.__dict__:
+            result.__dict__.update(deepcopy(self.__dict__, memo))
+        return result
+
+    def __reduce_ex__(self, protocol):
+        span = _C._span(self)
+        if protocol >= 5:
+            from pickle import PickleBuffer
+
+            data = PickleBuffer(span)
+        else:
+            data = bytes(memoryview(span))
+        return rebuild, (type(self), data, self.dtype, tuple(self.shape), self.stride(), self.requires_grad, self.__dict__)
+
+
+def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
+    """The tensor that a pickle describes."""
+    bytes_ = _C._from_buffer(data) if len(memoryview(data)) else _C._empty((0,), _C.uint8)
+    if _C._is_readonly(bytes_) or bytes_.data_ptr() % 16:
+        bytes_ = _C._copy_bytes(bytes_)
+    result = _C._over(bytes_, dtype, size, stride, 0)
+    result = _as(cls, result, requires_grad)
+    if attributes:
+        result.__dict__.update(attributes)
+    return result
+
+
+def _as(cls, tensor, requires_grad):
+    if cls is Tensor:
+        return tensor.detach().requires_grad_(requires_grad) if requires_grad else tensor.detach()
+    return _make_subclass(cls, tensor, requires_grad)

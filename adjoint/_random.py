@@ -1,0 +1,318 @@
+"""Random tensors, and the generators that they are drawn from.
+
+Numbers are a function of the generator's seed and position alone (counter-based), so that they are the same for any
+number of threads. A draw without `generator` takes the default one, which `manual_seed` sets. Nothing here is recorded.
+Start reading at `manual_seed`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Generator, Tensor
+from adjoint._creation import _into, _size
+from adjoint._device import check_device
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+]
+
+_empty, _empty_like = _C._empty, _C._empty_like
+_uniform_, _normal_ = _C._uniform_, _C._normal_
+
+default_generator = _C._default_generator()
+
+
+def manual_seed(seed):
+    """Start the default generator anew at a seed, and return it.
+
+    Parameters
+    ----------
+    seed : int, from -2⁶³ to 2⁶⁴ - 1
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> generator = ad.manual_seed(0)
+    >>> x = ad.rand(3)
+    >>> generator = ad.manual_seed(0)
+    >>> ad.equal(x, ad.rand(3))
+    True
+    """
+    seed = int(seed)
+    if not -(2**63) <= seed < 2**64:
+        raise RuntimeError(f"Overflow when unpacking long: the seed {seed} does not fit into 64 bits")
+    if seed >= 2**63:
+        seed -= 2**64
+    return default_generator.manual_seed(seed)
+
+
+def seed():
+    """Start the default generator anew at a seed that the system chooses, and return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed():
+    """The seed that the default generator started at."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state():
+    """The state of the default generator, as a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state):
+    """Put the default generator back into a state that `get_rng_state` gave."""
+    default_generator.set_state(new_state)
+
+
+def _finish(result, out, requires_grad):
+    if out is not None:
+        result = _into(out, result)
+    return result.requires_grad_() if requires_grad else result
+
+
+def rand(
+    *size,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    names=None,
+    **keywords,
+):
+    """Numbers drawn evenly from [0, 1).
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.rand(2, 3).shape
+    adjoint.Size([2, 3])
+    """
+    if device is not None:
+        check_device(device)
+    result = _empty(_size(size, keywords, "rand"), dtype)
+    _uniform_(_parts(result), 0.0, 1.0, generator)
+    return _finish(result, out, requires_grad)
+
+
+def _parts(x):
+    """Real and imaginary parts of a complex tensor, as a view; a real one as it is."""
+    return x.view_as_real() if x.is_complex() else x
+
+
+def randn(
+    *size,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    names=None,
+    **keywords,
+):
+    """Numbers drawn from the normal distribution of mean 0 and variance 1.
+
+    A complex number has variance 1 as a whole: each part has half of it.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.randn(2, dtype=ad.float64).dtype
+    adjoint.float64
+    """
+    if device is not None:
+        check_device(device)
+    result = _empty(_size(size, keywords, "randn"), dtype)
+    _normal_(result, 0.0, 1.0, generator)
+    return _finish(result, out, requires_grad)
+
+
+def randint(
+    low,
+    high=None,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """Integers drawn evenly from `low` up to but without `high`: ``randint(high, size)``, ``randint(low, high, size)``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.randint(3, 5, (100,))
+    >>> x.min().item(), x.max().item()
+    (3, 4)
+    """
+    check_device(device)
+    if size is None:
+        if high is None:
+            raise TypeError("randint(): missing argument 'size': call randint(high, size) or randint(low, high, size)")
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    result = _empty(size, dtype or _C.int64)
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    _C._random_(result, low, high, generator)
+    return _finish(result, out, requires_grad)
+
+
+def randperm(
+    n,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """The integers from 0 to n - 1 in random order."""
+    check_device(device)
+    return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad)
+
+
+def rand_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None):
+    """As `rand`, with the shape and dtype of `input`."""
+    check_device(device)
+    result = _empty_like(input, dtype)
+    _uniform_(_parts(result), 0.0, 1.0, generator)
+    return _finish(result, None, requires_grad)
+
+
+def randn_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None):
+    """As `randn`, with the shape and dtype of `input`."""
+    check_device(device)
+    result = _empty_like(input, dtype)
+    _normal_(result, 0.0, 1.0, generator)
+    return _finish(result, None, requires_grad)
+
+
+def randint_like(
+    input,
+    low,
+    high=None,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+    generator=None,
+):
+    """As `randint`, with the shape and dtype of `input`."""
+    check_device(device)
+    if high is None:
+        low, high = 0, low
+    result = _empty_like(input, dtype)
+    _C._random_(result, low, high, generator)
+    return _finish(result, None, requires_grad)
+
+
+def normal(
+    mean=0.0,
+    std=1.0,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """Numbers drawn from normal distributions.
+
+    Parameters
+    ----------
+    mean, std : float or Tensor
+        Tensors broadcast, and each element has a distribution of its own.
+    size : tuple of int
+        The shape, where neither is a tensor.
+    """
+    check_device(device)
+    from adjoint.autograd import no_grad
+
+    with no_grad():
+        if isinstance(mean, Tensor) or isinstance(std, Tensor):
+            if isinstance(std, Tensor):
+                if std.is_complex():
+                    raise RuntimeError("normal expects standard deviation to be non-complex")
+                if std.numel() and std.min().item() < 0:
+                    raise RuntimeError("normal expects all elements of std >= 0.0")
+            elif std < 0:
+                raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+            shaped = mean + std
+            result = _empty_like(shaped, None if shaped.is_floating_point() or shaped.is_complex() else _C.get_default_dtype())
+            _normal_(result, 0.0, 1.0, generator)
+            result.mul_(std).add_(mean)
+        else:
+            if size is None:
+                raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
+            result = _empty(size, dtype)
+            _normal_(result, mean, std, generator)
+    return _finish(result, out, requires_grad)
+
+
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """Ones and zeros: 1 with the probability that each element of `input` is (or `p`, where given).
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.bernoulli(ad.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if p is None:
+        result = _C._bernoulli(input.detach(), generator)
+    else:
+        result = _empty_like(input)
+        _C._bernoulli_(result, p, generator)
+    return _finish(result, out, False)
+
+
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    """Indices drawn in proportion to the weights in each row of `input`.
+
+    Parameters
+    ----------
+    input : Tensor, shape (n) or (rows, n), floating point, not negative
+    num_samples : int
+    replacement : bool
+        Whether an index may be drawn more than once.
+
+    Returns
+    -------
+    Tensor of int64, shape (num_samples) or (rows, num_samples)
+    """
+    return _finish(_C._multinomial(input.detach(), num_samples, replacement, generator), out, False)

@@ -1,0 +1,501 @@
+"""What a Tensor can do besides the operators of the core: gradients, NumPy, DLPack, types, filling, sequence manners.
+
+The type itself is made in C++ (core/bind/object.cpp). The classes here are only lists of members: `extend` moves what
+they define into Tensor. Copying and pickling are in `_copying`, printing in `_printing`, overloads of operators in
+`_overloads`. Start reading at `Gradients`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor, _run_backward
+from adjoint._device import check_device, cpu, strided
+
+__all__ = ["extend"]
+
+_to_type, _make_subclass = _C._to_type, Tensor._make_subclass
+
+
+def extend(members):
+    """Move what a class body defines into Tensor."""
+    for name, value in vars(members).items():
+        if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
+            if getattr(value, "__module__", None) == __name__:
+                value.__qualname__ = "Tensor." + name
+            setattr(Tensor, name, value)
+    return members
+
+
+@extend
+class Gradients:
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Add the gradient of this tensor to the ``.grad`` of the leaves that it depends on.
+
+        Parameters
+        ----------
+        gradient : Tensor, optional
+            What the pass starts with, of this tensor's shape; 1 for a tensor of one element.
+        retain_graph : bool, optional
+            Keep saved values, so that the graph can be used again; `create_graph` by default.
+        create_graph : bool
+            Record the backward pass itself, for derivatives of higher order.
+        inputs : Tensor or sequence of Tensor, optional
+            Accumulate into these alone.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> x = ad.tensor(3.0, requires_grad=True)
+        >>> (x**2 + 2 * x + 1).backward()
+        >>> x.grad
+        tensor(8.)
+        """
+        if inputs is not None:
+            inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+            if not inputs:
+                raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        if gradient is not None:
+            gradient = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)
+        keep = create_graph if retain_graph is None else retain_graph
+        _run_backward((self,), gradient, inputs, keep, create_graph, True, True)
+
+    def register_hook(self, hook):
+        """Call ``hook(gradient)`` whenever the gradient of this tensor is known; a returned Tensor replaces it.
+
+        Returns
+        -------
+        RemovableHandle
+            Its ``remove()`` takes the hook away.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> x = ad.ones(1, requires_grad=True)
+        >>> handle = x.register_hook(lambda g: g * 2)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([6.])
+        """
+        return _handle(self, _C._register_hook(self, hook))
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """Call ``hook(tensor)`` after the gradient of this leaf has been accumulated into ``.grad``."""
+        return _handle(self, _C._register_post_accumulate_grad_hook(self, hook))
+
+    def detach_(self):
+        """Forget how this tensor was made: it becomes a leaf that needs no gradient."""
+        _C._detach_(self)
+        return self
+
+    @property
+    def volatile(self):
+        """Removed: see `no_grad`."""
+        _refuse_volatile()
+
+    @volatile.setter
+    def volatile(self, value):
+        _refuse_volatile()
+
+
+def _refuse_volatile():
+    from adjoint.autograd import refuse_volatile
+
+    refuse_volatile()
+
+
+def _handle(tensor, number):
+    import weakref
+
+    from adjoint.utils.hooks import HookTable, RemovableHandle
+
+    # The handle's table says whether the hook is still there; taking the entry out takes it out of the core.
+    class Table(HookTable):
+        __slots__ = ("tensor",)
+
+        def pop(self, key, default=None):
+            entry = super().pop(key, default)
+            tensor = self.tensor()
+            if entry is not None and tensor is not None:
+                _C._remove_hook(tensor, entry)
+            return entry
+
+    table = Table()
+    table.tensor = weakref.ref(tensor)
+    handle = RemovableHandle(table)
+    table[handle.id] = number
+    handle.table = table
+    return handle
+
+
+@extend
+class Exchange:
+    """NumPy and DLPack."""
+
+    __array_priority__ = 1000
+
+    def numpy(self, *, force=False):
+        """The values as a NumPy array over the same memory.
+
+        Parameters
+        ----------
+        force : bool
+            Detach first where that is needed.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor needs a gradient.
+        TypeError
+            The dtype is bfloat16, which NumPy does not have.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+        """
+        try:
+            import numpy
+        except ImportError as error:
+            raise ImportError("Tensor.numpy() needs NumPy, which is not installed: pip install numpy") from error
+        if self.requires_grad:
+            if not force:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                )
+            self = self.detach()
+        if self.dtype is _C.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float().numpy()")
+        return numpy.asarray(memoryview(self))
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is None or array.dtype == dtype:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"a tensor of {self.dtype} cannot become an array of {dtype} without a copy")
+        return array.astype(dtype)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if self.requires_grad:
+            raise BufferError(
+                "Can't export tensors that require gradient (requires_grad=True): use tensor.detach()"
+            )
+        if stream is not None:
+            raise BufferError(f"__dlpack__(): stream must be None for a tensor on the CPU, but got {stream!r}")
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError(f"__dlpack__(): cannot export to device {tuple(dl_device)}; this tensor is on (1, 0), the CPU")
+        versioned = max_version is not None and max_version[0] >= 1
+        if copy:
+            return _C._to_dlpack(self.clone(), versioned, True)
+        if not versioned and self._storage()[2]:
+            raise BufferError("__dlpack__(): read-only memory needs max_version=(1, 0) or higher, or copy=True")
+        return _C._to_dlpack(self, versioned, False)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def untyped_storage(self):
+        """The memory below the tensor, which its views share."""
+        return UntypedStorage(self)
+
+
+class UntypedStorage:
+    """The memory below a tensor: its address and its size in bytes."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def data_ptr(self):
+        return self._tensor._storage()[0]
+
+    def nbytes(self):
+        return self._tensor._storage()[1]
+
+    size = __len__ = nbytes
+
+    @property
+    def device(self):
+        return cpu
+
+    def __repr__(self):
+        return f"UntypedStorage(data_ptr={self.data_ptr():#x}, nbytes={self.nbytes()})"
+
+
+@extend
+class Types:
+    """Where a tensor lives and what its elements are."""
+
+    device = property(lambda self: cpu, doc="Where the elements are: the CPU.")
+    layout = property(lambda self: strided, doc="How the elements are stored.")
+    is_cpu = property(lambda self: True, doc="Whether the elements are in the memory of the CPU.")
+    names = property(lambda self: (None,) * self.ndim, doc="Names of the dimensions, which are not supported.")
+
+    def to(self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None):
+        """The tensor in another dtype: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; itself if nothing changes.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+        device : 'cpu', optional
+        other : Tensor, optional
+            The dtype is taken from it.
+        copy : bool
+            Make a new tensor even where nothing changes.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2).to(ad.int64)
+        tensor([1, 1])
+        """
+        if args:
+            first, *rest = args
+            if isinstance(first, _C.dtype) or first in _PYTHON_TYPES:
+                dtype = first
+            elif isinstance(first, Tensor):
+                other = first
+            else:
+                check_device(first)
+                if rest:
+                    dtype, *rest = rest
+            if rest:
+                non_blocking, copy = (*rest, copy)[:2]
+        if device is not None:
+            check_device(device)
+        if other is not None:
+            dtype = other.dtype
+        if dtype is None or dtype is self.dtype:
+            return self.clone() if copy else self
+        return _to_type(self, dtype)
+
+    def type(self, dtype=None, non_blocking=False):
+        """The tensor in another dtype; without one, the name of its type."""
+        if dtype is None:
+            return f"adjoint.{_TYPE_NAMES[str(self.dtype).rpartition('.')[2]]}Tensor"
+        if isinstance(dtype, str):
+            name = dtype.rpartition(".")[2].removesuffix("Tensor")
+            found = [d for d, n in _TYPE_NAMES.items() if n == name]
+            if not found:
+                raise ValueError(f"invalid type: {dtype!r}")
+            dtype = getattr(_C, found[0])
+        return self if dtype is self.dtype else _to_type(self, dtype)
+
+    def type_as(self, other):
+        """The tensor in the dtype of `other`."""
+        return self.to(other.dtype)
+
+    def cpu(self, memory_format=None):
+        """The tensor itself."""
+        return self
+
+    def is_signed(self):
+        """Whether the dtype has negative numbers."""
+        return self.dtype.is_signed
+
+    def is_same_size(self, other):
+        """Whether the shapes are equal."""
+        return self.shape == other.shape
+
+    def as_subclass(self, cls):
+        """The same memory, and the same history, as an instance of a subclass of Tensor."""
+        if not self.requires_grad or self.is_leaf:
+            return _make_subclass(cls, self, self.requires_grad)
+        return _C._retype(cls, self.view_as(self))
+
+
+_PYTHON_TYPES = (float, int, bool, complex)
+_TYPE_NAMES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+    "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+
+
+def _shorthand(name, dtype):
+    def convert(self, memory_format=None):
+        return self if self.dtype is dtype else _to_type(self, dtype)
+
+    convert.__name__, convert.__qualname__ = name, "Tensor." + name
+    convert.__doc__ = f"The tensor as {str(dtype).rpartition('.')[2]}."
+    setattr(Tensor, name, convert)
+
+
+for _name, _type in _TYPE_NAMES.items():
+    _shorthand(_type.lower().replace("complex", "c"), getattr(_C, _name))
+
+
+@extend
+class Making:
+    """Tensors of this one's dtype, and its shape seen otherwise."""
+
+    def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+        """As `tensor`, in this tensor's dtype."""
+        check_device(device)
+        return _C.tensor(data, dtype or self.dtype, requires_grad)
+
+    def new_empty(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+        """As `empty`, in this tensor's dtype."""
+        check_device(device)
+        return _C._empty(size, dtype or self.dtype, requires_grad)
+
+    def new_zeros(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+        """As `zeros`, in this tensor's dtype."""
+        check_device(device)
+        return _C._zeros(size, dtype or self.dtype, requires_grad)
+
+    def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+        """As `ones`, in this tensor's dtype."""
+        check_device(device)
+        return _C._full(size, 1, dtype or self.dtype, requires_grad)
+
+    def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+        """As `full`, in this tensor's dtype."""
+        check_device(device)
+        return _C._full(size, fill_value, dtype or self.dtype, requires_grad)
+
+    def view_as(self, other):
+        """``view(other.shape)``."""
+        return self.view(other.shape)
+
+    def reshape_as(self, other):
+        """``reshape(other.shape)``."""
+        return self.reshape(other.shape)
+
+    def expand_as(self, other):
+        """``expand(other.shape)``."""
+        return self.expand(other.shape)
+
+
+@extend
+class Filling:
+    """Random values in place."""
+
+    def uniform_(self, *args, generator=None, **bounds):
+        """Fill with numbers drawn evenly from [from, to), by default [0, 1)."""
+        low, high = _two(args, bounds, "from", "to", 0.0, 1.0, "uniform_")
+        return _fill(self, _C._uniform_, low, high, generator)
+
+    def normal_(self, mean=0.0, std=1.0, *, generator=None):
+        """Fill with numbers drawn from the normal distribution."""
+        return _fill(self, _C._normal_, mean, std, generator)
+
+    def exponential_(self, lambd=1.0, *, generator=None):
+        """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
+        return _fill(self, _C._exponential_, lambd, generator)
+
+    def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
+        """Fill with exponentials of numbers drawn from the normal distribution."""
+        return self.normal_(mean, std, generator=generator).exp_()
+
+    def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
+        """Fill with numbers drawn from the Cauchy distribution."""
+        return self.uniform_(-0.5, 0.5, generator=generator).mul_(3.141592653589793).tan_().mul_(sigma).add_(median)
+
+    def geometric_(self, p, *, generator=None):
+        """Fill with the number of trials until the first success, each of probability `p`."""
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        from math import log1p
+
+        return self.exponential_(-log1p(-p), generator=generator).ceil_()
+
+    def random_(self, *args, generator=None, **bounds):
+        """Fill with integers drawn evenly from `from` up to but without `to`; by default all that the dtype holds."""
+        if len(args) == 1:
+            args = (0, *args)
+        low, high = _two(args, bounds, "from", "to", 0, None, "random_")
+        if high is None:
+            high = _LARGEST.get(str(self.dtype).rpartition(".")[2], 2**63 - 1)
+        return _fill(self, _C._random_, low, high, generator)
+
+    def bernoulli_(self, p=0.5, *, generator=None):
+        """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
+        if isinstance(p, Tensor):
+            return self.copy_(_C._bernoulli(p.detach().expand(self.shape), generator))
+        return _fill(self, _C._bernoulli_, p, generator)
+
+
+# One more than the largest integer that each dtype holds exactly.
+_LARGEST = {
+    "bool": 2,
+    "uint8": 256,
+    "int8": 128,
+    "int16": 2**15,
+    "int32": 2**31,
+    "bfloat16": 2**8 + 1,
+    "float16": 2**11 + 1,
+    "float32": 2**24 + 1,
+    "float64": 2**53 + 1,
+}
+
+
+def _two(args, named, first, second, low, high, name):
+    """Two bounds of which the first is called `from`, a word that Python keeps for itself."""
+    given = dict(zip((first, second), args))
+    for key, value in named.items():
+        if key not in (first, second) or key in given:
+            raise TypeError(f"{name}() got an unexpected argument {key!r}")
+        given[key] = value
+    return given.get(first, low), given.get(second, high)
+
+
+def _fill(tensor, fill, *arguments):
+    if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
+        # What was computed so far is overwritten: recorded as such, so that no gradient flows past.
+        tensor.zero_()
+        with _no_grad():
+            fill(tensor, *arguments)
+    else:
+        fill(tensor, *arguments)
+    return tensor
+
+
+def _no_grad():
+    from adjoint.autograd import no_grad
+
+    return no_grad()
+
+
+@extend
+class Sequence:
+    """A tensor as a sequence along its first dimension, and as text."""
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, element):
+        if not isinstance(element, (Tensor, *_PYTHON_TYPES)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__.__name__}."
+            )
+        return bool((self == element).any())
+
+    def __reversed__(self):
+        return self.flip(0) if self.ndim else self
+
+    def __format__(self, spec):
+        if self.ndim == 0 and type(self) is Tensor:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
+    def __repr__(self, *, tensor_contents=None):
+        from adjoint._printing import text_of
+
+        return text_of(self, tensor_contents)
+
+    def __dir__(self):
+        return sorted({*object.__dir__(self)} - {"volatile"})

@@ -1,0 +1,233 @@
+"""Derivatives by hand: `backward` and `grad`, the modes of recording, and looking at the graph.
+
+What runs the graph is the core's engine (core/autograd/engine.cpp); here arguments are brought into its form. Start
+reading at `grad`.
+"""
+
+from __future__ import annotations
+
+from adjoint._C import Node, Tensor, _run_backward
+
+from . import graph
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+__all__ = [
+    "Node",
+    "Variable",
+    "backward",
+    "enable_grad",
+    "grad",
+    "graph",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+
+def backward(
+    tensors,
+    grad_tensors=None,
+    retain_graph=None,
+    create_graph=False,
+    grad_variables=None,
+    inputs=None,
+):
+    """Add the gradients of `tensors` to the ``.grad`` of the leaves they depend on.
+
+    Parameters
+    ----------
+    tensors : Tensor or sequence of Tensor
+        The roots.
+    grad_tensors : Tensor, or sequence of Tensor or None, optional
+        The gradient that each root starts with, of its shape; None stands for 1 and needs a root of one element.
+    retain_graph : bool, optional
+        Keep saved values, so that the same graph can be used again; `create_graph` by default.
+    create_graph : bool
+        Record the backward pass itself, for derivatives of higher order.
+    inputs : Tensor or sequence of Tensor, optional
+        Accumulate into these alone, instead of into all leaves.
+
+    Raises
+    ------
+    RuntimeError
+        A root needs no gradient, is not a scalar while its gradient is left out, or has a gradient of another shape;
+        or the graph's saved values were freed by an earlier pass.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * x
+    >>> ad.autograd.backward([y.sum(), y], [None, ad.ones(2)])
+    >>> x.grad.tolist()
+    [4.0, 8.0]
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    if inputs is not None:
+        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    _run_backward(
+        tensors,
+        _seeds(grad_tensors, len(tensors)),
+        inputs,
+        create_graph if retain_graph is None else retain_graph,
+        create_graph,
+        True,
+        True,
+    )
+
+
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; no ``.grad`` changes.
+
+    Parameters
+    ----------
+    outputs : Tensor or sequence of Tensor
+        What is differentiated: the sum of all their elements, each weighted by `grad_outputs`.
+    inputs : Tensor or sequence of Tensor
+        With respect to what: leaves or results in between.
+    grad_outputs : Tensor, or sequence of Tensor or None, optional
+        The weights, of the shape of each output; None stands for 1 and needs an output of one element.
+    retain_graph : bool, optional
+        Keep saved values, so that the same graph can be used again; `create_graph` by default.
+    create_graph : bool
+        Record the backward pass itself, for derivatives of higher order.
+    allow_unused : bool, optional
+        Return None for an input that the outputs do not depend on, instead of raising; `materialize_grads` by default.
+    is_grads_batched : bool
+        `grad_outputs` have a leading dimension more, and so do the results: one gradient per entry.
+    materialize_grads : bool
+        Return zeros instead of None.
+
+    Returns
+    -------
+    tuple of Tensor
+        One per input, of its shape and dtype.
+
+    Raises
+    ------
+    RuntimeError
+        As `backward`; or an input needs no gradient, or was not used and `allow_unused` is false.
+    ValueError
+        `materialize_grads` with ``allow_unused=False``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.tensor(3.0, requires_grad=True)
+    >>> (g,) = ad.autograd.grad(x**2 + 2 * x + 1, x, create_graph=True)
+    >>> g.item(), ad.autograd.grad(g, x)[0].item()
+    (8.0, 2.0)
+    """
+    if not only_inputs:
+        raise RuntimeError(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). "
+            "To accumulate gradient for other parts of the graph, please use adjoint.autograd.backward."
+        )
+    if materialize_grads and allow_unused is not None and not allow_unused:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if not inputs:
+        raise ValueError("grad requires non-empty inputs.")
+    if retain_graph is None:
+        retain_graph = create_graph
+    seeds = _seeds(grad_outputs, len(outputs))
+    if is_grads_batched:
+        results = _batched(outputs, seeds, inputs, retain_graph, create_graph, allow_unused)
+    else:
+        results = _run_backward(outputs, seeds, inputs, retain_graph, create_graph, False, allow_unused)
+    if materialize_grads:
+        from adjoint import zeros_like
+
+        results = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True))
+    return results
+
+
+def _seeds(gradients, count):
+    if gradients is None or isinstance(gradients, tuple):
+        return gradients
+    if isinstance(gradients, Tensor):
+        gradients = (gradients,)
+        if count != 1:
+            raise RuntimeError(f"got {count} tensors and 1 gradients: give one gradient per tensor, or None")
+        return gradients
+    return tuple(gradients)
+
+
+def _batched(outputs, seeds, inputs, retain_graph, create_graph, allow_unused):
+    """One backward pass per entry of the leading dimension."""
+    from adjoint import stack
+
+    given = [g for g in seeds or () if g is not None]
+    if not given:
+        raise RuntimeError("grad(): is_grads_batched=True needs grad_outputs with a leading dimension")
+    count = given[0].shape[0]
+    if any(g.shape[0] != count for g in given):
+        raise RuntimeError(
+            f"grad(): with is_grads_batched=True all grad_outputs need the same leading size, but they have "
+            f"{[g.shape[0] for g in given]}"
+        )
+    rows = []
+    for i in range(count):
+        row = tuple(None if g is None else g[i] for g in seeds)
+        keep = retain_graph or i + 1 < count
+        rows.append(_run_backward(outputs, row, inputs, keep, create_graph, False, allow_unused))
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, other):
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """The old name of `Tensor`: ``Variable(data, requires_grad=False)`` is `data` itself, seen as a leaf.
+
+    Raises
+    ------
+    TypeError
+        `volatile` was given: its successor is `no_grad`.
+    """
+
+    def __new__(cls, data, requires_grad=False, volatile=None):
+        if volatile is not None:
+            refuse_volatile()
+        return data.detach().requires_grad_(requires_grad)
+
+
+def refuse_volatile(*_):
+    raise TypeError(
+        "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead"
+    )

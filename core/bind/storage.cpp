@@ -1,0 +1,73 @@
+// What copying and pickling need: a tensor's memory as bytes, and a tensor over given bytes.
+#include "autograd/meta.h"
+#include "autograd/node.h"
+#include "bind/caster.h"
+#include "kernels/copy.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+Tensor bytes_over(const Tensor& t, int64_t offset, int64_t count) {
+  const int64_t sizes[] = {count}, strides[] = {1};
+  return over(Ref<Storage>::share(t->storage), DType::UInt8, sizes, strides, offset);
+}
+
+// The same tensor as an object of a subclass; the old object stands for an alias from now on.
+nb::object retype(nb::handle type, nb::handle object) {
+  if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), tensor_type))
+    fail<TypeError>("as_subclass(): expected a subclass of Tensor");
+  auto* old = reinterpret_cast<TensorObject*>(object.ptr());
+  Tensor moved = Tensor::steal(old->impl);
+  old->impl = alias(moved).detach();
+  old->impl->wrapper = old;
+  moved->wrapper = nullptr;
+  return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(moved)));
+}
+
+}  // namespace
+
+void bind_storage(nb::module_& m) {
+  m.def("_storage_bytes", [](const Tensor& t) { return bytes_over(t, 0, static_cast<int64_t>(t->storage->nbytes)); },
+        "All bytes of the storage, which is shared.");
+  m.def("_span", [](const Tensor& t) {
+    int64_t last = 0;
+    for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
+    return bytes_over(t, t.offset() * t.itemsize(), t.numel() ? (last + 1) * t.itemsize() : 0);
+  }, "The bytes from the first element to the last, shared.");
+  m.def("_copy_bytes", [](const Tensor& t) { return copy_of(t); }, "A copy without history.");
+  m.def("_over", [](const Tensor& bytes, DType dtype, const Dims& size, const Dims& stride, int64_t offset) {
+    const IntList sizes(size.data(), size.size()), strides(stride.data(), stride.size());
+    if (sizes.size() != strides.size()) fail<ValueError>("a tensor of shape ", to_string(sizes), " needs as many strides");
+    int64_t last = offset;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d] < 0 || strides[d] < 0) fail<ValueError>("sizes and strides may not be negative");
+      last += (sizes[d] - 1) * strides[d];
+    }
+    const int64_t held = (static_cast<int64_t>(bytes->storage->nbytes) - bytes.offset()) / itemsize(dtype);
+    if (offset < 0 || (count_of(sizes, "tensor") && last >= held))
+      fail<ValueError>("a tensor of shape ", to_string(sizes), " does not fit into the ", held, " elements that there are");
+    return over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, offset + bytes.offset() / itemsize(dtype));
+  }, "A tensor over given bytes.");
+  m.def("_retype", &retype);
+  m.def("_detach_", [](const Tensor& t) {
+    if (t->is(TensorImpl::kView)) fail("Can't detach views in-place. Use detach() instead");
+    if (!t->grad_fn) {
+      t->set(TensorImpl::kRequiresGrad, false);
+      return;
+    }
+    if (NodeExtras* extras = t->grad_fn->extras()) {
+      std::lock_guard lock(extras->mutex);
+      std::erase_if(extras->retainers, [&](auto& r) { return r.second == t.get(); });
+    }
+    Node* old = std::exchange(t->grad_fn, nullptr);
+    t->output_nr = 0;
+    t->set(TensorImpl::kRequiresGrad, false);
+    t->set(TensorImpl::kRetainsGrad, false);
+    release_count(old);
+  });
+}
+
+}  // namespace adjoint::bind
