@@ -72,8 +72,8 @@ void tensor_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
   PyTypeObject* type = Py_TYPE(self);
   if (o->weakrefs || o->dict) {
-    if (change_sides(o)) return;
-    PyObject_GC_UnTrack(self);
+    if (type == tensor_type && change_sides(o)) return;
+    if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
     if (o->weakrefs) PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->dict);
   } else if (PyObject_GC_IsTracked(self)) {

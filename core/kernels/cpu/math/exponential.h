@@ -79,20 +79,22 @@ ADJOINT_INLINE T exp_reduced(T r) {
   return T(1) + (r + r * r * polynomial(r, coefficients::Polynomials<T>::exp));
 }
 
+/// The same with n at most `top`, through its bits: one instruction, where a limit on x that keeps NaN is
+/// three. An x beyond gives a large r, hence a large polynomial. There is no lower limit.
+template <class T>
+ADJOINT_INLINE Reduced<T> reduce_exponent_below(T x, int top) {
+  using E = Exponential<T>;
+  const auto bits = signed_bits(x * E::log2_e + Bits<T>::shift), bound = signed_bits(Bits<T>::shift + T(top));
+  const T shifted = from_bits(Unsigned<T>(bits < bound ? bits : bound));
+  const T k = shifted - Bits<T>::shift;
+  return {(x - k * E::ln2_high) - k * E::ln2_low, T(0), to_bits(shifted) - to_bits(Bits<T>::shift)};
+}
+
 /// e^x.
 template <class T>
 ADJOINT_INLINE T exp(T x) {
-  using E = Exponential<T>;
-  using Signed = decltype(signed_bits(x));
-  // n is limited above through its bits, which is one instruction where a limit on x that keeps NaN is three;
-  // an x beyond gives a large r, a large polynomial and overflow. Below, the result is replaced.
-  constexpr T top = Bits<T>::shift + T(Bits<T>::bias + 2);
-  const Signed bits = signed_bits(x * E::log2_e + Bits<T>::shift), bound = signed_bits(top);
-  const T shifted = from_bits(Unsigned<T>(bits < bound ? bits : bound));
-  const T k = shifted - Bits<T>::shift;
-  const T r = (x - k * E::ln2_high) - k * E::ln2_low;
-  const T y = scale(exp_reduced(r), to_bits(shifted) - to_bits(Bits<T>::shift));
-  return select(x < E::lowest, T(0), y);
+  const Reduced<T> d = reduce_exponent_below(x, int(Bits<T>::bias) + 2);
+  return select(x < Exponential<T>::lowest, T(0), scale(exp_reduced(d.r), d.n));
 }
 
 /// e^x / 2 for 0 <= x <= highest + 1: no two-sided scaling, and no overflow before that of the half.

@@ -39,8 +39,8 @@ ADJOINT_INLINE T cosh(T x) {
 /// In float: 1 - 2 / (e^2x + 1) where that cancels little, a polynomial below 0.55.
 ADJOINT_INLINE float tanh(float x) {
   const float a = abs(x);
-  const float h = half_exp_normal(select(a > 10.0f, 20.0f, a + a));
-  const float large = 1.0f - 1.0f / (h + 0.5f);
+  const Reduced<float> d = reduce_exponent_below(a + a, 40);
+  const float large = 1.0f - 2.0f / (exp_reduced(d.r) * power_of_two<float>(d.n) + 1.0f);
   const float small = odd_polynomial(a, coefficients::Polynomials<float>::tanh);
   return copysign(select(a < 0.55f, small, large), x);
 }
