@@ -168,7 +168,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     Tensor in[3];
     double p[kMostParameters];
     for (int i = 0; i < info.arity; ++i) in[i] = *v[i].tensor;
-    for (int i = 0; i < info.parameters; ++i) p[i] = v[info.arity + i].d;
+    for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(v[info.arity + i]);
     if (o->form == Form::InPlace) {
       {
         Unlocked u(unlock);
@@ -443,7 +443,7 @@ bool add_operators(PyObject* module) {
     if (op->function) ok = ok && PyModule_AddObjectRef(module, name.c_str(), plain) == 0;
     if (op->method) ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;
     Py_DECREF(plain);
-    const bool inplace = op->elementwise ? op->elementwise->inplace && op->elementwise->result == ResultType::Same
+    const bool inplace = op->elementwise ? op->elementwise->inplace
                                          : !op->view && !op->writes && op->kinds.size() && op->kinds[0] == ArgKind::Tensor && name[0] != '_';
     if (ok && inplace && name.back() != '_') {
       PyObject* in = new_operator(op, Form::InPlace, name + "_");

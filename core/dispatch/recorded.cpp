@@ -10,11 +10,23 @@ namespace adjoint::inline ADJOINT_ISA {
 Recorded::Recorded(double number) : tensor(wrap_number(Scalar(number), DType::Float64)) {}
 Recorded Recorded::conj() const { return tensor.is_complex() ? Recorded(call<Conj>(tensor)) : *this; }
 
-Recorded operator-(const Recorded& a) { return call<Neg>(a.tensor); }
-Recorded operator+(const Recorded& a, const Recorded& b) { return call<Add>(a.tensor, b.tensor); }
-Recorded operator-(const Recorded& a, const Recorded& b) { return call<Sub>(a.tensor, b.tensor); }
-Recorded operator*(const Recorded& a, const Recorded& b) { return call<Mul>(a.tensor, b.tensor); }
-Recorded operator/(const Recorded& a, const Recorded& b) { return call<Div>(a.tensor, b.tensor); }
+namespace {
+
+// Arithmetic of bare numbers stays bare and exact; it would otherwise happen in the default type.
+template <class Op> Recorded combine(const Recorded& a, const Recorded& b) {
+  if (!a.tensor.is_wrapped() || !b.tensor.is_wrapped()) return call<Op>(a.tensor, b.tensor);
+  const Scalar x = item(a.tensor), y = item(b.tensor);
+  if (x.is_complex() || y.is_complex()) return wrap_number(Scalar(Op::forward(x.as_complex(), y.as_complex())), DType::Complex128);
+  return Recorded(Op::forward(x.as_double(), y.as_double()));
+}
+
+}  // namespace
+
+Recorded operator-(const Recorded& a) { return a.tensor.is_wrapped() ? Recorded(-1.0) * a : Recorded(call<Neg>(a.tensor)); }
+Recorded operator+(const Recorded& a, const Recorded& b) { return combine<Add>(a, b); }
+Recorded operator-(const Recorded& a, const Recorded& b) { return combine<Sub>(a, b); }
+Recorded operator*(const Recorded& a, const Recorded& b) { return combine<Mul>(a, b); }
+Recorded operator/(const Recorded& a, const Recorded& b) { return combine<Div>(a, b); }
 Recorded operator<(const Recorded& a, const Recorded& b) { return call<Less>(a.tensor, b.tensor); }
 Recorded operator<=(const Recorded& a, const Recorded& b) { return call<LessEqual>(a.tensor, b.tensor); }
 Recorded operator>(const Recorded& a, const Recorded& b) { return call<Greater>(a.tensor, b.tensor); }
@@ -25,6 +37,8 @@ Recorded operator&&(const Recorded& a, const Recorded& b) { return call<LogicalA
 Recorded operator||(const Recorded& a, const Recorded& b) { return call<LogicalOr>(a.tensor, b.tensor); }
 Recorded operator!(const Recorded& a) { return call<LogicalNot>(a.tensor); }
 Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b) {
+  if (a.tensor.is_wrapped() && b.tensor.is_wrapped())
+    fail("a formula chooses between two bare numbers, which have no type; choose between multiples of the gradient");
   return call<Where>(condition.tensor, a.tensor, b.tensor);
 }
 

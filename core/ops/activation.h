@@ -53,7 +53,9 @@ struct LeakyRelu : Activation {
   static constexpr auto doc = "Each element where it is positive, negative_slope times it elsewhere.";
   static constexpr auto parameters = "negative_slope=0.01";
   template <class T> ADJOINT_INLINE static T forward(T x, T slope) { return select(x > T(0), x, slope * x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x, T slope) { return select(x.value > T(0), T(1), slope); }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T slope) {
+    return select(x.value > T(0), g.value, slope * g.value);
+  }
 };
 
 struct Threshold : Activation {

@@ -10,6 +10,7 @@
 //     vjp(Wrt<i>, Gradient, …)  instead of a derivative, where the function is not holomorphic
 // and, where they differ from the defaults: types, result, promotes_integers, parameters, inplace …, and
 //     check(inputs, type)  what inputs are refused, before anything is written (only where tensors are known)
+//     near, forward_near(x), derivative_near(x)   faster forms for a block of arguments up to |x| <= near
 //     uniform(…)           a faster loop for a second input that is one number throughout; false where it has none
 //
 // A STRUCTURED operator (reduction, view, product …) states

@@ -86,7 +86,7 @@ struct Fmax : Ordered {
   static constexpr auto doc = "The larger of two elements; the other where one is NaN.";
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return select(a >= b || b != b, a, b); }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
-    return share(g.value, a.value < b.value || (a.value != a.value && b.value == b.value), a.value == b.value);
+    return select(a.value == b.value, T(0.5) * g.value, select(a.value >= b.value || b.value != b.value, g.value, T(0)));
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
     return share(g.value, b.value < a.value || b.value != b.value, a.value == b.value);
@@ -98,7 +98,7 @@ struct Fmin : Ordered {
   static constexpr auto doc = "The smaller of two elements; the other where one is NaN.";
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return select(a <= b || b != b, a, b); }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
-    return share(g.value, a.value > b.value || (a.value != a.value && b.value == b.value), a.value == b.value);
+    return select(a.value == b.value, T(0.5) * g.value, select(a.value <= b.value || b.value != b.value, g.value, T(0)));
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
     return share(g.value, b.value > a.value || b.value != b.value, a.value == b.value);

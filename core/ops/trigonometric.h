@@ -16,6 +16,9 @@ struct Sin : FloatFunction {
   static constexpr Domain samples{-6, 6};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::sin(x); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Cos>(x.value); }
+  static constexpr double near = math::trigonometric_range;
+  template <class T> ADJOINT_INLINE static T forward_near(T x) { return math::sin_in_range(x); }
+  template <class T> ADJOINT_INLINE static T derivative_near(First<T> x) { return math::cos_in_range(x.value); }
 };
 
 struct Cos : FloatFunction {
@@ -24,6 +27,9 @@ struct Cos : FloatFunction {
   static constexpr Domain samples{-6, 6};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::cos(x); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return -apply<Sin>(x.value); }
+  static constexpr double near = math::trigonometric_range;
+  template <class T> ADJOINT_INLINE static T forward_near(T x) { return math::cos_in_range(x); }
+  template <class T> ADJOINT_INLINE static T derivative_near(First<T> x) { return -math::sin_in_range(x.value); }
 };
 
 struct Tan : FloatFunction {
@@ -32,6 +38,8 @@ struct Tan : FloatFunction {
   static constexpr Domain samples{-1.2, 1.2};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::tan(x); }
   template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return T(1) + y.value * y.value; }
+  static constexpr double near = math::trigonometric_range;
+  template <class T> ADJOINT_INLINE static T forward_near(T x) { return math::tan_in_range(x); }
 };
 
 struct Asin : FloatFunction {

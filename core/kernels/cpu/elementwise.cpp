@@ -21,6 +21,21 @@ template <class T> bool uniform(const T* b, int64_t n) {
   return n > 1 && i == n;
 }
 
+/// Reads an input. A condition is compared as a byte, which is what makes choosing by it vector code.
+template <class T> ADJOINT_INLINE T read(const T* from, int64_t i) {
+  if constexpr (std::is_same_v<T, bool>) return reinterpret_cast<const unsigned char*>(from)[i] != 0;
+  else return from[i];
+}
+
+/// Whether the operator has a faster form for arguments up to Op::near, and all n of them are.
+template <class Op, class T> concept HasNear = std::is_floating_point_v<T> && requires(T x) { Op::forward_near(x); };
+constexpr int64_t kNearBlock = 512;
+template <class Op, class T> ADJOINT_INLINE bool all_near(const T* x, int64_t n) {
+  math::Unsigned<T> beyond = 0;
+  for (int64_t i = 0; i < n; ++i) beyond += math::abs(x[i]) > static_cast<T>(Op::near) ? 1 : 0;
+  return beyond == 0;
+}
+
 template <class Op, class T> void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
     using P = parameter_t<T>;
@@ -28,6 +43,18 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
     result_t<Op, T>* o = static_cast<result_t<Op, T>*>(out);
     if constexpr (Op::arity == 1) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
+      if constexpr (HasNear<Op, T>) {
+        for (int64_t at = 0; at < n; at += kNearBlock) {
+          const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
+          if (all_near<Op>(a + at, end - at)) {
+#pragma GCC ivdep
+            for (int64_t i = at; i < end; ++i) o[i] = Op::forward_near(a[i]);
+          } else {
+            for (int64_t i = at; i < end; ++i) o[i] = Op::forward(a[i]);
+          }
+        }
+        return;
+      }
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], parameters[K]...);
     } else if constexpr (Op::arity == 2) {
@@ -36,20 +63,20 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
       if constexpr (requires { Op::uniform(o, a, *b, n); })
         if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], b[i], parameters[K]...);
+      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(a, i), read(b, i), parameters[K]...);
     } else {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
       const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], b[i], c[i], parameters[K]...);
+      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(a, i), read(b, i), read(c, i), parameters[K]...);
     }
   }(std::make_index_sequence<count_parameters(Op::parameters)>{}, std::make_integer_sequence<int, Op::arity>{});
 }
 
 // Values that a rule does not take are not loaded: an array of one stands in for them.
 template <bool Taken, class T> ADJOINT_INLINE T load(const void* from, int64_t i) {
-  if constexpr (Taken) return static_cast<const T*>(from)[i];
+  if constexpr (Taken) return read(static_cast<const T*>(from), i);
   else return T();
 }
 
@@ -66,6 +93,19 @@ template <class Op, int I, class T> void backward_loop(void* out, const void* co
     T* o = static_cast<T*>(out);
     if constexpr (requires(const T* x) { Op::uniform(Wrt<I>{}, o, g, x, *x, n); })
       if (uniform(static_cast<const T*>(b), n) && Op::uniform(Wrt<I>{}, o, g, static_cast<const T*>(a), *static_cast<const T*>(b), n)) return;
+    if constexpr (HasNear<Op, T> && requires(T x) { Op::derivative_near(First<T>{x}); }) {
+      const T* x = static_cast<const T*>(a);
+      for (int64_t at = 0; at < n; at += kNearBlock) {
+        const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
+        if (all_near<Op>(x + at, end - at)) {
+#pragma GCC ivdep
+          for (int64_t i = at; i < end; ++i) o[i] = g[i] * Op::derivative_near(First<T>{x[i]});
+        } else {
+          for (int64_t i = at; i < end; ++i) o[i] = g[i] * Op::derivative(First<T>{x[i]});
+        }
+      }
+      return;
+    }
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i)
       o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, B>(b, i),
