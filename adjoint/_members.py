@@ -136,7 +136,9 @@ class Writing:
         """Write one value everywhere."""
         return _C._fill(self, value)
 
-    zero_ = _C._zero
+    def zero_(self):
+        """Write zeros everywhere."""
+        return _C._zero(self)
 
     def index_put_(self, indices, values, accumulate=False):
         """Write values, or add them, at the positions that index tensors name."""

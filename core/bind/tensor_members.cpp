@@ -111,7 +111,6 @@ PyGetSetDef getset[] = {
     {"is_cuda", get_false, nullptr, nullptr, nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
-    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"is_meta", get_false, nullptr, nullptr, nullptr},
     {}};
 
