@@ -21,6 +21,13 @@ class SavedTensor {
   bool is_result() const { return result_; }
   void release() { tensor_.reset(); }
 
+  /// The tensor as it was kept, without history: for rules that are not recorded.
+  TensorImpl* lend(Node* owner) const {
+    if (!tensor_.defined()) refuse_released(owner);
+    if (tensor_.version() != version_) refuse_written(owner);
+    return tensor_.get();
+  }
+
   /// The tensor; refused when it was freed or written since. `input_nr` is which result of `owner` it is.
   Tensor unpack(Node* owner, uint32_t input_nr = 0) const {
     if (!saved_) return {};

@@ -208,10 +208,12 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
         Unlocked u(unwrap(args[0]).numel() >= kUnlockFrom);
         return [&] { return wrap(call_elementwise(*info, &unwrap(args[0]), nullptr)); }();
       }
-      const Tensor in[2] = {unwrap(args[0]), unwrap(args[1])};
+      Lent<2> in;
+      in[0] = unwrap(args[0]).get();
+      in[1] = unwrap(args[1]).get();
       Tensor result;
       {
-        Unlocked u(in[0].numel() >= kUnlockFrom || in[1].numel() >= kUnlockFrom);
+        Unlocked u(in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom);
         result = call_elementwise(*info, in, nullptr);
       }
       return wrap(std::move(result));
@@ -316,28 +318,24 @@ const Operator* find_python(const char* python) {
 
 PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
   try {
-    Tensor in[2];
+    Lent<2> in;
+    Tensor number;  // the operand that was none
     const bool ta = is_tensor(a), tb = is_tensor(b);
-    if (ta && tb) {
-      in[0] = unwrap(a);
-      in[1] = unwrap(b);
-    } else if (ta) {
-      in[0] = unwrap(a);
-      in[1] = operand(b, in[0].dtype());
-    } else {
-      in[1] = unwrap(b);
-      in[0] = operand(a, in[1].dtype());
-    }
-    if (!in[0].defined() || !in[1].defined()) Py_RETURN_NOTIMPLEMENTED;
+    if (ta) in[0] = unwrap(a).get();
+    else in[0] = (number = operand(a, unwrap(b).dtype())).get();
+    if (tb) in[1] = unwrap(b).get();
+    else in[1] = (number = operand(b, unwrap(a).dtype())).get();
+    if (!in[0] || !in[1]) Py_RETURN_NOTIMPLEMENTED;
     Tensor result;
     {
-      Unlocked u(in[0].numel() >= kUnlockFrom || in[1].numel() >= kUnlockFrom);
+      Unlocked u(in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom);
       if (op.elementwise) {
         result = call_elementwise(*op.elementwise, in, nullptr, out, out != nullptr);
       } else {
+        const Tensor* tensors = in;
         Value v[2];
-        v[0].tensor = &in[0];
-        v[1].tensor = &in[1];
+        v[0].tensor = &tensors[0];
+        v[1].tensor = &tensors[1];
         v[0].present = v[1].present = true;
         Results r;
         op.boxed(v, r);
@@ -400,6 +398,22 @@ Py_hash_t hash_by_identity(PyObject* o) {
 
 Tensor operand(PyObject* o, DType like) {
   if (is_tensor(o)) return unwrap(o);
+  if (PyFloat_CheckExact(o)) {
+    // Programs use few different numbers: the last ones are kept, ready for the type that they met.
+    struct Known {
+      uint64_t bits;
+      DType like, meaning;
+      Tensor number;
+    };
+    static thread_local Known known[64];
+    const double value = PyFloat_AS_DOUBLE(o);
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) & 63];
+    if (!k.number.defined() || k.bits != bits || k.like != like || k.meaning != default_dtype())
+      k = {bits, like, default_dtype(), wrap_number(Scalar(value), like)};
+    return k.number;
+  }
   if (const auto s = as_scalar(o)) return wrap_number(*s, like);
   return {};
 }

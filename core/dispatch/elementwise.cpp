@@ -150,10 +150,14 @@ template <int A, int S> class ElementwiseNode final : public Node {
 
   void apply(Gradients& in, Gradients& out) override {
     const Tensor& g = in[0];
-    Tensor values[4];
+    Lent<4> values;
+    Tensor with_history[S > 0 ? S : 1];
     if constexpr (S > 0)
-      for (int s = 0; s < S; ++s)
-        if (saved_[s].saved()) values[which_[s]] = saved_[s].unpack(this);
+      for (int s = 0; s < S; ++s) {
+        if (!saved_[s].saved()) continue;
+        if (thread_state.grad) values[which_[s]] = (with_history[s] = saved_[s].unpack(this)).get();
+        else values[which_[s]] = saved_[s].lend(this);
+      }
     for (int i = 0; i < A; ++i) {
       if (!edges_[i]) continue;
       switch (op_->rules[i]) {
@@ -161,7 +165,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
         case RuleKind::Missing: fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i, " is not implemented");
         case RuleKind::One: out[i] = g; break;
         default:
-          out[i] = op_->rules[i] == RuleKind::MinusOne || thread_state.grad ? op_->recorded[i](g, values, values[3], parameters_.get())
+          out[i] = op_->rules[i] == RuleKind::MinusOne || thread_state.grad ? op_->recorded[i](g, values, static_cast<const Tensor*>(values)[3], parameters_.get())
                                                                            : fused(i, g, values);
       }
     }
@@ -197,12 +201,22 @@ template <int A, int S> class ElementwiseNode final : public Node {
     // The shape: that of the gradient, since every input broadcasts to it.
     bool same_all = g.dtype() == g_type && g.is_contiguous() && compute_dtype(type_) == type_;
     const void* p[5] = {g.bytes()};
+    alignas(64) char block[kBlock * sizeof(Complex<double>)];
     for (int k = 0; k < 4; ++k) {
       if (!(takes >> k & 1)) continue;
       const Tensor& v = values[k];
       const DType want = k == 3 ? g_type : k == op_->condition ? DType::Bool : type_;
-      same_all = same_all && v.dtype() == want && v.is_contiguous() && v.numel() == g.numel();
+      same_all = same_all && v.dtype() == want && v.is_contiguous();
       p[k + 1] = v.bytes();
+      if (v.numel() != g.numel()) {
+        // One number beside a small tensor is repeated over a block; there is one block.
+        same_all = same_all && v.dim() == 0 && g.numel() <= kBlock && p[k + 1] != block;
+        for (int other = 1; other <= k; ++other) same_all = same_all && p[other] != block;
+        if (same_all) {
+          repeat(block, v.bytes(), itemsize(want), g.numel());
+          p[k + 1] = block;
+        }
+      }
     }
     if (same_all) {
       Tensor out = g.dim() == 0 ? empty_scalar(type_) : empty(g.sizes(), type_);
@@ -260,7 +274,8 @@ void record(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, cons
   int takes = 0;
   for (int i = 0; i < op.arity; ++i)
     if (in[i].requires_grad()) takes |= op.takes[i];
-  const int saves = __builtin_popcount(static_cast<unsigned>(takes));
+  static constexpr uint8_t kBits[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+  const int saves = kBits[takes & 15];
   auto as = [&]<int A>(std::integral_constant<int, A>) {
     switch (saves) {
       case 0: return record_as<A, 0>(op, in, out, original, type, parameters, takes);
@@ -356,6 +371,35 @@ bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
   return result;
 }
 
+// Repeat one element over a block, so that a number can stand beside a small tensor.
+void repeat(char* block, const char* element, int64_t item, int64_t n) {
+  switch (item) {
+    case 4: return void(std::fill_n(reinterpret_cast<uint32_t*>(block), n, *reinterpret_cast<const uint32_t*>(element)));
+    case 8: return void(std::fill_n(reinterpret_cast<uint64_t*>(block), n, *reinterpret_cast<const uint64_t*>(element)));
+    default:
+      for (int64_t i = 0; i < n; ++i) std::memcpy(block + i * item, element, static_cast<size_t>(item));
+  }
+}
+
+/// A small tensor and a number (or tensor without dimensions) of one type; null when the operands are others.
+Tensor small_with_number(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type) {
+  const int number = in[1].dim() == 0 ? 1 : 0;
+  const Tensor &x = in[1 - number], &c = in[number];
+  const int64_t n = x.numel();
+  if (c.dim() != 0 || n > kBlock || x.is_wrapped() || x.dtype() != type || c.dtype() != type || !x.is_contiguous()) return {};
+  alignas(64) char block[kBlock * sizeof(Complex<double>)];
+  repeat(block, c.bytes(), itemsize(type), n);
+  const void* p[2];
+  p[number] = block;
+  p[1 - number] = x.bytes();
+  const DType out_type = op.result == ResultType::Same ? type : result_dtype(op, type);
+  Tensor result = empty(x.sizes(), out_type);
+  op.loops.forward[loop_slot(type)](result.bytes(), p, n, parameters);
+  if (thread_state.grad && (x.requires_grad() || c.requires_grad()) && op.result != ResultType::Bool && is_differentiable(type))
+    record(op, in, result, nullptr, type, parameters);
+  return result;
+}
+
 }  // namespace
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
@@ -364,8 +408,12 @@ Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const doubl
   const DType type = a.dtype();
   const int slot = loop_slot(type);
   // The short path: one loop type, one shape, row-major.
-  if (out || slot < 0 || !a.is_contiguous() || !(op.direct >> index_of(type) & 1) || a.is_wrapped()) [[unlikely]]
+  if (out || slot < 0 || !a.is_contiguous() || !(op.direct >> index_of(type) & 1)) [[unlikely]]
     return general(op, in, parameters, out, inplace);
+  if (op.arity == 2 && (in[1].dim() == 0) != (a.dim() == 0)) {
+    if (Tensor result = small_with_number(op, in, parameters, type); result.defined()) return result;
+  }
+  if (a.is_wrapped()) [[unlikely]] return general(op, in, parameters, out, inplace);
   const void* p[3] = {a.bytes()};
   bool tracked = a.requires_grad();
   for (int i = 1; i < op.arity; ++i) {

@@ -108,6 +108,17 @@ class Tensor : public Ref<TensorImpl> {
   bool is_floating() const { return adjoint::is_floating(dtype()); }
 };
 
+/// A few tensors lent for a call: no count is touched, so the owners must outlive it.
+template <int N> class Lent {
+ public:
+  TensorImpl*& operator[](int i) { return impls_[i]; }
+  operator const Tensor*() const { return reinterpret_cast<const Tensor*>(impls_); }
+
+ private:
+  static_assert(sizeof(Tensor) == sizeof(TensorImpl*));
+  TensorImpl* impls_[N] = {};
+};
+
 using TensorList = std::span<const Tensor>;
 using Tensors = std::vector<Tensor>;
 
