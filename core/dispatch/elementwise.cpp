@@ -87,6 +87,16 @@ void run_loop(const LoopCall& call, const Tensor& out) {
   });
 }
 
+// Repeat one element over a block, so that a number can stand beside a small tensor.
+void repeat(char* block, const char* element, int64_t item, int64_t n) {
+  switch (item) {
+    case 4: return void(std::fill_n(reinterpret_cast<uint32_t*>(block), n, *reinterpret_cast<const uint32_t*>(element)));
+    case 8: return void(std::fill_n(reinterpret_cast<uint64_t*>(block), n, *reinterpret_cast<const uint64_t*>(element)));
+    default:
+      for (int64_t i = 0; i < n; ++i) std::memcpy(block + i * item, element, static_cast<size_t>(item));
+  }
+}
+
 DType result_dtype(const ElementwiseInfo& op, DType type) {
   switch (op.result) {
     case ResultType::Bool: return DType::Bool;
@@ -369,16 +379,6 @@ bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
   if (out) wrote(result);
   if (tracked) record(op, in, result, original.defined() ? &original : nullptr, type, parameters);
   return result;
-}
-
-// Repeat one element over a block, so that a number can stand beside a small tensor.
-void repeat(char* block, const char* element, int64_t item, int64_t n) {
-  switch (item) {
-    case 4: return void(std::fill_n(reinterpret_cast<uint32_t*>(block), n, *reinterpret_cast<const uint32_t*>(element)));
-    case 8: return void(std::fill_n(reinterpret_cast<uint64_t*>(block), n, *reinterpret_cast<const uint64_t*>(element)));
-    default:
-      for (int64_t i = 0; i < n; ++i) std::memcpy(block + i * item, element, static_cast<size_t>(item));
-  }
 }
 
 /// A small tensor and a number (or tensor without dimensions) of one type; null when the operands are others.
