@@ -1,101 +1,18 @@
 // The door of element-wise operators: promotion, broadcasting, loops, and the recorded node.
 //
 // One call goes: decide the type to compute in, the shape, run the loop, record. The path for tensors of one type and
-// shape comes first and is short, since it is what nearly every call takes; `run_loop` handles everything else by
-// bringing blocks of each operand into the type computed in. Start reading at `call_elementwise`.
+// shape, or one number beside them, comes first and is short, since it is what nearly every call takes; `general` does
+// everything else. Start reading at `call_elementwise`.
 #include "autograd/inplace.h"
 #include "autograd/saved.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
-#include "kernels/walk.h"
-#include "runtime/allocator.h"
+#include "kernels/run_loop.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint {
 
 namespace {
-
-// Elements per block of operands that need converting or gathering: inputs and result stay in the first-level cache.
-constexpr int64_t kBlock = 512;
-// Elements below which a second thread costs more than it brings.
-constexpr int64_t kGrain = 16384;
-
-/// One loop over broadcast, strided operands of any types.
-struct LoopCall {
-  Loop loop;
-  const double* parameters;
-  int operands = 0;                   // inputs, in loop order; null where the loop takes none
-  const Tensor* inputs[5] = {};
-  DType types[5] = {};                // the type the loop wants of each input
-  DType out_type = DType::Float32;    // the type the loop writes
-};
-
-void run_loop(const LoopCall& call, const Tensor& out) {
-  if (out.numel() == 0) return;
-  Walk walk(out.sizes());
-  walk.add(out);
-  int slots[5];
-  int n_inputs = 0;
-  for (int k = 0; k < call.operands; ++k)
-    if (call.inputs[k] && call.inputs[k]->defined()) {
-      slots[n_inputs++] = k;
-      walk.add(*call.inputs[k]);
-    }
-  walk.plan();
-  const DType out_type = out.dtype();
-  const int64_t out_item = itemsize(out_type);
-  walk.run(kGrain, [&](char* const* p, const int64_t* strides, int64_t n) {
-    const void* in[5] = {};
-    // A block per operand that cannot be used where it lies.
-    alignas(64) char blocks[6][kBlock * sizeof(Complex<double>)];
-    bool direct_all = out_type == call.out_type && strides[0] == out_item;
-    bool direct[5], constant[5];
-    for (int k = 0; k < n_inputs; ++k) {
-      const int s = slots[k];
-      const DType have = call.inputs[s]->dtype();
-      direct[k] = have == call.types[s] && strides[k + 1] == itemsize(have);
-      constant[k] = strides[k + 1] == 0;
-      direct_all &= direct[k];
-      in[s] = p[k + 1];
-    }
-    if (direct_all) {
-      call.loop(p[0], in, n, call.parameters);
-      return;
-    }
-    const bool direct_out = out_type == call.out_type && strides[0] == out_item;
-    for (int64_t at = 0; at < n; at += kBlock) {
-      const int64_t m = std::min(kBlock, n - at);
-      for (int k = 0; k < n_inputs; ++k) {
-        const int s = slots[k];
-        const DType have = call.inputs[s]->dtype(), want = call.types[s];
-        const char* from = p[k + 1] + at * strides[k + 1];
-        if (direct[k]) {
-          in[s] = from;
-        } else if (!constant[k] || at == 0) {
-          convert_strided(blocks[k], want, itemsize(want), from, have, strides[k + 1], m);
-          in[s] = blocks[k];
-        }
-      }
-      char* to = p[0] + at * strides[0];
-      if (direct_out) {
-        call.loop(to, in, m, call.parameters);
-      } else {
-        call.loop(blocks[5], in, m, call.parameters);
-        convert_strided(to, out_type, strides[0], blocks[5], call.out_type, itemsize(call.out_type), m);
-      }
-    }
-  });
-}
-
-// Repeat one element over a block, so that a number can stand beside a small tensor.
-void repeat(char* block, const char* element, int64_t item, int64_t n) {
-  switch (item) {
-    case 4: return void(std::fill_n(reinterpret_cast<uint32_t*>(block), n, *reinterpret_cast<const uint32_t*>(element)));
-    case 8: return void(std::fill_n(reinterpret_cast<uint64_t*>(block), n, *reinterpret_cast<const uint64_t*>(element)));
-    default:
-      for (int64_t i = 0; i < n; ++i) std::memcpy(block + i * item, element, static_cast<size_t>(item));
-  }
-}
 
 DType result_dtype(const ElementwiseInfo& op, DType type) {
   switch (op.result) {
@@ -206,41 +123,26 @@ template <int A, int S> class ElementwiseNode final : public Node {
  private:
   Tensor fused(int i, const Tensor& g, const Tensor* values) {
     const int takes = op_->takes[i];
-    const Loop loop = op_->loops.backward[i][loop_slot(type_)];
     const DType g_type = result_dtype(*op_, type_);
+    const int slot = loop_slot(type_);
     // The shape: that of the gradient, since every input broadcasts to it.
-    bool same_all = g.dtype() == g_type && g.is_contiguous() && compute_dtype(type_) == type_;
-    const void* p[5] = {g.bytes()};
-    alignas(64) char block[kBlock * sizeof(Complex<double>)];
-    for (int k = 0; k < 4; ++k) {
+    StraightCall call{slot < 0 ? nullptr : op_->loops.backward[i][slot], parameters_.get(), itemsize(type_)};
+    bool straight = slot >= 0 && g.dtype() == g_type && call.add(0, g, g.numel());
+    for (int k = 0; k < 4 && straight; ++k) {
       if (!(takes >> k & 1)) continue;
-      const Tensor& v = values[k];
       const DType want = k == 3 ? g_type : k == op_->condition ? DType::Bool : type_;
-      same_all = same_all && v.dtype() == want && v.is_contiguous();
-      p[k + 1] = v.bytes();
-      if (v.numel() != g.numel()) {
-        // One number beside a small tensor is repeated over a block; there is one block.
-        same_all = same_all && v.dim() == 0 && g.numel() <= kBlock && p[k + 1] != block;
-        for (int other = 1; other <= k; ++other) same_all = same_all && p[other] != block;
-        if (same_all) {
-          repeat(block, v.bytes(), itemsize(want), g.numel());
-          p[k + 1] = block;
-        }
-      }
+      straight = values[k].dtype() == want && call.add(k + 1, values[k], g.numel());
     }
-    if (same_all) {
+    if (straight) {
       Tensor out = g.dim() == 0 ? empty_scalar(type_) : empty(g.sizes(), type_);
-      if (g.numel() <= kGrain) loop(out.bytes(), p, g.numel(), parameters_.get());
-      else runtime::parallel_for(0, g.numel(), kGrain, [&](int64_t b, int64_t e) {
-        const void* q[5];
-        for (int k = 0; k < 5; ++k) {
-          const DType d = k == 0 || k == 4 ? g_type : k - 1 == op_->condition ? DType::Bool : type_;
-          q[k] = p[k] ? static_cast<const char*>(p[k]) + b * itemsize(d) : nullptr;
-        }
-        loop(out.bytes() + b * itemsize(type_), q, e - b, parameters_.get());
-      });
+      call.run(out.bytes(), g.numel());
       return out;
     }
+    return fused_general(i, g, values);
+  }
+
+  [[gnu::noinline]] Tensor fused_general(int i, const Tensor& g, const Tensor* values) {
+    const int takes = op_->takes[i];
     const DType c = compute_dtype(type_);
     Tensor out = empty(g.sizes(), type_);
     LoopCall call{op_->loops.backward[i][loop_slot(c)], parameters_.get()};
@@ -305,6 +207,13 @@ bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
   bool any = false;
   for (int i = 0; i < op.arity; ++i) any |= in[i].requires_grad();
   return any;
+}
+
+/// Whether an input lies in the first one's storage otherwise than element by element.
+bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
+  for (int i = 1; i < op.arity; ++i)
+    if (in[i]->storage == in[0]->storage && !(in[i]->data == in[0]->data && in[i].dim() == in[0].dim())) return true;
+  return false;
 }
 
 /// Everything but the short path.
@@ -381,64 +290,47 @@ bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
   return result;
 }
 
-/// A small tensor and a number (or tensor without dimensions) of one type; null when the operands are others.
-Tensor small_with_number(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type) {
-  const int number = in[1].dim() == 0 ? 1 : 0;
-  const Tensor &x = in[1 - number], &c = in[number];
-  const int64_t n = x.numel();
-  if (c.dim() != 0 || n > kBlock || x.is_wrapped() || x.dtype() != type || c.dtype() != type || !x.is_contiguous()) return {};
-  alignas(64) char block[kBlock * sizeof(Complex<double>)];
-  repeat(block, c.bytes(), itemsize(type), n);
-  const void* p[2];
-  p[number] = block;
-  p[1 - number] = x.bytes();
-  const DType out_type = op.result == ResultType::Same ? type : result_dtype(op, type);
-  Tensor result = empty(x.sizes(), out_type);
-  op.loops.forward[loop_slot(type)](result.bytes(), p, n, parameters);
-  if (thread_state.grad && (x.requires_grad() || c.requires_grad()) && op.result != ResultType::Bool && is_differentiable(type))
-    record(op, in, result, nullptr, type, parameters);
-  return result;
-}
-
 }  // namespace
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
   if (thread_state.interpreter) [[unlikely]] fail<NotImplemented>(op.name, "(): transforms are not built yet");
-  const Tensor& a = in[0];
-  const DType type = a.dtype();
+  // The short path: one loop type, one shape, row-major; or single numbers beside that shape.
+  const DType type = in[op.condition == 0 ? 1 : 0].dtype();
   const int slot = loop_slot(type);
-  // The short path: one loop type, one shape, row-major.
-  if (out || slot < 0 || !a.is_contiguous() || !(op.direct >> index_of(type) & 1)) [[unlikely]]
+  if (slot < 0 || !(op.direct >> index_of(type) & 1)) [[unlikely]]
     return general(op, in, parameters, out, inplace);
-  if (op.arity == 2 && (in[1].dim() == 0) != (a.dim() == 0)) {
-    if (Tensor result = small_with_number(op, in, parameters, type); result.defined()) return result;
-  }
-  if (a.is_wrapped()) [[unlikely]] return general(op, in, parameters, out, inplace);
-  const void* p[3] = {a.bytes()};
-  bool tracked = a.requires_grad();
-  for (int i = 1; i < op.arity; ++i) {
-    const Tensor& b = in[i];
-    if (b.dtype() != type || !b.is_contiguous() || !same(b.sizes(), a.sizes())) [[unlikely]]
+  int lead = 0;
+  bool tracked = false, weak = true;
+  for (int i = 0; i < op.arity; ++i) {
+    const Tensor& t = in[i];
+    if (t.dtype() != (i == op.condition ? DType::Bool : type) || !t.is_contiguous()) [[unlikely]]
       return general(op, in, parameters, out, inplace);
-    p[i] = b.bytes();
-    tracked |= b.requires_grad();
+    if (t.dim() != 0 && i != lead) {
+      if (in[lead].dim() == 0) lead = i;
+      else if (!same(t.sizes(), in[lead].sizes())) [[unlikely]]
+        return general(op, in, parameters, out, inplace);
+    }
+    tracked |= t.requires_grad();
+    weak &= t.is_wrapped() || i == op.condition;
   }
+  if (weak) [[unlikely]]
+    return general(op, in, parameters, out, inplace);
+  tracked = tracked && thread_state.grad && op.result != ResultType::Bool && is_differentiable(type);
   const DType out_type = op.result == ResultType::Same ? type : result_dtype(op, type);
-  Tensor result = a.dim() == 0 ? empty_scalar(out_type) : empty(a.sizes(), out_type);
-  const Loop loop = op.loops.forward[slot];
-  const int64_t n = a.numel();
-  if (n <= kGrain) {
-    loop(result.bytes(), p, n, parameters);
-  } else {
-    const int64_t item = itemsize(type), out_item = itemsize(out_type);
-    runtime::parallel_for(0, n, kGrain, [&](int64_t b, int64_t e) {
-      const void* q[3];
-      for (int k = 0; k < op.arity; ++k) q[k] = static_cast<const char*>(p[k]) + b * item;
-      loop(result.bytes() + b * out_item, q, e - b, parameters);
-    });
+  if (out && (tracked || !inplace || lead != 0 || out_type != type || shares_part(op, in))) [[unlikely]]
+    return general(op, in, parameters, out, inplace);
+  const int64_t n = in[lead].numel();
+  StraightCall call{op.loops.forward[slot], parameters, itemsize(out_type)};
+  for (int i = 0; i < op.arity; ++i) call.add(i, in[i], n);
+  if (out) {
+    check_writable(*out, op.name, false);
+    call.run(out->bytes(), n);
+    wrote(*out);
+    return *out;
   }
-  if (tracked && thread_state.grad && op.result != ResultType::Bool && is_differentiable(type))
-    record(op, in, result, nullptr, type, parameters);
+  Tensor result = in[lead].dim() == 0 ? empty_scalar(out_type) : empty(in[lead].sizes(), out_type);
+  call.run(result.bytes(), n);
+  if (tracked) record(op, in, result, nullptr, type, parameters);
   return result;
 }
 

@@ -50,7 +50,7 @@ template <class Op> constexpr auto check_of() -> void (*)(const Tensor*, DType) 
 }
 // What a check refuses is in integers, or in mixed types, which take the long path anyway.
 template <class Op> constexpr TypeSet direct_types() {
-  return Op::condition >= 0 ? 0 : Op::types & ~Op::identity & ~(Checks<Op> ? types::boolean | types::integer : 0);
+  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Checks<Op> ? types::boolean | types::integer : 0);
 }
 
 /// Whether parameter number k has the default None.

@@ -1,0 +1,105 @@
+#include "kernels/run_loop.h"
+
+#include <cstring>
+
+#include "kernels/copy.h"
+#include "kernels/walk.h"
+
+namespace adjoint {
+
+namespace {
+
+// Elements per block of operands that need converting or gathering: inputs and result stay in the first-level cache.
+constexpr int64_t kBlock = 512;
+
+void fill(char* to, const void* value, int64_t item, int64_t n) {
+  auto each = [&]<class T>(T v) {
+    std::memcpy(&v, value, sizeof v);
+    T* p = reinterpret_cast<T*>(to);
+    for (int64_t i = 0; i < n; ++i) p[i] = v;
+  };
+  switch (item) {
+    case 1: return each(uint8_t{});
+    case 2: return each(uint16_t{});
+    case 4: return each(uint32_t{});
+    case 8: return each(uint64_t{});
+    default: return each(Complex<double>{});
+  }
+}
+
+}  // namespace
+
+void StraightCall::run_long(void* out, int64_t n) const {
+  // A block of each constant, long enough for the longest piece.
+  alignas(64) char blocks[kOperands][kBlock * sizeof(Complex<double>)];
+  for (int k = 0; k < kOperands; ++k)
+    if (constant >> k & 1) fill(blocks[k], data[k], item[k], std::min(n, kBlock));
+  runtime::parallel_for(0, n, kSerial, [&](int64_t begin, int64_t end) {
+    const int64_t step = constant ? kBlock : end - begin;
+    for (int64_t at = begin; at < end; at += step) {
+      const void* p[kOperands];
+      for (int k = 0; k < kOperands; ++k)
+        p[k] = constant >> k & 1 ? blocks[k] : data[k] ? static_cast<const char*>(data[k]) + at * item[k] : nullptr;
+      loop(static_cast<char*>(out) + at * out_item, p, std::min(step, end - at), parameters);
+    }
+  });
+}
+
+void run_loop(const LoopCall& call, const Tensor& out) {
+  if (out.numel() == 0) return;
+  Walk walk(out.sizes());
+  walk.add(out);
+  int slots[5];
+  int n_inputs = 0;
+  for (int k = 0; k < call.operands; ++k)
+    if (call.inputs[k] && call.inputs[k]->defined()) {
+      slots[n_inputs++] = k;
+      walk.add(*call.inputs[k]);
+    }
+  walk.plan();
+  const DType out_type = out.dtype();
+  const int64_t out_item = itemsize(out_type);
+  walk.run(StraightCall::kSerial, [&](char* const* p, const int64_t* strides, int64_t n) {
+    const void* in[5] = {};
+    // A block per operand that cannot be used where it lies.
+    alignas(64) char blocks[6][kBlock * sizeof(Complex<double>)];
+    bool direct_all = out_type == call.out_type && strides[0] == out_item;
+    bool direct[5], constant[5];
+    for (int k = 0; k < n_inputs; ++k) {
+      const int s = slots[k];
+      const DType have = call.inputs[s]->dtype();
+      direct[k] = have == call.types[s] && strides[k + 1] == itemsize(have);
+      constant[k] = strides[k + 1] == 0;
+      direct_all &= direct[k];
+      in[s] = p[k + 1];
+    }
+    if (direct_all) {
+      call.loop(p[0], in, n, call.parameters);
+      return;
+    }
+    const bool direct_out = out_type == call.out_type && strides[0] == out_item;
+    for (int64_t at = 0; at < n; at += kBlock) {
+      const int64_t m = std::min(kBlock, n - at);
+      for (int k = 0; k < n_inputs; ++k) {
+        const int s = slots[k];
+        const DType have = call.inputs[s]->dtype(), want = call.types[s];
+        const char* from = p[k + 1] + at * strides[k + 1];
+        if (direct[k]) {
+          in[s] = from;
+        } else if (!constant[k] || at == 0) {
+          convert_strided(blocks[k], want, itemsize(want), from, have, strides[k + 1], m);
+          in[s] = blocks[k];
+        }
+      }
+      char* to = p[0] + at * strides[0];
+      if (direct_out) {
+        call.loop(to, in, m, call.parameters);
+      } else {
+        call.loop(blocks[5], in, m, call.parameters);
+        convert_strided(to, out_type, strides[0], blocks[5], call.out_type, itemsize(call.out_type), m);
+      }
+    }
+  });
+}
+
+}  // namespace adjoint
