@@ -89,7 +89,7 @@ void SavedTensor::refuse_written(Node* owner) const {
 
 Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
   Tensor t = alias(tensor_);
-  set_history(t, Ref<Node>::share(owner), input_nr);
+  if (is_differentiable(t.dtype())) set_history(t, Ref<Node>::share(owner), input_nr);
   return t;
 }
 

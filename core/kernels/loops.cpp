@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/cpu/variants.h"
+
 namespace adjoint {
 
 namespace {
@@ -30,12 +32,18 @@ int processor_level() {
 #endif
 }
 
-int level() {
-  static const int l = processor_level();
-  return l;
+}  // namespace
+
+int instruction_level() {
+  static const int level = processor_level();
+  return level;
 }
 
-}  // namespace
+RegisterVariant::RegisterVariant(VariantList& list, int level, const void* table) {
+  if (level > instruction_level() || level <= list.level) return;
+  list.level = level;
+  list.table = table;
+}
 
 RegisterRows::RegisterRows(LoopRows* rows) {
   rows->next = first_rows();
@@ -53,7 +61,7 @@ Loops choose_loops(const char* family, int index) {
       for (int k = 0; k < 3; ++k)
         for (int i = 0; i < 2; ++i) chosen.backward[k][8 + i] = o.backward[k][i];
     }
-    if (r->level > level() || r->level < best) continue;
+    if (r->level > instruction_level() || r->level < best) continue;
     best = r->level;
     const FloatLoops& f = r->floats[index];
     for (int i = 0; i < 2; ++i) {
@@ -65,7 +73,7 @@ Loops choose_loops(const char* family, int index) {
 }
 
 const char* instruction_set() {
-  switch (level()) {
+  switch (instruction_level()) {
     case 4: return "x86-64-v4";
     case 3: return "x86-64-v3";
     case 2: return "x86-64-v2";

@@ -59,6 +59,8 @@ struct RegisterRows {
 };
 /// The best rows for this processor, for operator number `index` of a family.
 Loops choose_loops(const char* family, int index);
+/// The x86-64 level that this processor has: 0 (anything), 2, 3 or 4.
+int instruction_level();
 /// The instruction set in use, for people.
 const char* instruction_set();
 

@@ -1,57 +1,193 @@
+// The rules of reductions and scans that are longer than a line: recorded operations, which are differentiable again.
 #include "ops/reduction.h"
 
+#include <cmath>
+#include <limits>
+
 #include "dispatch/operator.h"
-#include "kernels/copy.h"
+#include "ops/arithmetic.h"
+#include "ops/comparison.h"
+#include "ops/complex.h"
+#include "ops/power.h"
+#include "ops/scan.h"
+#include "ops/selection.h"
 #include "ops/shape.h"
+#include "ops/sorting.h"
+#include "ops/spread.h"
 
 namespace adjoint {
 
-Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim) {
-  Dims out;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!(mask >> i & 1)) out.push_back(sizes[i]);
-    else if (keepdim) out.push_back(1);
-  }
-  return out;
+/// A number inside a formula, of the type of `like`.
+static Recorded number(double value, const Tensor& like) { return wrap_number(Scalar(value), like.dtype()); }
+
+namespace rules {
+
+Tensor keep(const Tensor& reduced, IntList sizes, const OptionalInts& dim, bool keepdim) {
+  if (keepdim || sizes.empty()) return reduced;
+  const Dims kept = reduced_shape(sizes, dim_mask(dim, static_cast<int64_t>(sizes.size()), "reduction"), true);
+  return call<Reshape>(reduced, IntList(kept.data(), kept.size()));
 }
 
 Tensor spread(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdim) {
-  const uint64_t mask = dim_mask(dim, static_cast<int64_t>(sizes.size()), "sum");
-  Tensor t = g;
-  if (!keepdim && !sizes.empty()) {
-    const Dims kept = reduced_shape(sizes, mask, true);
-    t = call<Reshape>(g, IntList(kept.data(), kept.size()));
+  const Tensor kept = keep(g, sizes, dim, keepdim);
+  return same(kept.sizes(), sizes) ? kept : call<Expand>(kept, sizes);
+}
+
+double length(IntList sizes, const OptionalInts& dim) {
+  const uint64_t mask = dim_mask(dim, static_cast<int64_t>(sizes.size()), "reduction");
+  double n = 1;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (mask >> i & 1) n *= static_cast<double>(sizes[i]);
+  return n;
+}
+
+Tensor add(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return call<Add>(a, b);
+}
+
+Tensor mean(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdim) {
+  return spread((Recorded(g) / number(length(sizes, dim), g)).tensor, sizes, dim, keepdim);
+}
+
+// d var / d x = 2 (x - mean) / (n - correction): what the mean adds cancels out.
+Tensor var(const Tensor& g, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim) {
+  const double rest = length(self.sizes(), dim) - correction;
+  const Recorded scaled = Recorded(keep(g, self.sizes(), dim, keepdim)) * number(2 / (rest > 0 ? rest : 0.0), g);
+  return call<CentredTimes>(self, call<Mean>(self, dim, true, OptionalType()), scaled.tensor);
+}
+
+Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, double correction, bool keepdim) {
+  const Recorded half = apply<RatioOrZero>(Recorded(g), Recorded(result)) * number(0.5, g);
+  return var(half.tensor, self, dim, correction, keepdim);
+}
+
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim) {
+  const Tensor kept = keep(result, self.sizes(), dim, keepdim);
+  const Tensor equals = call<Sum>(call<Equal>(self, kept), dim, true, OptionalType());
+  const Tensor share = (Recorded(keep(g, self.sizes(), dim, keepdim)) / Recorded(call<To>(equals, g.dtype()))).tensor;
+  return call<WhereEqual>(self, kept, share);
+}
+
+Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim) {
+  return call<ExpTimes>(self, keep(result, self.sizes(), dim, keepdim), keep(g, self.sizes(), dim, keepdim));
+}
+
+// d ‖x‖ / d x = sgn(x) (|x| / ‖x‖)^(p - 1), which for p = 2 is x / ‖x‖.
+Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim) {
+  const IntList sizes = self.sizes();
+  if (ord == 0) return zeros(sizes, self.dtype());
+  const Recorded x(self), grad(keep(g, sizes, dim, keepdim)), norm(keep(result, sizes, dim, keepdim));
+  if (ord == 2) return (x * apply<RatioOrZero>(grad, norm)).tensor;
+  if (ord == 1) return (apply<Sgn>(x) * grad).tensor;
+  const Recorded size = apply<Abs>(x);
+  if (std::isinf(ord)) {
+    const Tensor equals = call<Sum>(call<Equal>(size.tensor, norm.tensor), dim, true, OptionalType());
+    const Recorded share = grad / Recorded(call<To>(equals, g.dtype()));
+    return (apply<Sgn>(x) * Recorded(call<WhereEqual>(size.tensor, norm.tensor, share.tensor))).tensor;
   }
-  return call<Expand>(t, sizes);
+  const Recorded zero = size == number(0, size.tensor);
+  const Recorded ratio = select(zero, number(1, size.tensor), apply<RatioOrZero>(size, norm));
+  const Recorded power = apply<Pow>(ratio, number(ord - 1, size.tensor));
+  return (apply<Sgn>(x) * (grad * select(zero, number(0, size.tensor), power))).tensor;
 }
 
-namespace kernels {
-Tensor sum(const Tensor& self, uint64_t mask, bool keepdim, DType dtype) {
-  const Dims shape = reduced_shape(self.sizes(), mask, keepdim);
-  const Dims full_shape = reduced_shape(self.sizes(), mask, true);
-  Tensor out = zeros({full_shape.data(), full_shape.size()}, dtype);
-  const Tensor in = dense(self.dtype() == dtype ? self : copy_of(self, dtype));
-  visit(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) {
-      T* o = out.data<T>();
-      const T* p = in.data<T>();
-      const auto sizes = in.sizes();
-      const Dims steps = contiguous_strides({full_shape.data(), full_shape.size()});
-      for (int64_t i = 0, n = in.numel(); i < n; ++i) {
-        int64_t rest = i, at = 0;
-        for (int d = static_cast<int>(sizes.size()) - 1; d >= 0; --d) {
-          if (!(mask >> d & 1)) at += rest % sizes[d] * steps[d];
-          rest /= sizes[d];
-        }
-        o[at] = o[at] + p[i];
-      }
-    }
-  });
-  if (keepdim) return out;
-  const Dims strides = contiguous_strides({shape.data(), shape.size()});
-  return alias(out, {shape.data(), shape.size()}, {strides.data(), strides.size()}, 0);
+Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim) {
+  if (sizes.empty()) return g;
+  const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "place");
+  Tensor values = g, at = indices;
+  if (!keepdim) {
+    const Dims kept = reduced_shape(sizes, uint64_t{1} << d, true);
+    values = call<Reshape>(g, IntList(kept.data(), kept.size()));
+    at = call<Reshape>(indices, IntList(kept.data(), kept.size()));
+  }
+  return call<ScatterAlong>(values, at, d, sizes[d]);
 }
-}  // namespace kernels
 
+Tensor median_of_all(const Tensor& g, const Tensor& self, bool skip_nan) {
+  if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
+  const int64_t size = self.numel();
+  const IntList flat(&size, 1);
+  Tensor where;
+  {
+    GradMode off(false);
+    const Tensor x = call<Reshape>(self, flat);
+    where = std::get<1>(kernels::median(x, 0, false, skip_nan, "median"));
+  }
+  return call<Reshape>(place(g, where, flat, 0, false), self.sizes());
+}
+
+// --- Products and scans ------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Of one dimension that is kept: g times the product of all the other elements. Those before come from a running
+/// product, those after from a recurrence that starts with g at the end; nothing is divided by.
+Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
+  const Recorded x = Recorded(self).conj();
+  const int64_t n = self.size(dim);
+  // g in the last place, zeros before.
+  Dims line(self.sizes().size(), 1);
+  line[dim] = n;
+  Tensor last = zeros({line.data(), line.size()}, DType::Bool);
+  last.data<bool>()[n - 1] = true;
+  const Tensor seed = call<Expand>(select(Recorded(last), Recorded(g), number(0, g)).tensor, self.sizes());
+  const Tensor after = call<LinearScan>(x.tensor, seed, dim, true);
+  const Tensor before = call<Shift>(call<Cumprod>(x.tensor, dim, OptionalType()), dim, int64_t{1}, 1.0);
+  return call<Mul>(before, after);
+}
+
+}  // namespace
+
+Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool keepdim) {
+  if (self.dim() == 0) return g;
+  if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
+  const bool widened = !is_differentiable(self.dtype());
+  if (widened) fail<NotImplemented>("the derivative of 'prod' with respect to a tensor of type ", name_of(self.dtype()), " is not implemented");
+  const Tensor x = self.dtype() == g.dtype() ? self : call<To>(self, g.dtype());
+  // One dimension after the other: the products so far, then back through them.
+  const uint64_t mask = dim_mask(dim, self.dim(), "prod");
+  std::vector<std::pair<Tensor, int64_t>> steps;
+  Tensor partial = x;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (!(mask >> d & 1)) continue;
+    steps.emplace_back(partial, d);
+    partial = call<Prod>(partial, OptionalInts(IntList(&d, 1)), true, OptionalType());
+  }
+  Tensor grad = keep(g, self.sizes(), dim, keepdim);
+  for (size_t i = steps.size(); i-- > 0;) grad = product_along(grad, steps[i].first, steps[i].second);
+  return grad;
+}
+
+Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
+  const Tensor x = self.dtype() == g.dtype() ? self : call<To>(self, g.dtype());
+  const Tensor later = call<LinearScan>(Recorded(x).conj().tensor, g, dim, true);
+  return (Recorded(later) * Recorded(call<Shift>(result, dim, int64_t{1}, 1.0)).conj()).tensor;
+}
+
+// With y the result: d y_k / d x_i = exp(x_i - y_k) for i ≤ k, taken apart as exp(x_i - y_i) exp(y_i - y_k), where no
+// exponent is positive and the second factor is a product of exp(y_j - y_{j+1}).
+Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
+  const Recorded y(result);
+  const double lowest = std::numeric_limits<float>::lowest();  // stands for -inf, of which differences are NaN
+  const Recorded before(call<Shift>(result, dim, int64_t{1}, lowest));
+  const Recorded one = number(1, g);
+  const Recorded bounded = select(before < number(lowest, g), number(lowest, g), before);
+  const Recorded ratio = apply<ExpTimes>(bounded, y, one);
+  const Tensor later = call<LinearScan>(ratio.tensor, g, dim, true);
+  return call<ExpTimes>(self, result, later);
+}
+
+Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse, Needs needs) {
+  const Tensor back = call<LinearScan>(Recorded(a).conj().tensor, g, dim, !reverse);
+  Tensor ga;
+  if (needs[0]) {
+    const Tensor& moved = reverse ? back : result;
+    const Recorded other(call<Shift>(moved, dim, int64_t{1}, 0.0));
+    ga = reverse ? (other * Recorded(result).conj()).tensor : (Recorded(back) * other.conj()).tensor;
+  }
+  return {ga, back};
+}
+
+}  // namespace rules
 }  // namespace adjoint

@@ -1,4 +1,10 @@
 // Reductions over none (all), one or several dimensions.
+//
+// Integers and bool add up and multiply in int64; means and variances ask for floating point. An empty reduction gives
+// the identity where there is one (0, 1, False, True, -inf for logsumexp, NaN for mean) and is refused for extremes.
+// NaN propagates. Kinks follow the least-norm subgradient: a norm's gradient at 0 is 0; extremes over no or several
+// dimensions share the gradient evenly among equals, those that report an index give it to that element.
+// What runs is kernels/cpu/reduction.cpp; rules that are longer than a line are in kernels/reduction.cpp.
 #pragma once
 
 #include "ops/op.h"
@@ -7,12 +13,44 @@ namespace adjoint {
 
 /// The shape of a reduction's result.
 Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim);
-/// The gradient of a reduced result, spread again over the input's shape: recorded.
+
+namespace rules {
+/// A reduced result (or its gradient) with the reduced dimensions there again, of size 1: recorded.
+Tensor keep(const Tensor& reduced, IntList sizes, const OptionalInts& dim, bool keepdim);
+/// The same, expanded to the input's shape.
 Tensor spread(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdim);
+/// Number of elements per result.
+double length(IntList sizes, const OptionalInts& dim);
+Tensor mean(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdim);
+Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool keepdim);
+Tensor var(const Tensor& g, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim);
+Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, double correction, bool keepdim);
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim);
+Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim);
+Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim);
+/// g where the indices say, zeros elsewhere, in the shape `sizes`.
+Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
+/// The sum of two gradients, either of which may be undefined.
+Tensor add(const Tensor& a, const Tensor& b);
+}  // namespace rules
 
 namespace kernels {
-/// Sum over the dimensions in `mask`, accumulated in blocks so that errors grow slowly.
-Tensor sum(const Tensor& self, uint64_t mask, bool keepdim, DType dtype);
+using Pair = std::tuple<Tensor, Tensor>;
+Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
+Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
+Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
+Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
+/// Variance (or its root) and mean; the mean is undefined unless asked for.
+Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root, bool with_mean, const char* op);
+Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op);
+/// The extreme of the whole tensor; an empty one has none.
+Tensor extreme_of_all(const Tensor& self, bool max, const char* op);
+Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);
+Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max, const char* op);
+Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
+Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op);
+Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);
+Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
 }  // namespace kernels
 
 struct Sum : Structured {
@@ -20,15 +58,247 @@ struct Sum : Structured {
   static constexpr auto doc = "Sum of the elements over the given dimensions. Integers add up in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
-    const DType type = dtype ? *dtype : is_integral(self.dtype()) ? DType::Int64 : self.dtype();
-    return kernels::sum(self, dim_mask(dim, self.dim(), name), keepdim, type);
+    return kernels::sum(self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return spread(g, s, dim, keepdim);
+    return rules::spread(g, s, dim, keepdim);
   }};
 };
 
-using Reduction = Family<Sum>;
+struct NanSum : Structured {
+  static constexpr auto name = "nansum";
+  static constexpr auto doc = "Sum of the elements over the given dimensions, NaN counted as 0.";
+  static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+    return kernels::nansum(self, dim, keepdim, dtype, name);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+    const Recorded x(self);
+    return select(x == x, Recorded(rules::spread(g, self.sizes(), dim, keepdim)), Recorded(0.0)).tensor;
+  }};
+};
+
+struct Mean : Structured {
+  static constexpr auto name = "mean";
+  static constexpr auto doc = "Mean of the elements over the given dimensions; NaN where there are none.";
+  static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+    return kernels::mean(self, dim, keepdim, dtype, name);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+    return rules::mean(g, s, dim, keepdim);
+  }};
+};
+
+struct Prod : Structured {
+  static constexpr auto name = "prod";
+  static constexpr auto doc = "Product of the elements over the given dimensions. Integers multiply in int64.";
+  static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+    return kernels::prod(self, dim, keepdim, dtype, name);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+    return rules::prod(g, self, dim, keepdim);
+  }};
+};
+
+struct Var : Structured {
+  static constexpr auto name = "var";
+  static constexpr auto doc = "Variance over the given dimensions: squared distances from the mean over n - correction. Real for complex input.";
+  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
+    return std::get<0>(kernels::moments(self, dim, correction, keepdim, false, false, name));
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::var(g, self, dim, correction, keepdim);
+  }};
+};
+
+struct Std : Structured {
+  static constexpr auto name = "std";
+  static constexpr auto doc = "Standard deviation over the given dimensions: the square root of `var`.";
+  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
+    return std::get<0>(kernels::moments(self, dim, correction, keepdim, true, false, name));
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::std(g, self, result, dim, correction, keepdim);
+  }};
+};
+
+struct VarMean : Structured {
+  static constexpr auto name = "var_mean";
+  static constexpr auto doc = "Variance and mean over the given dimensions, in one pass.";
+  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
+  static constexpr auto returns = "var, mean";
+  static constexpr bool method = false;
+  static kernels::Pair forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
+    return kernels::moments(self, dim, correction, keepdim, false, true, name);
+  }
+  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::add(g.defined() ? rules::var(g, self, dim, correction, keepdim) : Tensor(),
+                      m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
+  }};
+};
+
+struct StdMean : Structured {
+  static constexpr auto name = "std_mean";
+  static constexpr auto doc = "Standard deviation and mean over the given dimensions, in one pass.";
+  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
+  static constexpr auto returns = "std, mean";
+  static constexpr bool method = false;
+  static kernels::Pair forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
+    return kernels::moments(self, dim, correction, keepdim, true, true, name);
+  }
+  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::add(g.defined() ? rules::std(g, self, result, dim, correction, keepdim) : Tensor(),
+                      m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
+  }};
+};
+
+/// The rule of extremes that share evenly.
+inline constexpr auto shared_extreme = [](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+  return rules::extreme(g, self, result, dim, keepdim);
+};
+
+struct Amax : Structured {
+  static constexpr auto name = "amax";
+  static constexpr auto doc = "Largest element over the given dimensions. The gradient is shared evenly among equals.";
+  static constexpr auto signature = "self, dim=None, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, true, name); }
+  static constexpr auto vjp = Rules{shared_extreme};
+};
+
+struct Amin : Structured {
+  static constexpr auto name = "amin";
+  static constexpr auto doc = "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
+  static constexpr auto signature = "self, dim=None, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, false, name); }
+  static constexpr auto vjp = Rules{shared_extreme};
+};
+
+struct MaxAll : Structured {
+  static constexpr auto name = "_max_all";
+  static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
+  static constexpr auto signature = "self";
+  static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, true, "max"); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false); }};
+};
+
+struct MinAll : Structured {
+  static constexpr auto name = "_min_all";
+  static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
+  static constexpr auto signature = "self";
+  static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, false, "min"); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false); }};
+};
+
+/// The rule of values that were picked by index along one dimension.
+inline constexpr auto picked = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
+  return rules::place(g, indices, s, dim, keepdim);
+};
+
+struct MaxDim : Structured {
+  static constexpr auto name = "_max_dim";
+  static constexpr auto doc = "Largest element along a dimension and the index where it is first found. The gradient goes to that element.";
+  static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, true, "max"); }
+  static constexpr auto vjp = Rules{picked};
+};
+
+struct MinDim : Structured {
+  static constexpr auto name = "_min_dim";
+  static constexpr auto doc = "Smallest element along a dimension and the index where it is first found. The gradient goes to that element.";
+  static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, false, "min"); }
+  static constexpr auto vjp = Rules{picked};
+};
+
+struct Aminmax : Structured {
+  static constexpr auto name = "aminmax";
+  static constexpr auto doc = "Smallest and largest element, of the tensor or along one dimension.";
+  static constexpr auto signature = "self, *, dim=None, keepdim=False";
+  static constexpr auto returns = "min, max";
+  static kernels::Pair forward(const Tensor& self, OptionalInts dim, bool keepdim) {
+    return {kernels::extreme(self, dim, keepdim, false, name), kernels::extreme(self, dim, keepdim, true, name)};
+  }
+  static constexpr auto vjp = Rules{[](GradOf<0> low, GradOf<1> high, Input<0> self, Output<0> min, Output<1> max, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+    return rules::add(low.defined() ? rules::extreme(low, self, min, dim, keepdim) : Tensor(),
+                      high.defined() ? rules::extreme(high, self, max, dim, keepdim) : Tensor());
+  }};
+};
+
+struct NoGradient : Structured {
+  static constexpr bool differentiable = false;
+};
+
+struct Argmax : NoGradient {
+  static constexpr auto name = "argmax";
+  static constexpr auto doc = "Index of the first largest element: along a dimension, or in the flattened tensor. A NaN counts as largest.";
+  static constexpr auto signature = "self, dim=None, keepdim=False";
+  static Tensor forward(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+    return kernels::place_of_extreme(self, dim, keepdim, true, name);
+  }
+};
+
+struct Argmin : NoGradient {
+  static constexpr auto name = "argmin";
+  static constexpr auto doc = "Index of the first smallest element: along a dimension, or in the flattened tensor. A NaN counts as smallest.";
+  static constexpr auto signature = "self, dim=None, keepdim=False";
+  static Tensor forward(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+    return kernels::place_of_extreme(self, dim, keepdim, false, name);
+  }
+};
+
+struct All : NoGradient {
+  static constexpr auto name = "all";
+  static constexpr auto doc = "Whether all elements over the given dimensions are nonzero.";
+  static constexpr auto signature = "self, dim=None, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::truth(self, dim, keepdim, true, name); }
+};
+
+struct Any : NoGradient {
+  static constexpr auto name = "any";
+  static constexpr auto doc = "Whether any element over the given dimensions is nonzero.";
+  static constexpr auto signature = "self, dim=None, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::truth(self, dim, keepdim, false, name); }
+};
+
+struct CountNonzero : NoGradient {
+  static constexpr auto name = "count_nonzero";
+  static constexpr auto doc = "Number of nonzero elements over the given dimensions.";
+  static constexpr auto signature = "self, dim=None";
+  static Tensor forward(const Tensor& self, OptionalInts dim) { return kernels::count_nonzero(self, dim, name); }
+};
+
+struct LogSumExp : Structured {
+  static constexpr auto name = "logsumexp";
+  static constexpr auto doc = "log(sum(exp(x))) over the given dimensions, without overflow in between.";
+  static constexpr auto signature = "self, dim, keepdim=False";
+  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::logsumexp(self, dim, keepdim, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+    return rules::logsumexp(g, self, result, dim, keepdim);
+  }};
+};
+
+struct VectorNorm : Structured {
+  static constexpr auto name = "_vector_norm";
+  static constexpr auto doc =
+      "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for ±inf the extreme of |x|. "
+      "The gradient is 0 where the norm is.";
+  static constexpr auto signature = "self, ord=2.0, dim=None, keepdim=False, *, dtype=None";
+  static Tensor forward(const Tensor& self, double ord, OptionalInts dim, bool keepdim, OptionalType dtype) {
+    return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<double, 1> ord, Argument<OptionalInts, 2> dim, Argument<bool, 3> keepdim) {
+    return rules::vector_norm(g, self, result, ord, dim, keepdim);
+  }};
+};
+
+using Reduction = Family<Sum, NanSum, Mean, Prod, Var, Std, VarMean, StdMean, Amax, Amin, MaxAll, MinAll, MaxDim, MinDim, Aminmax,
+                         Argmax, Argmin, All, Any, CountNonzero, LogSumExp, VectorNorm>;
 
 }  // namespace adjoint
 

@@ -1,0 +1,170 @@
+// Scans: `sweep` walks along the dimension with one accumulator per slice, a block of slices side by side, so that
+// memory is read in order whichever dimension it is.
+#include "ops/scan.h"
+
+#include <cmath>
+
+#include "kernels/cpu/reduction.h"
+#include "kernels/slices.h"
+
+namespace adjoint::kernels {
+
+namespace {
+
+constexpr int64_t kAbreast = 64;
+
+/// step(accumulator, offset, k) for k = 0 … n-1 of every slice, or backwards.
+template <class Acc, class Step> void sweep(const Slices& s, bool reverse, const Acc& start, const Step& step) {
+  if (s.n == 0) return;
+  const int64_t blocks = (s.inner - 1) / kAbreast + 1;
+  runtime::parallel_for(0, s.inner == 0 ? 0 : s.outer * blocks, std::max<int64_t>(1, 16384 / (s.n * std::min(s.inner, kAbreast) + 1)), [&](int64_t b, int64_t e) {
+    for (int64_t t = b; t < e; ++t) {
+      const int64_t first = t % blocks * kAbreast, width = std::min(kAbreast, s.inner - first);
+      const int64_t base = t / blocks * s.n * s.inner + first;
+      Acc acc[kAbreast];
+      for (int64_t j = 0; j < width; ++j) acc[j] = start;
+      for (int64_t i = 0; i < s.n; ++i) {
+        const int64_t k = reverse ? s.n - 1 - i : i;
+        for (int64_t j = 0; j < width; ++j) step(acc[j], base + k * s.inner + j, k);
+      }
+    }
+  });
+}
+
+template <class F> void with_number(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::Int64: return f(TypeTag<int64_t>{});
+    case DType::Float64: return f(TypeTag<double>{});
+    case DType::Complex64: return f(TypeTag<Complex<float>>{});
+    case DType::Complex128: return f(TypeTag<Complex<double>>{});
+    default: return f(TypeTag<float>{});
+  }
+}
+
+/// The type that a scan computes in, and an input of it.
+DType scan_type(DType d) { return is_integral(d) ? DType::Int64 : compute_dtype(d); }
+
+// Integers wrap around, which only unsigned ones may.
+template <class T> using accumulator_t = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, wide_t<T>>;
+
+template <class Combine>
+Tensor accumulate(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, int start, const char* op, const Combine& combine) {
+  const DType type = dtype ? *dtype : is_integral(self.dtype()) ? DType::Int64 : self.dtype();
+  const int d = wrap_dim(dim, self.dim(), op);
+  // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with .to().
+  const Tensor x = dense_as(dtype ? as_dtype(self, type) : self, scan_type(type));
+  Tensor out = empty(x.sizes(), x.dtype());
+  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+    using A = accumulator_t<T>;
+    const T* p = x.data<T>();
+    T* o = out.data<T>();
+    sweep(Slices(x.sizes(), d), reverse, A(start), [&](A& a, int64_t i, int64_t) {
+      a = combine(a, A(p[i]));
+      o[i] = T(a);
+    });
+  });
+  return as_dtype(out, type);
+}
+
+}  // namespace
+
+Tensor cumsum(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, const char* op) {
+  return accumulate(self, dim, dtype, reverse, 0, op, [](auto a, auto x) { return a + x; });
+}
+
+Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op) {
+  return accumulate(self, dim, dtype, false, 1, op, [](auto a, auto x) { return a * x; });
+}
+
+Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
+  if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'; convert the input to a floating-point type");
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor x = dense_as(self, compute_dtype(self.dtype()));
+  Tensor out = empty(x.sizes(), x.dtype());
+  auto run = [&]<class T>(TypeTag<T>) {
+    struct Sum {
+      double max, sum;
+    };
+    const T* p = x.data<T>();
+    T* o = out.data<T>();
+    sweep(Slices(x.sizes(), d), false, Sum{-HUGE_VAL, 0}, [&](Sum& a, int64_t i, int64_t) {
+      const double v = static_cast<double>(p[i]);
+      if (v > a.max || v != v) {
+        a.sum = a.sum == 0 ? 1 : v == HUGE_VAL ? 1 : a.sum * std::exp(a.max - v) + 1;
+        a.max = v;
+      } else if (v > -HUGE_VAL && a.max < HUGE_VAL) {
+        a.sum += std::exp(v - a.max);
+      }
+      o[i] = static_cast<T>(a.max + std::log(a.sum == 0 ? 1 : a.sum));
+    });
+  };
+  if (x.dtype() == DType::Float64) run(TypeTag<double>{});
+  else run(TypeTag<float>{});
+  return as_dtype(out, self.dtype());
+}
+
+std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op) {
+  if (self.is_complex()) fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor x = dense_as(self, scan_type(self.dtype()));
+  Tensor values = empty(x.sizes(), x.dtype()), indices = empty(x.sizes(), DType::Int64);
+  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      const T* p = x.data<T>();
+      T* o = values.data<T>();
+      int64_t* where = indices.data<int64_t>();
+      sweep(Slices(x.sizes(), d), false, Located<T>{T(0), -1}, [&](Located<T>& a, int64_t i, int64_t k) {
+        const T v = p[i];
+        const bool beats = v != v || (a.value == a.value && (max ? v >= a.value : v <= a.value));
+        if (a.index < 0 || beats) a = {v, k};
+        o[i] = a.value;
+        where[i] = a.index;
+      });
+    }
+  });
+  return {as_dtype(values, self.dtype()), indices};
+}
+
+Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) {
+  const int d = wrap_dim(dim, b.dim(), "_linear_scan");
+  const DType type = promote(a.dtype(), b.dtype()), c = compute_dtype(type);
+  if (!same(a.sizes(), b.sizes()) || !is_differentiable(type))
+    fail("_linear_scan(): expected two floating-point or complex tensors of one shape, found ", to_string(a.sizes()), " and ", to_string(b.sizes()));
+  const Tensor x = dense_as(a, c), y = dense_as(b, c);
+  Tensor out = empty(y.sizes(), c);
+  with_number(c, [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_same_v<T, int64_t>) {
+      using A = wide_t<T>;
+      const Slices s(y.sizes(), d);
+      const T *p = x.data<T>(), *q = y.data<T>();
+      T* o = out.data<T>();
+      sweep(s, reverse, A(0), [&](A& v, int64_t i, int64_t k) {
+        if (reverse) v = k == s.n - 1 ? A(q[i]) : A(q[i]) + A(p[i + s.inner]) * v;
+        else v = k == 0 ? A(q[i]) : A(q[i]) + A(p[i]) * v;
+        o[i] = T(v);
+      });
+    }
+  });
+  return as_dtype(out, type);
+}
+
+Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill) {
+  const Slices s(self.sizes(), wrap_dim(dim, self.dim(), "_shift"));
+  if (by != 1 && by != -1) fail("_shift(): by must be 1 or -1, got ", by);
+  const Tensor x = dense(self);
+  Tensor out = empty(x.sizes(), x.dtype());
+  if (out.numel() == 0) return out;
+  const int64_t item = x.itemsize(), row = s.inner * item;
+  alignas(16) char number[16];
+  write_element(number, x.dtype(), Scalar(fill));
+  for (int64_t o = 0; o < s.outer; ++o) {
+    const char* from = x.bytes() + o * s.n * row;
+    char* to = out.bytes() + o * s.n * row;
+    char* free = by > 0 ? to : to + (s.n - 1) * row;
+    std::memcpy(by > 0 ? to + row : to, by > 0 ? from : from + row, static_cast<size_t>((s.n - 1) * row));
+    for (int64_t j = 0; j < s.inner; ++j) std::memcpy(free + j * item, number, static_cast<size_t>(item));
+  }
+  return out;
+}
+
+}  // namespace adjoint::kernels

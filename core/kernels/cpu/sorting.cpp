@@ -1,0 +1,330 @@
+// Sorting by keys: every element becomes an unsigned integer that orders as the element does, joined with its index.
+//
+// Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by index. Wider
+// elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways are stable.
+#include "ops/sorting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "kernels/slices.h"
+
+namespace adjoint::kernels {
+
+namespace {
+
+// --- Keys ------------------------------------------------------------------------------------------------------------
+
+ADJOINT_INLINE uint32_t key_of(float x) {
+  if (x != x) return ~uint32_t{0};
+  uint32_t u;
+  x += 0.0f;  // -0 is equal to 0
+  std::memcpy(&u, &x, 4);
+  return u >> 31 ? ~u : u | 0x80000000u;
+}
+ADJOINT_INLINE uint64_t key_of(double x) {
+  if (x != x) return ~uint64_t{0};
+  uint64_t u;
+  x += 0.0;
+  std::memcpy(&u, &x, 8);
+  return u >> 63 ? ~u : u | uint64_t{1} << 63;
+}
+ADJOINT_INLINE uint64_t key_of(int64_t x) { return static_cast<uint64_t>(x) ^ uint64_t{1} << 63; }
+ADJOINT_INLINE uint32_t key_of(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000u; }
+ADJOINT_INLINE uint32_t key_of(bool x) { return x; }
+ADJOINT_INLINE uint32_t key_of(uint8_t x) { return x; }
+ADJOINT_INLINE uint32_t key_of(int8_t x) { return key_of(int32_t{x}); }
+ADJOINT_INLINE uint32_t key_of(int16_t x) { return key_of(int32_t{x}); }
+template <class T> ADJOINT_INLINE uint32_t key_of(T x) { return key_of(static_cast<float>(x)); }  // Half, BFloat16
+
+/// Key and index in one number.
+struct Narrow {
+  uint64_t bits;
+  static constexpr int kDigits = 4, kShift = 32;
+  Narrow() = default;
+  Narrow(uint32_t key, int64_t index) : bits(uint64_t{key} << 32 | static_cast<uint64_t>(index)) {}
+  uint32_t key() const { return static_cast<uint32_t>(bits >> 32); }
+  int64_t index() const { return static_cast<int64_t>(bits & 0xffffffffu); }
+  uint64_t digit(int d) const { return bits >> (32 + 8 * d) & 255; }
+  bool operator<(Narrow o) const { return bits < o.bits; }
+};
+struct Broad {
+  uint64_t bits;
+  int64_t where;
+  static constexpr int kDigits = 8;
+  Broad() = default;
+  Broad(uint64_t key, int64_t index) : bits(key), where(index) {}
+  uint64_t key() const { return bits; }
+  int64_t index() const { return where; }
+  uint64_t digit(int d) const { return bits >> (8 * d) & 255; }
+  bool operator<(Broad o) const { return bits != o.bits ? bits < o.bits : where < o.where; }
+};
+
+template <class E> void sort_entries(E* e, int64_t n, E* other) {
+  if (n < 256) {
+    std::sort(e, e + n);
+    return;
+  }
+  // From the lowest digit up; digits that all entries share are passed over.
+  auto counts = std::make_unique<int64_t[]>(static_cast<size_t>(E::kDigits) * 256);
+  for (int64_t i = 0; i < n; ++i)
+    for (int d = 0; d < E::kDigits; ++d) ++counts[static_cast<size_t>(d * 256) + e[i].digit(d)];
+  E *from = e, *to = other;
+  for (int d = 0; d < E::kDigits; ++d) {
+    int64_t* c = &counts[static_cast<size_t>(d * 256)];
+    if (c[from[0].digit(d)] == n) continue;
+    for (int64_t v = 0, at = 0; v < 256; ++v) {
+      const int64_t here = c[v];
+      c[v] = at;
+      at += here;
+    }
+    for (int64_t i = 0; i < n; ++i) to[c[from[i].digit(d)]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != e) std::memcpy(static_cast<void*>(e), from, static_cast<size_t>(n) * sizeof(E));
+}
+
+// --- Rows ------------------------------------------------------------------------------------------------------------
+
+[[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
+  if (self.is_complex()) fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+}
+
+/// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for as many,
+/// its first element; put(k, entry) writes result k.
+template <class F> void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices, int64_t results, const F& f) {
+  const Slices s(x.sizes(), dim);
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      auto run = [&]<class E>(TypeTag<E>) {
+        runtime::parallel_for(0, s.count(), std::max<int64_t>(1, 4096 / (s.n + 1)), [&](int64_t b, int64_t e) {
+          constexpr int64_t kFew = 64;
+          E few[2 * kFew];
+          std::unique_ptr<E[]> many;
+          if (s.n > kFew) many.reset(new E[static_cast<size_t>(2 * s.n)]);
+          E* entries = s.n > kFew ? many.get() : few;
+          for (int64_t slice = b; slice < e; ++slice) {
+            const int64_t o = slice / s.inner, j = slice % s.inner;
+            const T* p = x.data<T>() + o * s.n * s.inner + j;
+            for (int64_t i = 0; i < s.n; ++i) {
+              const auto key = key_of(p[i * s.inner]);
+              entries[i] = E(descending ? static_cast<decltype(key)>(~key) : key, i);
+            }
+            const int64_t first = o * results * s.inner + j;
+            f(entries, entries + s.n, p, s, [&](int64_t k, E entry) {
+              if (values.defined()) values.data<T>()[first + k * s.inner] = p[entry.index() * s.inner];
+              indices.data<int64_t>()[first + k * s.inner] = entry.index();
+            });
+          }
+        });
+      };
+      constexpr bool narrow = sizeof(decltype(key_of(T()))) == 4;
+      if (narrow && s.n < int64_t{1} << 32) {
+        if constexpr (narrow) run(TypeTag<Narrow>{});
+      } else {
+        run(TypeTag<Broad>{});
+      }
+    }
+  });
+}
+
+Dims with_size(IntList sizes, int64_t dim, int64_t size) {
+  Dims out(sizes);
+  if (!out.empty()) out[dim] = size;
+  return out;
+}
+Dims without(IntList sizes, int64_t dim, bool keepdim) {
+  Dims out;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (static_cast<int64_t>(i) != dim) out.push_back(sizes[i]);
+    else if (keepdim) out.push_back(1);
+  }
+  return out;
+}
+Pair make_pair_of(const Dims& shape, DType dtype) {
+  const IntList sizes(shape.data(), shape.size());
+  return {empty(sizes, dtype), empty(sizes, DType::Int64)};
+}
+
+}  // namespace
+
+Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op) {
+  refuse_complex(self, op);
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor x = dense(self);
+  Pair out{with_values ? empty(x.sizes(), x.dtype()) : Tensor(), empty(x.sizes(), DType::Int64)};
+  if (x.numel() == 0) return out;
+  each_row(x, d, descending, std::get<0>(out), std::get<1>(out), Slices(x.sizes(), d).n, [](auto* e, auto* other, const auto*, const Slices& s, const auto& put) {
+    sort_entries(e, s.n, other);
+    for (int64_t k = 0; k < s.n; ++k) put(k, e[k]);
+  });
+  return out;
+}
+
+Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op) {
+  refuse_complex(self, op);
+  const int d = wrap_dim(dim, self.dim(), op);
+  const int64_t n = self.dim() ? self.size(d) : 1;
+  if (k < 0 || k > n) fail(op, "(): selected index k out of range: k is ", k, ", but dimension ", d, " has size ", n);
+  const Tensor x = dense(self);
+  Pair out = make_pair_of(with_size(x.sizes(), d, k), x.dtype());
+  if (std::get<0>(out).numel() == 0) return out;
+  each_row(x, d, largest, std::get<0>(out), std::get<1>(out), k, [k, sorted](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
+    if (k < s.n) std::nth_element(e, e + k - 1, e + s.n);
+    if (sorted) std::sort(e, e + k);
+    for (int64_t i = 0; i < k; ++i) put(i, e[i]);
+  });
+  return out;
+}
+
+Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op) {
+  refuse_complex(self, op);
+  const int d = wrap_dim(dim, self.dim(), op);
+  const int64_t n = self.dim() ? self.size(d) : 1;
+  if (k < 1 || k > n) fail(op, "(): selected number k out of range for dimension ", d, ": k is ", k, ", but the dimension has size ", n);
+  const Tensor x = dense(self);
+  Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
+  if (x.numel() == 0) return out;
+  each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1, [k](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
+    std::nth_element(e, e + k - 1, e + s.n);
+    put(0, e[k - 1]);
+  });
+  return out;
+}
+
+Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op) {
+  refuse_complex(self, op);
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor x = dense(self);
+  Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
+  if (self.dim() && self.size(d) == 0)
+    fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ", to_string(self.sizes()));
+  if (x.numel() == 0) return out;
+  each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1, [skip_nan](auto* e, auto*, const auto* p, const Slices& s, const auto& put) {
+    int64_t nans = 0, first = -1;
+    for (int64_t i = 0; i < s.n; ++i) {
+      const auto v = p[i * s.inner];
+      if (v != v) {
+        if (first < 0) first = i;
+        ++nans;
+      }
+    }
+    if (first >= 0 && (!skip_nan || nans == s.n)) {
+      put(0, std::decay_t<decltype(*e)>(0, first));
+      return;
+    }
+    const int64_t middle = (s.n - nans - 1) / 2;  // NaN come last
+    std::nth_element(e, e + middle, e + s.n);
+    put(0, e[middle]);
+  });
+  return out;
+}
+
+Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
+  refuse_complex(self, op);
+  if (self.numel() == 0) {
+    if (!self.is_floating()) fail(op, "(): an empty tensor of type ", name_of(self.dtype()), " has no median");
+    return scalar_tensor(Scalar(std::nan("")), self.dtype());
+  }
+  const Tensor x = dense(self);
+  const int64_t size = x.numel(), stride = 1;
+  return std::get<0>(median(alias(x, {&size, 1}, {&stride, 1}, x.offset()), 0, false, skip_nan, op));
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op) {
+  refuse_complex(self, op);
+  const Tensor x = dense(self);
+  const int64_t n = x.numel(), stride = 1;
+  const Tensor flat = alias(x, {&n, 1}, {&stride, 1}, x.offset());
+  const auto [values, order] = sort(flat, 0, false, true, op);
+  Tensor inverse = return_inverse ? empty(x.sizes(), DType::Int64) : empty({}, DType::Int64);
+  const int64_t* from = order.data<int64_t>();
+  Tensor starts = empty({&n, 1}, DType::Int64);  // where each value's run begins
+  int64_t* start = starts.data<int64_t>();
+  int64_t found = 0;
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      const T* v = values.template data<T>();
+      for (int64_t i = 0; i < n; ++i) {
+        if (i == 0 || v[i] != v[i - 1]) start[found++] = i;
+        if (return_inverse) inverse.data<int64_t>()[from[i]] = found - 1;
+      }
+    }
+  });
+  Tensor out = empty({&found, 1}, x.dtype());
+  Tensor counts = empty({&found, return_counts ? size_t{1} : size_t{0}}, DType::Int64);
+  for (int64_t k = 0; k < found; ++k) {
+    std::memcpy(out.bytes() + k * x.itemsize(), values.bytes() + start[k] * x.itemsize(), static_cast<size_t>(x.itemsize()));
+    if (return_counts) counts.data<int64_t>()[k] = (k + 1 < found ? start[k + 1] : n) - start[k];
+  }
+  return {out, inverse, counts};
+}
+
+namespace {
+
+template <class F> void with_item(int64_t item, F&& f) {
+  switch (item) {
+    case 1: return f(TypeTag<uint8_t>{});
+    case 2: return f(TypeTag<uint16_t>{});
+    case 4: return f(TypeTag<uint32_t>{});
+    case 8: return f(TypeTag<uint64_t>{});
+    default: return f(TypeTag<Complex<double>>{});
+  }
+}
+
+void check_indices(const Tensor& indices, int64_t size, const char* op) {
+  const int64_t* at = indices.data<int64_t>();
+  for (int64_t i = 0, n = indices.numel(); i < n; ++i)
+    if (at[i] < 0 || at[i] >= size) fail<IndexError>(op, "(): index ", at[i], " is out of bounds for dimension with size ", size);
+}
+
+}  // namespace
+
+Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
+  const int d = wrap_dim(dim, self.dim(), "_gather_along");
+  const Tensor x = dense(self), at = dense(indices);
+  const Slices s(at.sizes(), d);
+  const int64_t size = self.dim() ? self.size(d) : 1;
+  check_indices(at, size, "_gather_along");
+  Tensor out = empty(at.sizes(), x.dtype());
+  const int64_t* where = at.data<int64_t>();
+  with_item(x.itemsize(), [&]<class U>(TypeTag<U>) {
+    const U* p = x.data<U>();
+    U* o = out.data<U>();
+    s.each(2, [&](int64_t slice, int64_t first) {
+      const int64_t base = slice / s.inner * size * s.inner + slice % s.inner;
+      for (int64_t i = 0; i < s.n; ++i) o[first + i * s.inner] = p[base + where[first + i * s.inner] * s.inner];
+    });
+  });
+  return out;
+}
+
+Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size) {
+  const int d = wrap_dim(dim, self.dim(), "_scatter_along");
+  const Tensor x = dense(self), at = dense(indices);
+  if (!same(x.sizes(), at.sizes()))
+    fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()), " differ in shape");
+  check_indices(at, size, "_scatter_along");
+  const Dims shape = with_size(x.sizes(), d, size);
+  Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
+  const Slices s(at.sizes(), d);
+  const int64_t* where = at.data<int64_t>();
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const T* p = x.data<T>();
+    T* o = out.data<T>();
+    s.each(2, [&](int64_t slice, int64_t first) {
+      const int64_t base = slice / s.inner * size * s.inner + slice % s.inner;
+      for (int64_t i = 0; i < s.n; ++i) {
+        T& to = o[base + where[first + i * s.inner] * s.inner];
+        const T from = p[first + i * s.inner];
+        if constexpr (is_half_v<T>) to = T(static_cast<float>(to) + static_cast<float>(from));
+        else if constexpr (std::is_same_v<T, bool>) to = to || from;
+        else to = static_cast<T>(to + from);
+      }
+    });
+  });
+  return out;
+}
+
+}  // namespace adjoint::kernels

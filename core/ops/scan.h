@@ -1,0 +1,112 @@
+// Running reductions along one dimension: the i-th result is a reduction of the first i + 1 elements.
+//
+// The gradient of every scan that multiplies is a linear recurrence run the other way, s[i] = b[i] + a[i+1] s[i+1]:
+// `LinearScan`. It divides by nothing, hence zeros need no care, and it is closed under differentiation. `Shift` moves
+// a tensor by one along the dimension, as the recurrence's own gradient asks.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace kernels {
+Tensor cumsum(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, const char* op);
+Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op);
+Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op);
+std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op);
+Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse);
+Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill);
+}  // namespace kernels
+
+namespace rules {
+Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse, Needs needs);
+Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
+Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
+/// g added up where the indices say, in the shape `sizes`.
+Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
+}  // namespace rules
+
+struct ReversedCumsum;
+
+struct Cumsum : Structured {
+  static constexpr auto name = "cumsum";
+  static constexpr auto doc = "Sums of the elements so far along a dimension. Integers add up in int64.";
+  static constexpr auto signature = "self, dim, *, dtype=None";
+  static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::cumsum(self, dim, dtype, false, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<ReversedCumsum>(g, dim.value); }};
+};
+
+struct ReversedCumsum : Structured {
+  static constexpr auto name = "_reversed_cumsum";
+  static constexpr auto doc = "Sums of the elements from here to the end of a dimension.";
+  static constexpr auto signature = "self, dim";
+  static Tensor forward(const Tensor& self, int64_t dim) { return kernels::cumsum(self, dim, {}, true, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
+};
+
+struct Cumprod : Structured {
+  static constexpr auto name = "cumprod";
+  static constexpr auto doc = "Products of the elements so far along a dimension. Integers multiply in int64.";
+  static constexpr auto signature = "self, dim, *, dtype=None";
+  static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::cumprod(self, dim, dtype, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
+    return rules::cumprod(g, self, result, dim);
+  }};
+};
+
+struct LogCumSumExp : Structured {
+  static constexpr auto name = "logcumsumexp";
+  static constexpr auto doc = "log(sum(exp(x))) of the elements so far along a dimension, without overflow in between.";
+  static constexpr auto signature = "self, dim";
+  static Tensor forward(const Tensor& self, int64_t dim) { return kernels::logcumsumexp(self, dim, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
+    return rules::logcumsumexp(g, self, result, dim);
+  }};
+};
+
+/// The rule of values that were taken by index along one dimension.
+inline constexpr auto taken_along = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
+  return rules::place(g, indices, s, dim, true);
+};
+
+struct Cummax : Structured {
+  static constexpr auto name = "cummax";
+  static constexpr auto doc = "Largest element so far along a dimension, and where it was last found.";
+  static constexpr auto signature = "self, dim";
+  static constexpr auto returns = "values, indices";
+  static std::tuple<Tensor, Tensor> forward(const Tensor& self, int64_t dim) { return kernels::cumulative_extreme(self, dim, true, name); }
+  static constexpr auto vjp = Rules{taken_along};
+};
+
+struct Cummin : Structured {
+  static constexpr auto name = "cummin";
+  static constexpr auto doc = "Smallest element so far along a dimension, and where it was last found.";
+  static constexpr auto signature = "self, dim";
+  static constexpr auto returns = "values, indices";
+  static std::tuple<Tensor, Tensor> forward(const Tensor& self, int64_t dim) { return kernels::cumulative_extreme(self, dim, false, name); }
+  static constexpr auto vjp = Rules{taken_along};
+};
+
+struct LinearScan : Structured {
+  static constexpr auto name = "_linear_scan";
+  static constexpr auto doc = "s[i] = other[i] + self[i] s[i-1] along a dimension; in reverse s[i] = other[i] + self[i+1] s[i+1].";
+  static constexpr auto signature = "self, other, dim, reverse=False";
+  static Tensor forward(const Tensor& self, const Tensor& other, int64_t dim, bool reverse) { return kernels::linear_scan(self, other, dim, reverse); }
+  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, Output<0> result, Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
+    return rules::linear_scan(g, a, result, dim, reverse, needs);
+  }};
+};
+
+struct Shift : Structured {
+  static constexpr auto name = "_shift";
+  static constexpr auto doc = "The elements moved on by one place along a dimension (by = 1) or back (by = -1), with a number in the place left free.";
+  static constexpr auto signature = "self, dim, by, fill=0.0";
+  static Tensor forward(const Tensor& self, int64_t dim, int64_t by, double fill) { return kernels::shift(self, dim, by, fill); }
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Argument<int64_t, 2> by) {
+    return call<Shift>(g, dim.value, -by.value, 0.0);
+  }};
+};
+
+using Scan = Family<Cumsum, ReversedCumsum, Cumprod, LogCumSumExp, Cummax, Cummin, LinearScan, Shift>;
+
+}  // namespace adjoint

@@ -1,0 +1,148 @@
+// Order: sorting, the k largest, medians; and moving values to and from the places that indices name.
+//
+// NaN counts as larger than any number. Equal elements keep their order, whether stability was asked for or not.
+// Values carry gradients, which go back to where they were taken from; indices do not.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace kernels {
+using Pair = std::tuple<Tensor, Tensor>;
+/// Values and indices; the values are left out (undefined) where they are not wanted.
+Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op);
+Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op);
+/// The k-th smallest, counted from 1.
+Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op);
+Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op);
+Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op);
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op);
+Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim);
+Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size);
+}  // namespace kernels
+
+namespace rules {
+/// g added up where the indices say, in the shape `sizes`.
+Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
+Tensor median_of_all(const Tensor& g, const Tensor& self, bool skip_nan);
+}  // namespace rules
+
+struct GatherAlong;
+
+struct ScatterAlong : Structured {
+  static constexpr auto name = "_scatter_along";
+  static constexpr auto doc = "Zeros of the given size along a dimension, with self added up where the indices say.";
+  static constexpr auto signature = "self, indices, dim, size";
+  static Tensor forward(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size) { return kernels::scatter_along(self, indices, dim, size); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) { return call<GatherAlong>(g, indices, dim.value); }};
+};
+
+struct GatherAlong : Structured {
+  static constexpr auto name = "_gather_along";
+  static constexpr auto doc = "The elements of self that the indices name along a dimension.";
+  static constexpr auto signature = "self, indices, dim";
+  static Tensor forward(const Tensor& self, const Tensor& indices, int64_t dim) { return kernels::gather_along(self, indices, dim); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
+    return rules::place(g, indices, s, dim, true);
+  }};
+};
+
+struct Sort : Structured {
+  static constexpr auto name = "sort";
+  static constexpr auto doc = "The elements in order along a dimension, and the indices they had.";
+  static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t dim, bool descending, bool) { return kernels::sort(self, dim, descending, true, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
+    return rules::place(g, indices, s, dim, true);
+  }};
+};
+
+struct Argsort : Structured {
+  static constexpr auto name = "argsort";
+  static constexpr auto doc = "The indices that sort the elements along a dimension.";
+  static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& self, int64_t dim, bool descending, bool) {
+    return std::get<1>(kernels::sort(self, dim, descending, false, name));
+  }
+};
+
+struct TopK : Structured {
+  static constexpr auto name = "topk";
+  static constexpr auto doc = "The k largest (or smallest) elements along a dimension, and their indices.";
+  static constexpr auto signature = "self, k, dim=-1, largest=True, sorted=True";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
+    return kernels::topk(self, k, dim, largest, sorted, name);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
+    return rules::place(g, indices, s, dim, true);
+  }};
+};
+
+struct KthValue : Structured {
+  static constexpr auto name = "kthvalue";
+  static constexpr auto doc = "The k-th smallest element along a dimension, counted from 1, and its index.";
+  static constexpr auto signature = "self, k, dim=-1, keepdim=False";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t k, int64_t dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
+    return rules::place(g, indices, s, dim, keepdim);
+  }};
+};
+
+/// The rule of a median along a dimension.
+inline constexpr auto median_picked = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
+  return rules::place(g, indices, s, dim, keepdim);
+};
+
+struct MedianDim : Structured {
+  static constexpr auto name = "_median_dim";
+  static constexpr auto doc = "The median along a dimension (the lower one of an even number), and its index.";
+  static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
+  static constexpr auto vjp = Rules{median_picked};
+};
+
+struct NanMedianDim : Structured {
+  static constexpr auto name = "_nanmedian_dim";
+  static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
+  static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr auto returns = "values, indices";
+  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
+  static constexpr auto vjp = Rules{median_picked};
+};
+
+struct MedianAll : Structured {
+  static constexpr auto name = "_median_all";
+  static constexpr auto doc = "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
+  static constexpr auto signature = "self";
+  static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, false, "median"); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self) { return rules::median_of_all(g, self, false); }};
+};
+
+struct NanMedianAll : Structured {
+  static constexpr auto name = "_nanmedian_all";
+  static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
+  static constexpr auto signature = "self";
+  static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, true, "nanmedian"); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self) { return rules::median_of_all(g, self, true); }};
+};
+
+struct Unique : Structured {
+  static constexpr auto name = "_unique";
+  static constexpr auto doc = "The distinct elements in order; for each element the place of its value; how often each occurs.";
+  static constexpr auto signature = "self, return_inverse=False, return_counts=False";
+  static constexpr auto returns = "output, inverse_indices, counts";
+  static constexpr bool differentiable = false;
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& self, bool return_inverse, bool return_counts) {
+    return kernels::unique(self, return_inverse, return_counts, "unique");
+  }
+};
+
+using Sorting = Family<ScatterAlong, GatherAlong, Sort, Argsort, TopK, KthValue, MedianDim, NanMedianDim, MedianAll, NanMedianAll, Unique>;
+
+}  // namespace adjoint

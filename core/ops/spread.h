@@ -1,0 +1,77 @@
+// Element-wise halves of the gradients of reductions: an input, what it was reduced to, and the gradient of that meet
+// by broadcasting, in one pass. Being operators, they bring their own derivatives.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+
+/// Not for users: called by the rules of reductions.
+struct SpreadOp : Ternary {
+  static constexpr bool inplace = false;
+};
+
+struct CentredTimes : SpreadOp {
+  static constexpr auto name = "_centred_times";
+  static constexpr auto doc = "(self - other) * third: the gradient of a variance.";
+  template <class T> ADJOINT_INLINE static T forward(T x, T mean, T g) { return (x - mean) * g; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Third<T> g) { return g.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Third<T> g) { return -g.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> mean) { return x.value - mean.value; }
+};
+
+struct ExpTimes : SpreadOp {
+  static constexpr auto name = "_exp_times";
+  static constexpr auto doc = "exp(self - other) * third: the gradient of a logarithm of summed exponentials.";
+  static constexpr TypeSet types = types::floating;
+  // Where all elements were -inf, so is what they were reduced to, and none has a share.
+  template <class T> ADJOINT_INLINE static T forward(T x, T total, T g) {
+    return math::exp(x - (total == -math::infinity<T> ? T(0) : total)) * g;
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Result<T> y) { return y.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Result<T> y) { return -y.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> total) {
+    return apply<ExpTimes>(x.value, total.value, T(1));
+  }
+};
+
+struct DifferenceTimes : SpreadOp {
+  static constexpr auto name = "_difference_times";
+  static constexpr auto doc = "self * (other - third): the gradient of softmax.";
+  static constexpr TypeSet types = types::floating;
+  template <class T> ADJOINT_INLINE static T forward(T y, T g, T mean) { return y * (g - mean); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Second<T> g, Third<T> mean) { return g.value - mean.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> y) { return y.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> y) { return -y.value; }
+};
+
+struct WhereEqual : SpreadOp {
+  static constexpr auto name = "_where_equal";
+  static constexpr auto doc = "third where self equals other, else 0: the gradient of an extreme.";
+  static constexpr TypeSet types = types::floating;
+  template <class T> ADJOINT_INLINE static T forward(T x, T extreme, T g) { return x == extreme ? g : T(0); }
+  static Zero derivative(Wrt<0>) { return {}; }
+  static Zero derivative(Wrt<1>) { return {}; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> extreme) {
+    return select(x.value == extreme.value, T(1), T(0));
+  }
+};
+
+struct RatioOrZero : Binary {
+  static constexpr auto name = "_ratio_or_zero";
+  static constexpr auto doc = "self / other, and 0 where other is 0: the gradient of a norm at its kink.";
+  static constexpr bool inplace = false;
+  static constexpr Domain samples{0.5, 3};
+  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
+    const bool zero = b == T(0);
+    return select(zero, T(0), a / select(zero, T(1), b));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Second<T> b) { return apply<RatioOrZero>(T(1), b.value); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Second<T> b, Result<T> q) {
+    return -apply<RatioOrZero>(q.value, b.value);
+  }
+};
+
+using Spread = Family<CentredTimes, ExpTimes, DifferenceTimes, WhereEqual, RatioOrZero>;
+
+}  // namespace adjoint::inline ADJOINT_ISA
