@@ -49,6 +49,7 @@ from adjoint import (  # noqa: E402
     _creation,
     _device,
     _dtypes,
+    _einsum,
     _members,
     _overloads,
     _products,
