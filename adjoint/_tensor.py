@@ -288,13 +288,13 @@ class Types:
     def type(self, dtype=None, non_blocking=False):
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:
-            return f"adjoint.{_TYPE_NAMES[str(self.dtype).rpartition('.')[2]]}Tensor"
+            return f"adjoint.{self.dtype._type_name}Tensor"
         if isinstance(dtype, str):
             name = dtype.rpartition(".")[2].removesuffix("Tensor")
-            found = [d for d, n in _TYPE_NAMES.items() if n == name]
+            found = [d for d in _DTYPES if d._type_name == name]
             if not found:
                 raise ValueError(f"invalid type: {dtype!r}")
-            dtype = getattr(_C, found[0])
+            dtype = found[0]
         return self if dtype is self.dtype else _to_type(self, dtype)
 
     def type_as(self, other):
@@ -321,20 +321,7 @@ class Types:
 
 
 _PYTHON_TYPES = (float, int, bool, complex)
-_TYPE_NAMES = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "int64": "Long",
-    "int32": "Int",
-    "int16": "Short",
-    "int8": "Char",
-    "uint8": "Byte",
-    "bool": "Bool",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}
+_DTYPES = [value for value in vars(_C).values() if isinstance(value, _C.dtype)]
 
 
 def _shorthand(name, dtype):
@@ -346,8 +333,8 @@ def _shorthand(name, dtype):
     setattr(Tensor, name, convert)
 
 
-for _name, _type in _TYPE_NAMES.items():
-    _shorthand(_type.lower().replace("complex", "c"), getattr(_C, _name))
+for _dtype in _DTYPES:
+    _shorthand(_dtype._type_name.lower().replace("complex", "c"), _dtype)
 
 
 @extend

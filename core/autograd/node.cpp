@@ -73,6 +73,11 @@ std::string backward_name(const char* op) {
   return s + "Backward0";
 }
 
+void SavedTensor::refuse_inference() {
+  fail("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it "
+       "in autograd.");
+}
+
 void SavedTensor::refuse_released(Node* owner) const {
   fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(); "

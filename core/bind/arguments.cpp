@@ -106,6 +106,7 @@ void Arguments::set(int i, PyObject* o) {
     case ArgKind::Tensor:
     case ArgKind::OptionalTensor: {
       if (is_tensor(o)) {
+        any_tensor_ = true;
         v.tensor = &unwrap(o);
         elements_ += unwrap(o).numel();
         if (i == 0) like_ = unwrap(o).dtype();
@@ -273,6 +274,10 @@ void Arguments::parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames
       fail<TypeError>(op_.name, "() missing required argument '", signature_.parameters[i].text, "' (position ", i + 1, "), which must be ",
                       expected_of(signature_.parameters[i].kind));
   }
+  // Numbers stand in for tensors only beside a tensor.
+  if (!any_tensor_)
+    for (int i = 0; i < n; ++i)
+      if (signature_.parameters[i].kind == ArgKind::Tensor && found[i]) refuse(i, found[i], "Tensor");
 }
 
 }  // namespace adjoint::bind

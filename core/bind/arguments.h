@@ -57,6 +57,7 @@ class Arguments {
   std::deque<Dims> more_ints_;
   std::vector<std::vector<Tensor>> lists_;
   int64_t elements_ = 0;
+  bool any_tensor_ = false;
   DType like_ = DType::Int64;
 };
 

@@ -34,6 +34,7 @@ PyGetSetDef dtype_getset[] = {
     {"is_complex", [](PyObject* o, void*) { return PyBool_FromLong(is_complex(of(o))); }, nullptr, nullptr, nullptr},
     {"is_signed", [](PyObject* o, void*) { return PyBool_FromLong(of(o) != DType::Bool && of(o) != DType::UInt8); }, nullptr, nullptr, nullptr},
     {"itemsize", [](PyObject* o, void*) { return PyLong_FromLong(itemsize(of(o))); }, nullptr, "Bytes per element.", nullptr},
+    {"_type_name", [](PyObject* o, void*) { return PyUnicode_FromString(type_name_of(of(o))); }, nullptr, "As in FloatTensor.", nullptr},
     {"name", [](PyObject* o, void*) { return PyUnicode_FromString(name_of(of(o))); }, nullptr, nullptr, nullptr},
     {}};
 PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
@@ -89,12 +90,7 @@ std::optional<Scalar> as_scalar(PyObject* o) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow) {
-      const double d = PyLong_AsDouble(o);
-      if (PyErr_Occurred()) PyErr_Clear();
-      else if (std::fabs(d) < 1.8446744073709552e19 && d > 0) return Scalar(static_cast<int64_t>(PyLong_AsUnsignedLongLongMask(o)));
-      fail<OverflowError>("an integer of more than 64 bits cannot be used with tensors");
-    }
+    if (overflow) fail<OverflowError>("Overflow: an integer that does not fit into int64 cannot be used with tensors");
     return Scalar(static_cast<int64_t>(v));
   }
   if (PyComplex_Check(o)) {

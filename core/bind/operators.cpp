@@ -74,7 +74,7 @@ void become(const Tensor& self, const Tensor& result, const char* name) {
   if (!same(self.sizes(), result.sizes()))
     fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
   if (!can_cast(result.dtype(), self.dtype()))
-    fail("result type ", name_of(result.dtype()), " can't be cast to the desired output type ", name_of(self.dtype()), " in ", name, "_()");
+    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
   check_writable(self, name, result.requires_grad() && thread_state.grad);
   copy_into(self, result);
   wrote(self);
@@ -88,7 +88,7 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
     if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
       fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
     if (!can_cast(result.dtype(), t.dtype()))
-      fail("result type ", name_of(result.dtype()), " can't be cast to the desired output type ", name_of(t.dtype()));
+      fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(t.dtype()));
     if (!same(t.sizes(), result.sizes())) {
       if (t.numel() != 0 || !t.is_contiguous())
         fail(name, "(): out= has shape ", to_string(t.sizes()), " but the result has shape ", to_string(result.sizes()), "; pass a tensor of that shape");
@@ -118,8 +118,12 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
 // What an element-wise call has besides its inputs.
 constexpr int kMostParameters = 6;
 
+thread_local const Operator* in_overload = nullptr;
+
 PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  const Operator* before = std::exchange(in_overload, o->op);
   PyObject* r = PyObject_Vectorcall(overload, args, static_cast<size_t>(nargs), kwnames);
+  in_overload = before;
   if (!r) throw PythonError{};
   if (o->form == Form::Plain) return r;
   struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{r};
@@ -158,7 +162,8 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     arguments.parse(args, nargs, kwnames);
   } catch (const TypeError&) {
     const auto overload = overloads.find(&op);
-    if (overload == overloads.end()) throw;
+    // An overload that comes back to its operator has arguments that nothing fits.
+    if (overload == overloads.end() || in_overload == &op) throw;
     return call_overload(o, overload->second, given, nargs, given_names);
   }
   const Value* v = arguments.values();
@@ -248,6 +253,10 @@ PyObject* operator_overload(PyObject* self, void*) {
   return Py_NewRef(found == overloads.end() ? Py_None : found->second);
 }
 int set_operator_overload(PyObject* self, PyObject* value, void*) {
+  if (!value) {
+    PyErr_SetString(PyExc_AttributeError, "overload cannot be deleted");
+    return -1;
+  }
   PyObject*& slot = overloads[reinterpret_cast<OperatorObject*>(self)->op];
   PyObject* old = slot;
   slot = Py_XNewRef(value);

@@ -39,6 +39,21 @@ template <class O, class P> O own(const P& p) {
   else if constexpr (std::is_same_v<O, Dims>) return Dims(p);
   else return O(p);
 }
+/// An owned argument as Python would write it.
+template <class A> std::string describe(const A& a) {
+  if constexpr (std::is_same_v<A, bool>) return a ? "True" : "False";
+  else if constexpr (std::is_arithmetic_v<A>) return text(a);
+  else if constexpr (std::is_same_v<A, std::string>) return "'" + a + "'";
+  else if constexpr (std::is_same_v<A, DType>) return name_of(a);
+  else if constexpr (std::is_same_v<A, Scalar>) return a.is_complex() ? "complex" : a.is_integral() ? text(a.as_int()) : text(a.as_double());
+  else if constexpr (std::is_same_v<A, Dims>) {
+    std::string s = "(";
+    for (int64_t d : a) s += std::to_string(d) + ",";
+    return s + ")";
+  } else if constexpr (requires { a.has_value(); }) return a.has_value() ? describe(*a) : "None";
+  else return "";
+}
+
 template <class P, class O> P lend(const O& o) {
   if constexpr (std::is_same_v<P, IntList>) return {o.data(), o.size()};
   else if constexpr (std::is_same_v<P, OptionalInts>) return o ? P(IntList(o->data(), o->size())) : P();
@@ -137,11 +152,17 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     std::vector<SavedValue> v;
     const std::string_view names = Op::signature;
     for (int i = 0; i < kParameters; ++i)
-      if (kNeed.inputs >> i & 1 && inputs_[slot(kNeed.inputs, i)].saved())
-        v.push_back({argument_name(names, i), inputs_[slot(kNeed.inputs, i)].unpack(this), ""});
+      if (kNeed.inputs >> i & 1) {
+        const SavedTensor& s = inputs_[slot(kNeed.inputs, i)];
+        v.push_back({argument_name(names, i), s.saved() ? s.unpack(this) : Tensor(), s.saved() ? "" : "None"});
+      }
     for (int i = 0; i < 8; ++i)
       if (kNeed.outputs >> i & 1 && outputs_[slot(kNeed.outputs, i)].saved())
         v.push_back({i ? "result" + std::to_string(i) : "result", outputs_[slot(kNeed.outputs, i)].unpack(this, i), ""});
+    if constexpr (kNeed.arguments) {
+      int i = 0;
+      std::apply([&](const auto&... a) { ((add_argument(v, names, i++, a)), ...); }, arguments_);
+    }
     return v;
   }
 
@@ -173,6 +194,9 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
 
  private:
   static constexpr int slot(uint32_t mask, int i) { return __builtin_popcount(mask & ((1u << i) - 1)); }
+  template <class A> static void add_argument(std::vector<SavedValue>& v, std::string_view names, int i, const A& a) {
+    if constexpr (!std::is_same_v<A, Nothing>) v.push_back({argument_name(names, i), {}, describe(a)});
+  }
   static std::string argument_name(std::string_view names, int i) {
     for (; i > 0; --i) names.remove_prefix(names.find(',') + 1);
     names = names.substr(0, names.find(','));

@@ -109,6 +109,11 @@ template <int A, int S> class ElementwiseNode final : public Node {
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s)
         if (saved_[s].saved()) v.push_back({which_[s] == 3 ? "result" : input_name(*op_, which_[s]), saved_[s].unpack(this), ""});
+    // What this node had no need of, though its operator may have.
+    for (int k = 0; k < A; ++k) {
+      const std::string name = input_name(*op_, k);
+      if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; })) v.push_back({name, {}, "None"});
+    }
     return v;
   }
 
@@ -236,7 +241,7 @@ bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
   Tensor result, original;
   if (out) {
     if (!can_cast(out_type, out->dtype()))
-      fail("result type ", name_of(out_type), " can't be cast to the desired output type ", name_of(out->dtype()), " in ", op.name,
+      fail("result type ", type_name_of(out_type), " can't be cast to the desired output type ", type_name_of(out->dtype()), " in ", op.name,
            inplace ? "_()" : "(out=)");
     if (inplace) {
       if (!same(out->sizes(), sizes))

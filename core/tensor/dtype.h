@@ -135,9 +135,14 @@ inline constexpr uint8_t kItemSizes[kDTypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8,
 inline constexpr const char* kDTypeNames[kDTypes] = {"bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
                                                      "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
 
+/// The names that torch's tensor types and messages have.
+inline constexpr const char* kTypeNames[kDTypes] = {"Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
+                                                    "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+
 constexpr int index_of(DType d) { return static_cast<int>(d); }
 constexpr int64_t itemsize(DType d) { return kItemSizes[index_of(d)]; }
 constexpr const char* name_of(DType d) { return kDTypeNames[index_of(d)]; }
+constexpr const char* type_name_of(DType d) { return kTypeNames[index_of(d)]; }
 
 constexpr Category category(DType d) {
   if (d == DType::Bool) return Category::Bool;
