@@ -1,0 +1,288 @@
+// Writing elements: the kernels of ops/writing.h. Everything is checked before the first byte is written.
+#include "ops/writing.h"
+
+#include "dispatch/operator.h"
+#include "kernels/copy.h"
+#include "kernels/indexing.h"
+#include "kernels/walk.h"
+#include "ops/rearranging.h"
+#include "ops/reduction.h"
+#include "ops/selection.h"
+#include "ops/shape.h"
+
+namespace adjoint {
+
+namespace {
+
+Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); }
+
+/// Values that may lie in the memory that is about to be written.
+Tensor apart(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
+
+/// Scatter's arguments, checked; calls f(walk) with the result, the index and the source's elements side by side.
+struct ScatterWalk {
+  ScatterWalk(const Tensor& out, int64_t dim, const Tensor& index, const Tensor* src, const char* op)
+      : d(wrap_dim(dim, out.dim(), op)), size(out.dim() ? out.size(d) : 1), walk(index.sizes()) {
+    if (index.dtype() != DType::Int64) fail(op, "(): Expected dtype int64 for index, but got ", name_of(index.dtype()));
+    if (src && src->dtype() != out.dtype())
+      fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
+    if (index.numel() == 0) return;
+    if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
+      fail(op, "(): Index tensor must have the same number of dimensions as self and src tensor: index has ", index.dim(), ", self ", out.dim());
+    for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
+      if (i != d && index.size(i) > out.size(i))
+        fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);
+      if (src && src->dim() && index.size(i) > src->size(i))
+        fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ", to_string(src->sizes()));
+    }
+    step = out.dim() ? out.stride(d) * out.itemsize() : 0;
+    Dims strides, from;
+    for (int64_t i = 0; i < index.dim(); ++i) {
+      strides.push_back(i == d || out.dim() == 0 ? 0 : out.stride(i));
+      if (src) from.push_back(src->dim() ? src->stride(i) : 0);
+    }
+    walk.add(index);
+    walk.add(out.bytes(), index.sizes(), strides.span(), out.itemsize());
+    if (src) walk.add(src->bytes(), index.sizes(), from.span(), src->itemsize());
+    walk.plan();
+    walk.run(INT64_MAX, [&](char* const* p, const int64_t* steps, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = *reinterpret_cast<const int64_t*>(p[0] + i * steps[0]);
+        if (v < 0 || v >= size) fail<IndexError>(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", size);
+      }
+    });
+    any = true;
+  }
+
+  /// combine(old, value) for each element, in order.
+  template <class T, class F> void each(const Scalar* value, F&& combine) {
+    if (!any) return;
+    const T fixed = value ? value->to<T>() : T();
+    walk.run(INT64_MAX, [&](char* const* p, const int64_t* steps, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = *reinterpret_cast<const int64_t*>(p[0] + i * steps[0]);
+        T& to = *reinterpret_cast<T*>(p[1] + i * steps[1] + v * step);
+        to = combine(to, value ? fixed : *reinterpret_cast<const T*>(p[2] + i * steps[2]));
+      }
+    });
+  }
+
+  int d;
+  int64_t size, step = 0;
+  bool any = false;
+  Walk walk;
+};
+
+template <class T> T added(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) return a || b;
+  else if constexpr (is_half_v<T>) return T(static_cast<float>(a) + static_cast<float>(b));
+  else return static_cast<T>(a + b);
+}
+template <class T> T multiplied(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) return a && b;
+  else if constexpr (is_half_v<T>) return T(static_cast<float>(a) * static_cast<float>(b));
+  else return static_cast<T>(a * b);
+}
+
+Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
+  if (!reduce.empty() && reduce != "add" && reduce != "multiply")
+    fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
+  const Tensor out = copy_of(self);
+  ScatterWalk walk(out, dim, index, src, op);
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (reduce == "add") walk.template each<T>(value, added<T>);
+    else if (reduce == "multiply") walk.template each<T>(value, multiplied<T>);
+    else walk.template each<T>(value, [](T, T v) { return v; });
+  });
+  return out;
+}
+
+}  // namespace
+
+Tensor fitted(const Tensor& values, IntList shape, const char* op) {
+  auto sizes = values.sizes();
+  auto strides = values.strides();
+  while (sizes.size() > shape.size() && sizes[0] == 1) {
+    sizes = sizes.subspan(1);
+    strides = strides.subspan(1);
+  }
+  bool fits = sizes.size() <= shape.size();
+  const size_t lead = fits ? shape.size() - sizes.size() : 0;
+  for (size_t i = 0; fits && i < sizes.size(); ++i) fits = sizes[i] == 1 || sizes[i] == shape[lead + i];
+  if (!fits)
+    fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
+         " cannot be broadcast to indexing result of shape ", to_string(shape));
+  return Expand::forward(alias(values, sizes, strides, values.offset()), shape);
+}
+
+void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& values, bool accumulate) {
+  const Tensor from = copy_of(fitted(values, plan.shape.span(), ""), self.dtype());
+  visit(self.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* v = from.data<T>();
+    plan.each_run(self.bytes(), 0, plan.rows(), [&](char* at, int64_t element, int64_t n, int64_t stride) {
+      for (int64_t i = 0; i < n; ++i) {
+        T& to = *reinterpret_cast<T*>(at + i * stride);
+        to = accumulate ? added<T>(to, v[element + i]) : v[element + i];
+      }
+    });
+  });
+}
+
+Tensor Copy::forward(const Tensor& self, const Tensor& src) {
+  const Tensor wide = fitted(src, self.sizes(), "copy_");
+  if (self.get() != src.get()) copy_into(self, apart(wide, self));
+  return self;
+}
+Tensor Copy::source(const Tensor& g, IntList sizes) { return sum_to_value(g, sizes); }
+
+Tensor Fill::forward(const Tensor& self, const Tensor& value) {
+  if (value.dim() != 0) fail("fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions");
+  copy_into(self, value);
+  return self;
+}
+Tensor Fill::source(const Tensor& g) { return call<Sum>(g, OptionalInts(), false, OptionalType()); }
+
+Tensor ZeroAll::forward(const Tensor& self) {
+  copy_into(self, zero_like(self));
+  return self;
+}
+
+Tensor ZeroBasic::forward(const Tensor& self, IntList spec) {
+  const Tensor out = copy_of(self);
+  copy_into(view_of(out, picked(whole(out), spec)), zero_like(out));
+  return out;
+}
+
+Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IntList spec) {
+  const Tensor part = view_of(self, picked(whole(self), spec));
+  copy_into(part, apart(fitted(value, part.sizes(), ""), self));
+  return self;
+}
+Tensor SetBasic::source(const Tensor& g, IntList sizes, IntList spec) { return sum_to_value(call<BasicIndex>(g, spec), sizes); }
+
+Tensor ZeroIndex::forward(const Tensor& self, TensorList indices) {
+  const Tensor out = copy_of(self);
+  const Tensors plain = without_masks(out, indices);
+  write_at(out, IndexPlan(out, plain, true, ""), zero_like(out), false);
+  return out;
+}
+
+Tensor IndexPut::forward(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
+  const Tensors plain = without_masks(self, indices);
+  write_at(self, IndexPlan(self, plain, true, ""), values, accumulate);
+  return self;
+}
+Tensor IndexPut::source(const Tensor& g, IntList sizes, const Tensors& indices) { return sum_to_value(call<Index>(g, TensorList(indices)), sizes); }
+
+// --- Into copies -----------------------------------------------------------------------------------------------------
+
+Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce) {
+  if (!reduce) return call<ScatterValue>(g, dim, index, Scalar(0), std::optional<Text>());
+  if (*reduce == "add") return g;
+  fail<NotImplemented>("the derivative of 'scatter' with reduce='", *reduce, "' is not implemented");
+}
+
+Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
+  const Tensor picked_up = call<Gather>(g, dim, index, false);
+  if (same(picked_up.sizes(), sizes)) return picked_up;
+  // The rest of the source was not used.
+  Dims pad;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    pad.push_back(0);
+    pad.push_back(sizes[i] - picked_up.sizes()[i]);
+  }
+  return call<ConstantPad>(picked_up, pad.span(), Scalar(0));
+}
+
+Tensor Scatter::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce) {
+  return scattered(self, dim, index, &src, nullptr, reduce.value_or(Text()), "scatter");
+}
+Tensor ScatterValue::forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value, std::optional<Text> reduce) {
+  return scattered(self, dim, index, nullptr, &value, reduce.value_or(Text()), "scatter");
+}
+Tensor ScatterAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  return scattered(self, dim, index, &src, nullptr, "add", name);
+}
+
+namespace {
+
+// A copy of self and the plan of the slices along a dimension, for self without dimensions too.
+struct Slices {
+  Slices(const Tensor& self, int64_t dim, const Tensor& index, const char* op)
+      : d(wrap_dim(dim, self.dim(), op)), out(copy_of(self)), line(out), plan(make(index, op)) {}
+  IndexPlan make(const Tensor& index, const char* op) {
+    if (out.dim() == 0) {
+      const int64_t one[] = {1};
+      line = alias(out, one, one, out.offset());
+    }
+    return along_dimension(line, d, index, op);
+  }
+  int d;
+  Tensor out, line;
+  IndexPlan plan;
+};
+
+void need_source(const Slices& s, const Tensor& source, const char* op) {
+  if (source.dtype() != s.out.dtype())
+    fail(op, "(): self (", name_of(s.out.dtype()), ") and source (", name_of(source.dtype()), ") expected to have the same dtype");
+  if (product(source.sizes()) != product(s.plan.shape.span()) || (source.dim() && s.out.dim() && !same(source.sizes(), s.plan.shape.span())))
+    fail<IndexError>(op, "(): source has shape ", to_string(source.sizes()), " but the index selects slices of shape ", to_string(s.plan.shape.span()));
+}
+
+}  // namespace
+
+Tensor IndexAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha) {
+  Slices s(self, dim, index, name);
+  need_source(s, source, name);
+  write_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), true);
+  return s.out;
+}
+
+Tensor IndexFill::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
+  Slices s(self, dim, index, name);
+  write_at(s.line, s.plan, value, false);
+  return s.out;
+}
+Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) { return call<IndexFill>(g, dim, index, zero_like(g)); }
+Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
+  return call<Sum>(call<IndexSelect>(g, dim, index), OptionalInts(), false, OptionalType());
+}
+
+Tensor IndexCopy::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  Slices s(self, dim, index, name);
+  need_source(s, source, name);
+  write_at(s.line, s.plan, Reshape::forward(source, s.plan.shape.span()), false);
+  return s.out;
+}
+
+Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tensor& source) {
+  if (mask.dtype() != DType::Bool) fail("masked_scatter: expected BoolTensor for mask, but got ", name_of(mask.dtype()));
+  if (self.dtype() != source.dtype())
+    fail("masked_scatter: expected self and source to have same dtypes but got ", name_of(self.dtype()), " and ", name_of(source.dtype()));
+  const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
+  const Tensor out = copy_of(Expand::forward(self, shape.span()));
+  const Tensor where = copy_of(Expand::forward(mask, shape.span())), from = dense(source);
+  const bool* m = where.data<bool>();
+  int64_t count = 0;
+  for (int64_t i = 0; i < where.numel(); ++i) count += m[i];
+  if (count > from.numel()) fail("masked_scatter: the mask holds at ", count, " places but the source has only ", from.numel(), " elements");
+  visit_size(out.itemsize(), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    U* to = reinterpret_cast<U*>(out.bytes());
+    const U* v = reinterpret_cast<const U*>(from.bytes());
+    for (int64_t i = 0, next = 0; i < out.numel(); ++i)
+      if (m[i]) to[i] = v[next++];
+  });
+  return out;
+}
+Tensor MaskedScatter::kept(const Tensor& g, IntList sizes, const Tensor& mask) { return sum_to_value(call<Where>(mask, zero_like(g), g), sizes); }
+Tensor MaskedScatter::source_gradient(const Tensor& g, IntList sizes, const Tensor& mask) {
+  const Tensor used = call<MaskedSelect>(g, mask);
+  const int64_t pad[] = {0, product(sizes) - used.numel()};
+  return call<Reshape>(call<ConstantPad>(used, IntList(pad), Scalar(0)), sizes);
+}
+
+}  // namespace adjoint

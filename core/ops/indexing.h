@@ -1,0 +1,95 @@
+// Reading elements by index: what x[…] is made of, and gather with its relatives. Writing is in ops/writing.h.
+//
+// Basic indexing (integers, slices, new axes) is one view operator, whatever the mixture. Advanced indexing takes a
+// list with one tensor or nothing per dimension: tensors of integers broadcast with each other, masks stand for the
+// positions where they hold. The result's index dimensions stand where the indexed ones stood, or in front when
+// those are not neighbours. Start reading at `BasicIndex`; Python's side is bind/indexing.cpp.
+#pragma once
+
+#include "ops/op.h"
+#include "ops/part.h"
+
+namespace adjoint {
+
+/// What one entry of a basic index does. In a spec each entry is four numbers: kind, start, step, length.
+enum class Pick : int64_t {
+  Integer,  // the slice at `start`: the dimension goes
+  Slice,    // `length` indices from `start`, every `step`
+  NewAxis,  // a dimension of size 1
+};
+/// The part that a spec picks; checked. Dimensions that the spec does not reach are kept.
+Part picked(const Part& whole, IntList spec);
+
+// Gradients of reads. Recorded.
+Tensor index_gradient(const Tensor& g, IntList sizes, const Tensors& indices);
+Tensor index_select_gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
+Tensor gather_gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
+Tensor masked_select_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
+Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index);
+
+struct BasicIndex : Structured {
+  static constexpr auto name = "_basic_index";
+  static constexpr auto doc = "The view that a mixture of integers, slices and new axes picks.";
+  static constexpr auto signature = "self, spec";
+  static constexpr bool view = true;
+  static Tensor forward(const Tensor& self, IntList spec);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> spec) {
+    return put_part(g, s, picked(whole(s), spec.value));
+  }};
+};
+
+struct Index : Structured {
+  static constexpr auto name = "_index";
+  static constexpr auto doc = "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
+  static constexpr auto signature = "self, indices";
+  static Tensor forward(const Tensor& self, TensorList indices);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return index_gradient(g, s, indices); }};
+};
+
+struct IndexSelect : Structured {
+  static constexpr auto name = "index_select";
+  static constexpr auto doc = "The slices along a dimension that a vector of integers names.";
+  static constexpr auto signature = "self, dim, index";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
+    return index_select_gradient(g, s, dim, index);
+  }};
+};
+
+struct Gather : Structured {
+  static constexpr auto name = "gather";
+  static constexpr auto doc = "For each position, the element of self there but for one dimension, in which `index` says where.";
+  static constexpr auto signature = "self, dim, index, *, sparse_grad=False";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
+    return gather_gradient(g, s, dim, index);
+  }};
+};
+
+struct Take : Structured {
+  static constexpr auto name = "take";
+  static constexpr auto doc = "Elements of the flattened tensor at the given positions.";
+  static constexpr auto signature = "self, index";
+  static Tensor forward(const Tensor& self, const Tensor& index);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> index) { return take_gradient(g, s, index); }};
+};
+
+struct MaskedSelect : Structured {
+  static constexpr auto name = "masked_select";
+  static constexpr auto doc = "The elements where a mask holds, in row-major order, as a vector. The two broadcast.";
+  static constexpr auto signature = "self, mask";
+  static Tensor forward(const Tensor& self, const Tensor& mask);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return masked_select_gradient(g, s, mask); }};
+};
+
+struct Nonzero : Structured {
+  static constexpr auto name = "_nonzero";
+  static constexpr auto doc = "The positions of the nonzero elements, in row-major order: one row each.";
+  static constexpr auto signature = "self";
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& self);
+};
+
+using Indexing = Family<BasicIndex, Index, IndexSelect, Gather, Take, MaskedSelect, Nonzero>;
+
+}  // namespace adjoint

@@ -1,0 +1,121 @@
+// Copies of a tensor's elements in another order or number: flipped, rolled, repeated, cut to a triangle, padded.
+//
+// All are linear, so that a rule needs shapes and arguments and no values. Start reading at `Flip`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+/// The gradient of a tensor that was repeated `repeats` times along each dimension. Recorded.
+Tensor sum_repeats(const Tensor& g, IntList sizes, IntList repeats);
+/// `values` with ones in front, or as given, so that there is one for each of `ndim` dimensions.
+Dims padded_with_ones(IntList values, size_t ndim);
+Dims negated(IntList values);
+
+struct Flip : Structured {
+  static constexpr auto name = "flip";
+  static constexpr auto doc = "A copy with the order of elements along the given dimensions reversed.";
+  static constexpr auto signature = "self, dims";
+  static Tensor forward(const Tensor& self, IntList dims);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
+};
+
+struct Roll : Structured {
+  static constexpr auto name = "roll";
+  static constexpr auto doc =
+      "A copy with the elements moved along dimensions, those that fall off coming in at the other end. Without "
+      "dimensions the tensor is rolled as if it were flat.";
+  static constexpr auto signature = "self, shifts, dims=()";
+  static Tensor forward(const Tensor& self, IntList shifts, IntList dims);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> shifts, Argument<IntList, 2> dims) {
+    return call<Roll>(g, negated(shifts.value).span(), dims.value);
+  }};
+};
+
+struct Repeat : Structured {
+  static constexpr auto name = "repeat";
+  static constexpr auto doc = "Copies of the tensor side by side, so many along each dimension.";
+  static constexpr auto signature = "self, repeats";
+  static constexpr bool function = false;
+  static Tensor forward(const Tensor& self, IntList repeats);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
+};
+
+struct Tile : Structured {
+  static constexpr auto name = "tile";
+  static constexpr auto doc = "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
+  static constexpr auto signature = "self, dims";
+  static Tensor forward(const Tensor& self, IntList dims) { return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span()); }
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> dims) {
+    return sum_repeats(g, s, padded_with_ones(dims.value, s.sizes.size()).span());
+  }};
+};
+
+struct RepeatInterleave : Structured {
+  static constexpr auto name = "_repeat_interleave";
+  static constexpr auto doc = "Each slice along a dimension repeated the same number of times.";
+  static constexpr auto signature = "self, repeats, dim";
+  static Tensor forward(const Tensor& self, int64_t repeats, int64_t dim);
+  static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats, Argument<int64_t, 2> dim) {
+    return gradient(g, s, repeats, dim);
+  }};
+};
+
+struct RepeatInterleaveEach : Structured {
+  static constexpr auto name = "_repeat_interleave_each";
+  static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
+  static constexpr auto signature = "self, repeats, dim";
+  static Tensor forward(const Tensor& self, const Tensor& repeats, int64_t dim);
+  /// For each slice of the result, which one of the input it is.
+  static Tensor sources(const Tensor& repeats, int64_t size);
+  static Tensor gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> repeats, Argument<int64_t, 2> dim) {
+    return gradient(g, s, repeats, dim);
+  }};
+};
+
+struct Tril : Structured {
+  static constexpr auto name = "tril";
+  static constexpr auto doc = "The lower triangle of matrices up to a diagonal, zero above it.";
+  static constexpr auto signature = "self, diagonal=0";
+  static Tensor forward(const Tensor& self, int64_t diagonal);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Tril>(g, diagonal.value); }};
+};
+
+struct Triu : Structured {
+  static constexpr auto name = "triu";
+  static constexpr auto doc = "The upper triangle of matrices from a diagonal on, zero below it.";
+  static constexpr auto signature = "self, diagonal=0";
+  static Tensor forward(const Tensor& self, int64_t diagonal);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Triu>(g, diagonal.value); }};
+};
+
+struct DiagEmbed : Structured {
+  static constexpr auto name = "diag_embed";
+  static constexpr auto doc = "Matrices of zeros with the last dimension of the input on a diagonal.";
+  static constexpr auto signature = "self, offset=0, dim1=-2, dim2=-1";
+  static Tensor forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2);
+  static Tensor gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a, Argument<int64_t, 3> b) {
+    return gradient(g, offset, a, b);
+  }};
+};
+
+struct ConstantPad : Structured {
+  static constexpr auto name = "constant_pad_nd";
+  static constexpr auto doc =
+      "The tensor with a border of one value: `pad` holds numbers before and after, from the last dimension on; "
+      "negative ones cut off.";
+  static constexpr auto signature = "self, pad, value=0";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, IntList pad, Scalar value);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> pad) {
+    return call<ConstantPad>(g, negated(pad.value).span(), Scalar(0));
+  }};
+};
+
+using Rearranging = Family<Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril, Triu, DiagEmbed, ConstantPad>;
+
+}  // namespace adjoint

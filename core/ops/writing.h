@@ -1,0 +1,170 @@
+// Writing elements: in place (copy_, fill_, x[…] = value) and into copies (scatter and its relatives).
+//
+// A write takes the gradient of what was there before away from the places written, and gives that of the places to
+// the value. Operators whose name starts with an underscore and that are marked `writes` change their first argument;
+// the others change a copy. Start reading at `SetBasic`.
+#pragma once
+
+#include "ops/indexing.h"
+#include "ops/op.h"
+
+namespace adjoint {
+
+// Gradients. Recorded.
+Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce);
+/// Gathered, in the leading part of the source's shape.
+Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
+Tensor scaled(const Tensor& t, const Scalar& by);
+
+struct Copy : Structured {
+  static constexpr auto name = "_copy";
+  static constexpr auto doc = "Write another tensor's values, broadcast and converted.";
+  static constexpr auto signature = "self, src";
+  static constexpr bool writes = true;
+  static Tensor forward(const Tensor& self, const Tensor& src);
+  static Tensor source(const Tensor& g, IntList sizes);
+  static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }, [](Grad g, Shape<1> s) { return source(g, s); }};
+};
+
+struct Fill : Structured {
+  static constexpr auto name = "_fill";
+  static constexpr auto doc = "Write one value everywhere.";
+  static constexpr auto signature = "self, value";
+  static constexpr bool writes = true;
+  static Tensor forward(const Tensor& self, const Tensor& value);
+  static Tensor source(const Tensor& g);
+  static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }, [](Grad g) { return source(g); }};
+};
+
+struct ZeroAll : Structured {
+  static constexpr auto name = "_zero";
+  static constexpr auto doc = "Write zeros everywhere.";
+  static constexpr auto signature = "self";
+  static constexpr bool writes = true;
+  static Tensor forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }};
+};
+
+struct ZeroBasic : Structured {
+  static constexpr auto name = "_zero_basic";
+  static constexpr auto doc = "A copy with zeros at the part that a basic index picks.";
+  static constexpr auto signature = "self, spec";
+  static Tensor forward(const Tensor& self, IntList spec);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> spec) { return call<ZeroBasic>(g, spec.value); }};
+};
+
+struct SetBasic : Structured {
+  static constexpr auto name = "_set_basic";
+  static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";
+  static constexpr auto signature = "self, value, spec";
+  static constexpr bool writes = true;
+  static Tensor forward(const Tensor& self, const Tensor& value, IntList spec);
+  static Tensor source(const Tensor& g, IntList sizes, IntList spec);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> spec) { return call<ZeroBasic>(g, spec.value); },
+                                    [](Grad g, Shape<1> s, Argument<IntList, 2> spec) { return source(g, s, spec.value); }};
+};
+
+struct ZeroIndex : Structured {
+  static constexpr auto name = "_zero_index";
+  static constexpr auto doc = "A copy with zeros at the positions that index tensors name.";
+  static constexpr auto signature = "self, indices";
+  static Tensor forward(const Tensor& self, TensorList indices);
+  static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<ZeroIndex>(g, TensorList(indices)); }};
+};
+
+struct IndexPut : Structured {
+  static constexpr auto name = "_index_put";
+  static constexpr auto doc = "Write values, or add them, to the positions that index tensors name.";
+  static constexpr auto signature = "self, values, indices, accumulate=False";
+  static constexpr bool writes = true;
+  static Tensor forward(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate);
+  static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
+  static constexpr auto vjp =
+      Rules{[](Grad g, InputList indices, Argument<bool, 3> add) { return add.value ? Tensor(g) : call<ZeroIndex>(g, TensorList(indices)); },
+            [](Grad g, Shape<1> s, InputList indices) { return source(g, s, indices); }};
+};
+
+// --- Into copies -------------------------------------------------------------------------------------------------
+
+struct Scatter : Structured {
+  static constexpr auto name = "_scatter";
+  static constexpr auto doc = "A copy with the elements of src written where `index` says along one dimension.";
+  static constexpr auto signature = "self, dim, index, src, reduce=None";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
+        return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
+      },
+      [](Grad) { return Tensor(); }, [](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); }};
+};
+
+struct ScatterValue : Structured {
+  static constexpr auto name = "_scatter_value";
+  static constexpr auto doc = "A copy with one number written where `index` says along one dimension.";
+  static constexpr auto signature = "self, dim, index, value, reduce=None";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value, std::optional<Text> reduce);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
+    return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
+  }};
+};
+
+struct ScatterAdd : Structured {
+  static constexpr auto name = "scatter_add";
+  static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
+  static constexpr auto signature = "self, dim, index, src";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+  static constexpr auto vjp =
+      Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
+            [](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); }};
+};
+
+struct IndexAdd : Structured {
+  static constexpr auto name = "index_add";
+  static constexpr auto doc = "A copy with alpha times the slices of source added at the slices that `index` names.";
+  static constexpr auto signature = "self, dim, index, source, *, alpha=1";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha);
+  static constexpr auto vjp =
+      Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
+            [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
+              return scaled(call<IndexSelect>(g, dim.value, index), alpha.value);
+            }};
+};
+
+struct IndexFill : Structured {
+  static constexpr auto name = "index_fill";
+  static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
+  static constexpr auto signature = "self, dim, index, value";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value);
+  static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
+  static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return kept(g, dim, index); },
+                                    [](Grad) { return Tensor(); },
+                                    [](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return source(g, dim, index); }};
+};
+
+struct IndexCopy : Structured {
+  static constexpr auto name = "index_copy";
+  static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
+  static constexpr auto signature = "self, dim, index, source";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source);
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
+            [](Grad) { return Tensor(); },
+            [](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return call<IndexSelect>(g, dim.value, index); }};
+};
+
+struct MaskedScatter : Structured {
+  static constexpr auto name = "masked_scatter";
+  static constexpr auto doc = "A copy with the elements of source, in order, written where a mask holds.";
+  static constexpr auto signature = "self, mask, source";
+  static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);
+  static Tensor kept(const Tensor& g, IntList sizes, const Tensor& mask);
+  static Tensor source_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return kept(g, s, mask); }, [](Grad) { return Tensor(); },
+                                    [](Grad g, Shape<2> s, Input<1> mask) { return source_gradient(g, s, mask); }};
+};
+
+using Writing = Family<Copy, Fill, ZeroAll, ZeroBasic, SetBasic, ZeroIndex, IndexPut, Scatter, ScatterValue, ScatterAdd, IndexAdd,
+                       IndexFill, IndexCopy, MaskedScatter>;
+
+}  // namespace adjoint
