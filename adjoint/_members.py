@@ -66,6 +66,10 @@ class Views:
     def imag(self, value):
         self.imag.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
 
+    def where(self, condition, other):
+        """The elements where the condition holds, those of `other` elsewhere."""
+        return _C.where(condition, self, other)
+
     def view(self, *shape, dtype=None, size=None):
         """The same elements under another shape, or the same bytes as another dtype, without copying.
 

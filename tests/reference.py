@@ -58,6 +58,7 @@ REFERENCES = {
     "true_divide": np.true_divide,
     "div_floor": np.floor_divide,
     "div_trunc": lambda x, y: np.trunc(x / y).astype(np.result_type(x, y)),
+    "_trunc_divide": lambda x, y: np.trunc(x / y).astype(np.result_type(x, y)),
     "floor_divide": np.floor_divide,
     "remainder": np.remainder,
     "fmod": np.fmod,
@@ -107,10 +108,12 @@ REFERENCES = {
     "erfinv": sp.erfinv,
     "lgamma": sp.gammaln,
     "digamma": sp.digamma,
+    "_polygamma": lambda x, n=1: sp.polygamma(n, x),
     # rounding
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.round,
+    "_round_decimals": lambda x, decimals=0: np.round(x, decimals),
     "trunc": np.trunc,
     "frac": lambda x: x - np.trunc(x),
     # comparison, logic, bits, predicates
@@ -152,24 +155,39 @@ REFERENCES = {
     "angle": np.angle,
     "real": np.real,
     "imag": np.imag,
+    "_real": np.real,
+    "_imag": np.imag,
     # networks
     "relu": lambda x: np.maximum(x, 0),
     "leaky_relu": lambda x, negative_slope=0.01: where_positive(x, x, negative_slope * x),
     "elu": lambda x, alpha=1.0: where_positive(x, x, alpha * np.expm1(np.minimum(x, 0))),
     "gelu": gelu,
-    "gelu_tanh": lambda x: gelu(x, "tanh"),
+    "_gelu_none": gelu,
+    "_gelu_tanh": lambda x: gelu(x, "tanh"),
     "silu": lambda x: x / (1 + np.exp(-x)),
     "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
     "selu": lambda x: (
         1.0507009873554805 * where_positive(x, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
     ),
+    "celu": lambda x, alpha=1.0: where_positive(x, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
     "relu6": lambda x: np.clip(x, 0, 6),
     "hardtanh": lambda x: np.clip(x, -1, 1),
+    "threshold": lambda x, threshold=0.0, value=0.0: np.where(x > threshold, x, value),
+    "log_sigmoid": lambda x: -np.logaddexp(-x, 0),
+    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "tanhshrink": lambda x: x - np.tanh(x),
+    "softshrink": lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
+    "hardshrink": lambda x, lambd=0.5: np.where(np.abs(x) > lambd, x, 0),
     "deg2rad": np.deg2rad,
     "rad2deg": np.rad2deg,
 }
 
 #: name → number of the operand that is a boolean mask, whatever the dtype of the others.
 MASKS = {"where": 0, "masked_fill": 1}
+
+#: name → number of the operand that has no dimensions, whatever the shape of the others.
+NUMBERS = {"masked_fill": 2}
 
 OPTIONS = {"clamp": {"min": -0.5, "max": 0.7}}

@@ -36,7 +36,7 @@ nb::list table() {
       row["arity"] = e->arity;
       row["parameters"] = e->parameters;
       row["samples"] = nb::make_tuple(e->samples.low, e->samples.high);
-      row["inplace"] = e->inplace && e->result == ResultType::Same;
+      row["inplace"] = e->inplace;
       row["out"] = true;
       row["condition"] = e->condition;
       row["promotes_integers"] = e->promotes_integers;

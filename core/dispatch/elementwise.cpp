@@ -3,6 +3,8 @@
 // One call goes: decide the type to compute in, the shape, run the loop, record. The path for tensors of one type and
 // shape, or one number beside them, comes first and is short, since it is what nearly every call takes; `general` does
 // everything else. Start reading at `call_elementwise`.
+#include <cmath>
+
 #include "autograd/inplace.h"
 #include "autograd/saved.h"
 #include "dispatch/operator.h"
@@ -35,7 +37,7 @@ std::string input_name(const ElementwiseInfo& op, int i) {
 }
 
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.
-DType promoted(const ElementwiseInfo& op, const Tensor* in) {
+DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parameters) {
   if (op.keeps_type) return in[0].dtype();
   // Strongest type among tensors with dimensions, tensors without, bare numbers.
   DType best[3];
@@ -60,7 +62,9 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in) {
                                                        : best[rank];
     have = true;
   }
-  if (is_integral(type) && op.promotes_integers) type = default_dtype();
+  bool fractions = op.promotes_integers;
+  for (int k = 0; k < op.parameters && is_integral(type); ++k) fractions |= std::abs(parameters[k] - std::trunc(parameters[k])) > 0;
+  if (is_integral(type) && fractions) type = default_dtype();
   return type;
 }
 
@@ -224,7 +228,7 @@ bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
 /// Everything but the short path.
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
                                  bool inplace) {
-  const DType type = promoted(op, in);
+  const DType type = promoted(op, in, parameters);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
   if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool)
     fail(op.name, "(): expected ", input_name(op, op.condition), " to be a boolean tensor, but got a tensor with dtype ",

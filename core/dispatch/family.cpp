@@ -48,9 +48,10 @@ template <class Op> constexpr auto check_of() -> void (*)(const Tensor*, DType) 
   if constexpr (Checks<Op>) return &Op::check;
   else return nullptr;
 }
-// What a check refuses is in integers, or in mixed types, which take the long path anyway.
+// What a check refuses is in integers, or in mixed types, which take the long path anyway; so do fractions as
+// parameters of integers.
 template <class Op> constexpr TypeSet direct_types() {
-  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Checks<Op> ? types::boolean | types::integer : 0);
+  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Checks<Op> || *Op::parameters ? types::boolean | types::integer : 0);
 }
 
 /// Whether parameter number k has the default None.
@@ -100,7 +101,8 @@ template <class Op> void add_elementwise(int index) {
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
   row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
-  row->function = row->method = true;
+  row->function = true;
+  row->method = Op::method;
   operators().push_back(row);
 }
 

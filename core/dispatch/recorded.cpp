@@ -37,8 +37,10 @@ Recorded operator&&(const Recorded& a, const Recorded& b) { return call<LogicalA
 Recorded operator||(const Recorded& a, const Recorded& b) { return call<LogicalOr>(a.tensor, b.tensor); }
 Recorded operator!(const Recorded& a) { return call<LogicalNot>(a.tensor); }
 Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b) {
-  if (a.tensor.is_wrapped() && b.tensor.is_wrapped())
-    fail("a formula chooses between two bare numbers, which have no type; choose between multiples of the gradient");
+  // Two bare numbers would make the default type of it, which may round them.
+  auto rounds = [](const Tensor& t) { return !t.is_complex() && item(t).as_double() != static_cast<float>(item(t).as_double()); };
+  if (a.tensor.is_wrapped() && b.tensor.is_wrapped() && (rounds(a.tensor) || rounds(b.tensor)))
+    return call<Where>(condition.tensor, scalar_tensor(item(a.tensor), DType::Float64), scalar_tensor(item(b.tensor), DType::Float64));
   return call<Where>(condition.tensor, a.tensor, b.tensor);
 }
 

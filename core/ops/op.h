@@ -88,6 +88,8 @@ struct Elementwise {
   /// Types on which the operator changes nothing: the input itself is the result.
   static constexpr TypeSet identity = 0;
   static constexpr bool inplace = true;
+  /// Also a method, whose first input is the tensor itself.
+  static constexpr bool method = true;
   /// Names and defaults of real parameters after the inputs, as a Python signature. One whose default is None arrives
   /// as NaN when it is not given.
   static constexpr const char* parameters = "";

@@ -41,6 +41,10 @@ struct Pow : Binary {
     return b.value * apply<Pow>(select(a.value == T(0) && b.value == T(0), T(1), a.value), b.value - T(1));
   }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b, Result<T> r) {
+#ifndef ADJOINT_KERNELS_ONLY
+    if constexpr (std::is_same_v<T, Recorded>)
+      if (a.value.tensor.is_wrapped()) return slope_of_exponent(item(a.value.tensor), b.value, r.value);
+#endif
     return r.value * apply<Log>(select(a.value == T(0) && real_of(b.value) >= real_of(T(0)), T(1), a.value));
   }
 
@@ -49,6 +53,12 @@ struct Pow : Binary {
   template <class T> static T slope(T a, double p) {
     if (p == 0 || p == 1) return T(p);
     return p == 2 ? T(2) * a : T(p) * apply<Pow>(a, T(p - 1));
+  }
+  /// a^b log a for a bare number a.
+  template <class T> static T slope_of_exponent(const Scalar& a, const T& b, const T& r) {
+    if (a == Scalar(0.0) || a == Scalar(0)) return select(real_of(b) >= T(0), T(0) * r, T(-math::infinity<double>) * r);
+    if (!a.is_complex() && !r.tensor.is_complex()) return r * T(math::log(a.as_double()));
+    return r * T(wrap_number(Scalar(math::log(a.as_complex())), DType::Complex128));
   }
   // As torch has it: for a bare number only.
   static void check(const Tensor* in, DType type) {

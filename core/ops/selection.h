@@ -23,6 +23,7 @@ struct Where : Ternary {
   static constexpr TypeSet types = types::all;
   static constexpr int condition = 0;
   static constexpr bool inplace = false;
+  static constexpr bool method = false;  // x.where(condition, other) has another order
   template <class T> ADJOINT_INLINE static T forward(bool c, T a, T b) { return c ? a : b; }
   template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<C> c) { return select(c.value, g.value, G(0)); }
   template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<2>, Gradient<G> g, First<C> c) { return select(c.value, G(0), g.value); }

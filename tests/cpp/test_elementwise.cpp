@@ -382,6 +382,20 @@ void edges() {
       }
     }
   }
+  for (double p : {2.0, 0.3, 0.0}) {  // a bare base
+    const Tensor x = vector({0.3, 1.7, -2}), base = wrap_number(Scalar(p), DType::Float64);
+    for (bool recorded : {false, true}) {
+      Tensor leaf = detach(x);
+      set_requires_grad(leaf, true);
+      const Tensor ys[] = {run("pow", {base, leaf})}, leaves[] = {leaf};
+      const Tensor v[] = {full(ys[0].sizes(), Scalar(1.0), DType::Float64)};
+      const Numbers g = read(backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
+      for (int i = 0; i < 3; ++i) {
+        const double at = read(x)[i].re, want = p == 0 ? (at < 0 ? -inf : 0) : std::pow(p, at) * std::log(p);
+        CHECK(g[i].re == want || check::close(g[i].re, want, 1e-14));
+      }
+    }
+  }
   {  // |0| and sgn(0) in the complex plane
     Tensor z = make({Complex<double>(0)}, DType::Complex128, {});
     for (const char* name : {"abs", "sgn", "angle"})
@@ -411,6 +425,7 @@ void edges() {
   values("clamp", {vector({1, 5, 9}, l)}, {2, 5, 9}, {2, nan});
   values("clamp", {vector({1, 5, 200}, b)}, {1, 5, 7}, {-3, 7});
   values("clamp", {vector({0, 5, nan})}, {1, 1, nan}, {3, 1});
+  CHECK(run("clamp", {vector({1, 5, 9}, l)}, {2.5, 7}).dtype() == default_dtype());
   values("nan_to_num", {vector({nan, inf, -inf, 1.5})}, {0, std::numeric_limits<double>::max(), -9, 1.5}, {0, nan, -9});
   values("bitwise_left_shift", {vector({1, 2, 3, -1}, l), vector({-1, 64, 2, 1}, l)}, {0, 0, 12, -2});
   values("bitwise_right_shift", {vector({-1, 2, -5, 5}, l), vector({-1, 64, 1, 1}, l)}, {-1, 0, -3, 2});

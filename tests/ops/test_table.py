@@ -82,7 +82,7 @@ def operands(op, dtype, *shapes):
     rng = np.random.default_rng(sum(map(ord, op["name"])))
     drawn = []
     for k in range(op["arity"]):
-        shape = shapes[min(k, len(shapes) - 1)]
+        shape = () if k == reference.NUMBERS.get(op["name"]) else shapes[min(k, len(shapes) - 1)]
         lo, hi = domain(op, k)
         # Stay off the ends, where a finite difference would step outside.
         margin = 0.02 * (hi - lo)
