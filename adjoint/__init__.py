@@ -49,6 +49,7 @@ from adjoint import (  # noqa: E402
     _creation,
     _device,
     _dtypes,
+    _einsum,
     _members,
     _overloads,
     _products,
@@ -96,4 +97,6 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY})
+    return sorted(
+        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY}
+    )

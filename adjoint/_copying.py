@@ -57,7 +57,15 @@ class Copying:
             data = PickleBuffer(span)
         else:
             data = bytes(memoryview(span))
-        return rebuild, (type(self), data, self.dtype, tuple(self.shape), self.stride(), self.requires_grad, self.__dict__)
+        return rebuild, (
+            type(self),
+            data,
+            self.dtype,
+            tuple(self.shape),
+            self.stride(),
+            self.requires_grad,
+            self.__dict__,
+        )
 
 
 def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):

@@ -278,7 +278,9 @@ def _into(out, result):
     """Give the result to `out`, which takes its shape when it is empty."""
     if out.shape != result.shape:
         if out.numel():
-            raise RuntimeError(f"out= has shape {list(out.shape)} but the result has shape {list(result.shape)}")
+            raise RuntimeError(
+                f"out= has shape {list(out.shape)} but the result has shape {list(result.shape)}"
+            )
         out.data = result.to(out.dtype)
         return out
     return out.copy_(result)
@@ -394,7 +396,9 @@ def _size(size, keywords, name):
     return given
 
 
-def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def empty_strided(
+    size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """A tensor of given strides whose elements are whatever the memory held."""
     check_device(device)
     length = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
@@ -497,7 +501,16 @@ def arange(
 
 
 def linspace(
-    start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+    start,
+    end,
+    steps,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
 ):
     """`steps` numbers from `start` to `end`, both included, equally far apart.
 
@@ -531,9 +544,7 @@ def logspace(
     return result if out is None else _into(out, result)
 
 
-def eye(
-    n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
-):
+def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A matrix with ones on its diagonal and zeros elsewhere, of shape (n, m); square when `m` is left out.
 
     Examples

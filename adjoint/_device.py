@@ -53,7 +53,9 @@ class device:
         self.index = index
 
     def __eq__(self, other):
-        return isinstance(other, device) and self.type == other.type and (self.index or 0) == (other.index or 0)
+        return (
+            isinstance(other, device) and self.type == other.type and (self.index or 0) == (other.index or 0)
+        )
 
     def __hash__(self):
         return hash((self.type, self.index or 0))
@@ -62,7 +64,11 @@ class device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __repr__(self):
-        return f"device(type={self.type!r})" if self.index is None else f"device(type={self.type!r}, index={self.index})"
+        return (
+            f"device(type={self.type!r})"
+            if self.index is None
+            else f"device(type={self.type!r}, index={self.index})"
+        )
 
     def __reduce__(self):
         return device, (self.type, self.index)

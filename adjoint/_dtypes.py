@@ -51,7 +51,9 @@ class iinfo(_Limits):
 
     def __init__(self, type):
         if not isinstance(type, _C.dtype) or type.is_floating_point or type.is_complex or type is _C.bool:
-            raise TypeError(f"iinfo() requires an integer dtype, but got {type}. Use finfo for floating-point types")
+            raise TypeError(
+                f"iinfo() requires an integer dtype, but got {type}. Use finfo for floating-point types"
+            )
         self.dtype = type
         self.bits = 8 * type.itemsize
         self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
@@ -85,7 +87,9 @@ class finfo(_Limits):
     def __init__(self, type=None):
         type = _C.get_default_dtype() if type is None else type
         if not isinstance(type, _C.dtype) or not (type.is_floating_point or type.is_complex):
-            raise TypeError(f"finfo() requires a floating point dtype, but got {type}. Use iinfo for integer types")
+            raise TypeError(
+                f"finfo() requires a floating point dtype, but got {type}. Use iinfo for integer types"
+            )
         self.dtype = type.to_real()
         # Bits of the fraction, and the largest exponent.
         digits, exponent = _FORMATS[self.dtype]

@@ -100,12 +100,16 @@ def _reinterpret(x, dtype):
     if dtype is x.dtype:
         return x.view(x.shape)
     if x.requires_grad:
-        raise RuntimeError("view(dtype) has no derivative: use .detach() first, or .to(dtype) to convert values")
+        raise RuntimeError(
+            "view(dtype) has no derivative: use .detach() first, or .to(dtype) to convert values"
+        )
     old, new = x.element_size(), dtype.itemsize
     size, stride, offset = list(x.shape), list(x.stride()), x.storage_offset()
     if old != new:
         if not size:
-            raise RuntimeError(f"self.dim() cannot be 0 to view {x.dtype} as {dtype} (different element sizes)")
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {x.dtype} as {dtype} (different element sizes)"
+            )
         if stride[-1] != 1 and size[-1] != 1:
             raise RuntimeError(
                 f"self.stride(-1) must be 1 to view {x.dtype} as {dtype} (different element sizes), but got {stride[-1]}"

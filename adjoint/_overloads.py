@@ -22,7 +22,9 @@ def _times(alpha, input, other):
     if not isinstance(alpha, Tensor):
         whole = [x.dtype for x in (input, other) if isinstance(x, Tensor)]
         if isinstance(alpha, float) and not builtins.any(d.is_floating_point or d.is_complex for d in whole):
-            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+            raise RuntimeError(
+                "For integral input tensors, argument alpha must not be a floating point number."
+            )
         if isinstance(alpha, complex) and not builtins.any(d.is_complex for d in whole):
             raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return other * alpha
@@ -55,7 +57,9 @@ def div(input, other, *, rounding_mode=None, out=None):
         return _C.floor_divide(input, other, out=out)
     if rounding_mode == "trunc":
         return _C._trunc_divide(input, other, out=out)
-    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+    )
 
 
 @overload

@@ -56,7 +56,9 @@ def set_printoptions(
     """
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"set_printoptions(): profile must be one of {sorted(_PROFILES)}, but got {profile!r}")
+            raise ValueError(
+                f"set_printoptions(): profile must be one of {sorted(_PROFILES)}, but got {profile!r}"
+            )
         for name, value in _PROFILES[profile].items():
             setattr(_options, name, value)
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
@@ -85,7 +87,9 @@ def text_of(tensor, contents=None):
             suffixes.append(f"dtype={dtype}")
         shorten = plain.numel() > _options.threshold
         values = _edges(plain) if shorten else plain.tolist()
-        text = contents or _layout(values, tuple(plain.shape), len(prefix), shorten, _format_for(values, plain))
+        text = contents or _layout(
+            values, tuple(plain.shape), len(prefix), shorten, _format_for(values, plain)
+        )
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:

@@ -174,7 +174,9 @@ def randint(
     check_device(device)
     if size is None:
         if high is None:
-            raise TypeError("randint(): missing argument 'size': call randint(high, size) or randint(low, high, size)")
+            raise TypeError(
+                "randint(): missing argument 'size': call randint(high, size) or randint(low, high, size)"
+            )
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
@@ -201,7 +203,9 @@ def randperm(
     return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad)
 
 
-def rand_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None):
+def rand_like(
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None
+):
     """As `rand`, with the shape and dtype of `input`."""
     check_device(device)
     result = _empty_like(input, dtype)
@@ -209,7 +213,9 @@ def rand_like(input, *, dtype=None, layout=None, device=None, requires_grad=Fals
     return _finish(result, None, requires_grad)
 
 
-def randn_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None):
+def randn_like(
+    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None
+):
     """As `randn`, with the shape and dtype of `input`."""
     check_device(device)
     result = _empty_like(input, dtype)
@@ -273,7 +279,9 @@ def normal(
             elif std < 0:
                 raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
             shaped = mean + std
-            result = _empty_like(shaped, None if shaped.is_floating_point() or shaped.is_complex() else _C.get_default_dtype())
+            result = _empty_like(
+                shaped, None if shaped.is_floating_point() or shaped.is_complex() else _C.get_default_dtype()
+            )
             _normal_(result, 0.0, 1.0, generator)
             result.mul_(std).add_(mean)
         else:

@@ -51,7 +51,9 @@ def tensor_split(input, indices_or_sections, dim=0):
 def _splitter(name, axis, least):
     def cut(input, indices_or_sections):
         if input.ndim < least:
-            raise RuntimeError(f"{name} requires a tensor with at least {least} dimension(s), but got {input.ndim}")
+            raise RuntimeError(
+                f"{name} requires a tensor with at least {least} dimension(s), but got {input.ndim}"
+            )
         return tensor_split(input, indices_or_sections, axis(input))
 
     cut.__name__ = cut.__qualname__ = name
@@ -149,7 +151,9 @@ def meshgrid(*tensors, indexing=None):
         raise RuntimeError(f'meshgrid(): indexing must be one of "xy" or "ij", but received: {indexing}')
     for t in tensors:
         if t.ndim > 1:
-            raise RuntimeError(f"meshgrid(): Expected 0D or 1D tensor in the tensor list but got: {list(t.shape)}")
+            raise RuntimeError(
+                f"meshgrid(): Expected 0D or 1D tensor in the tensor list but got: {list(t.shape)}"
+            )
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     swapped = indexing == "xy" and len(tensors) > 1
@@ -157,7 +161,8 @@ def meshgrid(*tensors, indexing=None):
         tensors[:2] = tensors[1::-1]
     shape = [t.numel() for t in tensors]
     grids = [
-        t.reshape([-1 if i == k else 1 for i in range(len(tensors))]).expand(shape) for k, t in enumerate(tensors)
+        t.reshape([-1 if i == k else 1 for i in range(len(tensors))]).expand(shape)
+        for k, t in enumerate(tensors)
     ]
     if swapped:
         grids = [g.transpose(0, 1) for g in grids]
@@ -242,13 +247,17 @@ def rot90(input, k=1, dims=(0, 1)):
     """Turn by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
     first, second = dims
     if input.ndim < 2 or (first - second) % input.ndim == 0:
-        raise RuntimeError(f"rot90(): expected two different dimensions of a tensor with at least two, but got {dims}")
+        raise RuntimeError(
+            f"rot90(): expected two different dimensions of a tensor with at least two, but got {dims}"
+        )
     k %= 4
     if k == 0:
         return input.clone()
     if k == 2:
         return input.flip((first, second))
-    return input.flip(second).transpose(first, second) if k == 1 else input.transpose(first, second).flip(second)
+    return (
+        input.flip(second).transpose(first, second) if k == 1 else input.transpose(first, second).flip(second)
+    )
 
 
 @overload
@@ -319,7 +328,9 @@ def combinations(input, r=2, with_replacement=False):
     """All choices of `r` elements of a one-dimensional tensor, as rows."""
     from itertools import combinations, combinations_with_replacement
 
-    chosen = list((combinations_with_replacement if with_replacement else combinations)(range(input.numel()), r))
+    chosen = list(
+        (combinations_with_replacement if with_replacement else combinations)(range(input.numel()), r)
+    )
     if not chosen:
         return input[:0].reshape(0, r) if r else input[:0]
     return input[_C.tensor(chosen)]
@@ -348,7 +359,9 @@ def where(condition, self=None, other=None):
     like = self if isinstance(self, Tensor) else other
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
-    raise TypeError(f"where(): expected two values, tensors or numbers, but got {self!r} and {type(like).__name__}")
+    raise TypeError(
+        f"where(): expected two values, tensors or numbers, but got {self!r} and {type(like).__name__}"
+    )
 
 
 @overload
@@ -378,7 +391,9 @@ def argwhere(input):
 def take_along_dim(input, indices, dim=None):
     """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements."""
     if indices.dtype is not _C.int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
+        )
     if dim is None:
         return input.reshape(-1).gather(0, indices.reshape(-1))
     if input.ndim != indices.ndim:
@@ -434,7 +449,9 @@ def one_hot(tensor, num_classes=-1):
         The size of the new dimension; -1 takes one more than the largest index.
     """
     if tensor.dtype is not _C.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype}")
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype}"
+        )
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")

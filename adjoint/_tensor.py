@@ -157,7 +157,9 @@ class Exchange:
         try:
             import numpy
         except ImportError as error:
-            raise ImportError("Tensor.numpy() needs NumPy, which is not installed: pip install numpy") from error
+            raise ImportError(
+                "Tensor.numpy() needs NumPy, which is not installed: pip install numpy"
+            ) from error
         if self.requires_grad:
             if not force:
                 raise RuntimeError(
@@ -165,7 +167,9 @@ class Exchange:
                 )
             self = self.detach()
         if self.dtype is _C.bfloat16:
-            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float().numpy()")
+            raise TypeError(
+                "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float().numpy()"
+            )
         return numpy.asarray(memoryview(self))
 
     def __array__(self, dtype=None, copy=None):
@@ -182,14 +186,20 @@ class Exchange:
                 "Can't export tensors that require gradient (requires_grad=True): use tensor.detach()"
             )
         if stream is not None:
-            raise BufferError(f"__dlpack__(): stream must be None for a tensor on the CPU, but got {stream!r}")
+            raise BufferError(
+                f"__dlpack__(): stream must be None for a tensor on the CPU, but got {stream!r}"
+            )
         if dl_device is not None and tuple(dl_device) != (1, 0):
-            raise BufferError(f"__dlpack__(): cannot export to device {tuple(dl_device)}; this tensor is on (1, 0), the CPU")
+            raise BufferError(
+                f"__dlpack__(): cannot export to device {tuple(dl_device)}; this tensor is on (1, 0), the CPU"
+            )
         versioned = max_version is not None and max_version[0] >= 1
         if copy:
             return _C._to_dlpack(self.clone(), versioned, True)
         if not versioned and self._storage()[2]:
-            raise BufferError("__dlpack__(): read-only memory needs max_version=(1, 0) or higher, or copy=True")
+            raise BufferError(
+                "__dlpack__(): read-only memory needs max_version=(1, 0) or higher, or copy=True"
+            )
         return _C._to_dlpack(self, versioned, False)
 
     def __dlpack_device__(self):
@@ -231,9 +241,13 @@ class Types:
     device = property(lambda self: cpu, doc="Where the elements are: the CPU.")
     layout = property(lambda self: strided, doc="How the elements are stored.")
     is_cpu = property(lambda self: True, doc="Whether the elements are in the memory of the CPU.")
-    names = property(lambda self: (None,) * self.ndim, doc="Names of the dimensions, which are not supported.")
+    names = property(
+        lambda self: (None,) * self.ndim, doc="Names of the dimensions, which are not supported."
+    )
 
-    def to(self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None):
+    def to(
+        self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None
+    ):
         """The tensor in another dtype: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; itself if nothing changes.
 
         Parameters
@@ -327,7 +341,9 @@ for _dtype in _DTYPES:
 class Making:
     """Tensors of this one's dtype, and its shape seen otherwise."""
 
-    def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    def new_tensor(
+        self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ):
         """As `tensor`, in this tensor's dtype."""
         check_device(device)
         return _C.tensor(data, dtype or self.dtype, requires_grad)
@@ -347,7 +363,9 @@ class Making:
         check_device(device)
         return _C._full(size, 1, dtype or self.dtype, requires_grad)
 
-    def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    def new_full(
+        self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ):
         """As `full`, in this tensor's dtype."""
         check_device(device)
         return _C._full(size, fill_value, dtype or self.dtype, requires_grad)
@@ -388,7 +406,13 @@ class Filling:
 
     def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
         """Fill with numbers drawn from the Cauchy distribution."""
-        return self.uniform_(-0.5, 0.5, generator=generator).mul_(3.141592653589793).tan_().mul_(sigma).add_(median)
+        return (
+            self.uniform_(-0.5, 0.5, generator=generator)
+            .mul_(3.141592653589793)
+            .tan_()
+            .mul_(sigma)
+            .add_(median)
+        )
 
     def geometric_(self, p, *, generator=None):
         """Fill with the number of trials until the first success, each of probability `p`."""

@@ -46,5 +46,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     'MulBackward0'
     """
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
     return GradientEdge(*_gradient_edge(tensor))

@@ -334,7 +334,7 @@ PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor
     else in[0] = (number = operand(a, unwrap(b).dtype())).get();
     if (tb) in[1] = unwrap(b).get();
     else in[1] = (number = operand(b, unwrap(a).dtype())).get();
-    if (!in[0] || !in[1]) Py_RETURN_NOTIMPLEMENTED;
+    if (!in[0] || !in[1] || (number.defined() && !op.elementwise)) Py_RETURN_NOTIMPLEMENTED;
     Tensor result;
     {
       Unlocked u(in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom);

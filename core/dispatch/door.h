@@ -355,6 +355,7 @@ template <class Op, class R, class... P> void boxed(const Value* v, Results& res
 
 // Kept although it may be inlined into every use here: other units call it too.
 template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::call(P... arguments) {
+  if constexpr (Op::composite) return Op::forward(arguments...);
   if (thread_state.interpreter) [[unlikely]] fail<NotImplemented>(Op::name, "(): transforms are not built yet");
   int number = 0;
   const uint64_t wanted = (uint64_t{0} | ... | door::wants_gradient<std::decay_t<P>>(arguments, number));

@@ -119,7 +119,7 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;
-  row->differentiable = Op::differentiable && door::HasRules<Op>;
+  row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
   row->method = Op::method;
   operators().push_back(row);

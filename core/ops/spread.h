@@ -1,7 +1,9 @@
 // Element-wise halves of the gradients of reductions: an input, what it was reduced to, and the gradient of that meet
-// by broadcasting, in one pass. Being operators, they bring their own derivatives.
+// by broadcasting, in one pass; and the terms of a loss. Being operators, they bring their own derivatives.
 #pragma once
 
+#include "ops/activation.h"
+#include "ops/exponential.h"
 #include "ops/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
@@ -72,6 +74,25 @@ struct RatioOrZero : Binary {
   }
 };
 
-using Spread = Family<CentredTimes, ExpTimes, DifferenceTimes, WhereEqual, RatioOrZero>;
+struct BceTerms : SpreadOp {
+  static constexpr auto name = "_bce_terms";
+  static constexpr auto doc = "The terms of binary cross-entropy: logits self, targets other, weights of the positives third.";
+  static constexpr TypeSet types = types::floating;
+  // With s the sigmoid, -log s(x) = softplus(-x) and -log(1 - s(x)) = x + softplus(-x).
+  template <class T> ADJOINT_INLINE static T forward(T x, T t, T p) {
+    return (T(1) - t) * x + (T(1) + (p - T(1)) * t) * math::softplus1(-x);
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> t, Third<T> p) {
+    return (T(1) - t.value) - (T(1) + (p.value - T(1)) * t.value) * apply<Sigmoid>(-x.value);
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Third<T> p) {
+    return -x.value - (p.value - T(1)) * apply<LogSigmoid>(x.value);
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> t) {
+    return -t.value * apply<LogSigmoid>(x.value);
+  }
+};
+
+using Spread = Family<CentredTimes, ExpTimes, DifferenceTimes, WhereEqual, RatioOrZero, BceTerms>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

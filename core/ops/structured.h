@@ -2,6 +2,7 @@
 // call operators. Included by op.h; the loops, which know only elements, do without it.
 #pragma once
 
+#include "autograd/mode.h"
 #include "ops/op.h"
 
 namespace adjoint {
@@ -20,6 +21,10 @@ struct OptionalTensor : Tensor {
   using Tensor::Tensor;
   OptionalTensor(const Tensor& t) : Tensor(t) {}
 };
+
+/// Whether a rule must express itself in operators that can be differentiated (or transformed) again; else it may
+/// call a fused one.
+inline bool recording() { return thread_state.grad || thread_state.interpreter; }
 
 // What a rule takes.
 struct Grad : Tensor { Grad(const Tensor& t) : Tensor(t) {} };
@@ -64,6 +69,8 @@ struct Structured {
   static constexpr bool writes = false;
   /// Never differentiable, whatever its inputs (argmax, comparison …).
   static constexpr bool differentiable = true;
+  /// `forward` is written in recorded operators: the call itself makes no node and has no rule.
+  static constexpr bool composite = false;
   /// Names of several results; empty for one.
   static constexpr const char* returns = "";
   /// How Python reaches it: function, method, or both.

@@ -23,19 +23,23 @@ ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
     return a;
   }
   alignas(64) T lane[L];
-  for (int64_t l = 0; l < L; ++l) lane[l] = identity;
-  int64_t i = 0;
-  for (; i + L <= n; i += L) {
-#pragma GCC ivdep
-    for (int64_t l = 0; l < L; ++l) lane[l] = step(lane[l], i + l);
-  }
-  const int64_t rest = n - i;
-#pragma GCC ivdep
-  for (int64_t l = 0; l < rest; ++l) lane[l] = step(lane[l], i + l);
   int64_t width = L;
-  if (n < L)  // few: only the lanes that were used
-    for (; width / 2 >= n; width /= 2) {
+  if (n < L) {  // only the lanes that are used
+    while (width / 2 >= n) width /= 2;
+    for (int64_t l = 0; l < width; ++l) lane[l] = identity;
+#pragma GCC ivdep
+    for (int64_t l = 0; l < n; ++l) lane[l] = step(lane[l], l);
+  } else {
+    for (int64_t l = 0; l < L; ++l) lane[l] = identity;
+    int64_t i = 0;
+    for (; i + L <= n; i += L) {
+#pragma GCC ivdep
+      for (int64_t l = 0; l < L; ++l) lane[l] = step(lane[l], i + l);
     }
+    const int64_t rest = n - i;
+#pragma GCC ivdep
+    for (int64_t l = 0; l < rest; ++l) lane[l] = step(lane[l], i + l);
+  }
   for (width /= 2; width > 0; width /= 2) {
 #pragma GCC ivdep
     for (int64_t l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);

@@ -1,0 +1,196 @@
+"""Einstein summation: operands are brought into batched matrix products, two at a time. Start reading at `einsum`.
+
+The convention is NumPy's: one letter per dimension, repeated letters take a diagonal, letters that are not in the output
+are summed, an ellipsis stands for dimensions that broadcast. With more than two operands the order of contraction is
+left to right, or opt_einsum's where that package is installed.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._register import overload
+
+_ELLIPSIS = "."
+
+
+def _refuse(equation, reason):
+    raise RuntimeError(f"einsum(): {reason}, in the equation {equation!r}")
+
+
+def _letters(text, equation):
+    """One operand's subscripts, the ellipsis as a single character."""
+    text = text.replace(" ", "").replace("...", _ELLIPSIS)
+    if text.count(_ELLIPSIS) > 1:
+        _refuse(equation, "found '...' more than once in a subscript")
+    for letter in text:
+        if letter != _ELLIPSIS and not (letter.isalpha() and letter.isascii()):
+            _refuse(equation, f"invalid subscript {letter!r}: expected letters [a-zA-Z] or '...'")
+    return text
+
+
+def _expand(subscript, ndim, names, equation, position):
+    """Subscripts as a list of labels: letters, and numbers for the ellipsis' dimensions, counted from the right."""
+    named = len(subscript) - subscript.count(_ELLIPSIS)
+    if (_ELLIPSIS not in subscript and named != ndim) or named > ndim:
+        _refuse(
+            equation,
+            f"the number of subscripts ({named}) does not match the number of dimensions ({ndim}) of operand {position}",
+        )
+    rest = ndim - named
+    labels = []
+    for letter in subscript:
+        if letter == _ELLIPSIS:
+            labels.extend(range(-rest, 0))
+            names.update(range(-rest, 0))
+        else:
+            labels.append(letter)
+    return labels
+
+
+def _take_diagonals(tensor, labels):
+    """Repeated labels of one operand become one dimension."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            if tensor.shape[first] != tensor.shape[second]:
+                raise RuntimeError(
+                    f"einsum(): subscript {label!r} is repeated but the sizes {tensor.shape[first]} and "
+                    f"{tensor.shape[second]} do not match"
+                )
+            tensor = _C.diagonal(tensor, 0, first, second)
+            labels = [x for i, x in enumerate(labels) if i not in (first, second)] + [label]
+    return tensor, labels
+
+
+def _sum_out(tensor, labels, keep):
+    dims = [i for i, label in enumerate(labels) if label not in keep]
+    if dims:
+        tensor = _C.sum(tensor, dims)
+        labels = [label for label in labels if label in keep]
+    return tensor, labels
+
+
+def _arrange(tensor, labels, order):
+    """Dimensions in the given order; labels that the operand lacks become dimensions of size 1."""
+    present = [label for label in order if label in labels]
+    tensor = _C.permute(tensor, [labels.index(label) for label in present])
+    for i, label in enumerate(order):
+        if label not in labels:
+            tensor = _C.unsqueeze(tensor, i)
+    return tensor
+
+
+def _contract(a, a_labels, b, b_labels, keep):
+    """The product of two operands, summed over what neither `keep` nor the other needs."""
+    a, a_labels = _sum_out(a, a_labels, set(keep) | set(b_labels))
+    b, b_labels = _sum_out(b, b_labels, set(keep) | set(a_labels))
+    sizes = dict(zip(b_labels, b.shape, strict=True))
+    for label, size in zip(a_labels, a.shape, strict=True):
+        sizes[label] = max(size, sizes.get(label, 1)) if 0 not in (size, sizes.get(label, 1)) else 0
+    both = [label for label in a_labels if label in b_labels]
+    summed = [label for label in both if label not in keep]
+    batch = [label for label in both if label in keep]
+    left = [label for label in a_labels if label not in both]
+    right = [label for label in b_labels if label not in both]
+    if not summed:
+        order = batch + left + right
+        return _arrange(a, a_labels, order) * _arrange(b, b_labels, order), order
+
+    def whole(tensor, labels, groups):
+        order = [label for group in groups for label in group]
+        tensor = _arrange(tensor, labels, order)
+        tensor = _C.expand(tensor, [sizes[label] for label in order])
+        return _C.reshape(tensor, [_product(sizes, group) for group in groups])
+
+    product = _C.bmm(whole(a, a_labels, (batch, left, summed)), whole(b, b_labels, (batch, summed, right)))
+    order = batch + left + right
+    return _C.reshape(product, [sizes[label] for label in order]), order
+
+
+def _product(sizes, labels):
+    n = 1
+    for label in labels:
+        n *= sizes[label]
+    return n
+
+
+def _path(subscripts, output, operands):
+    """Pairs of positions to contract: opt_einsum's choice where it is installed, else from the left."""
+    if len(operands) > 2:
+        try:
+            from opt_einsum import contract_path
+        except ImportError:
+            pass
+        else:
+            equation = ",".join(subscripts) + "->" + output
+            return contract_path(equation, *(tuple(o.shape) for o in operands), shapes=True)[0]
+    return [(0, 1)] * (len(operands) - 1)
+
+
+@overload(method=False)
+def einsum(equation, *operands):
+    """Sums of products of the operands' elements, by Einstein's convention.
+
+    Parameters
+    ----------
+    equation : str
+        Subscripts such as ``"ij,jk->ik"``; without ``->`` the output has the letters that occur once, in order.
+    operands : Tensors
+
+    Raises
+    ------
+    RuntimeError
+        The equation is malformed, or does not fit the operands.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.einsum("ij,ij->i", ad.ones(2, 3), ad.ones(2, 3))
+    tensor([3., 3.])
+    """
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    if not operands:
+        raise ValueError("einsum(): must provide at least one operand")
+    inputs, arrow, out = equation.partition("->")
+    subscripts = [_letters(part, equation) for part in inputs.split(",")]
+    if len(subscripts) != len(operands):
+        _refuse(equation, f"{len(subscripts)} operands are named but {len(operands)} were given")
+    names = set()
+    labels = [_expand(s, o.ndim, names, equation, i) for i, (s, o) in enumerate(zip(subscripts, operands, strict=True))]
+    dots = sorted(names)
+    if arrow:
+        text = _letters(out, equation)
+        output = [x for letter in text for x in (dots if letter == _ELLIPSIS else [letter])]
+        for label in output:
+            if output.count(label) > 1:
+                _refuse(equation, f"output subscript {label!r} appears more than once")
+            if not any(label in operand for operand in labels):
+                _refuse(equation, f"output subscript {label!r} does not appear in any input")
+    else:
+        flat = [label for operand in labels for label in operand if isinstance(label, str)]
+        output = dots + sorted(label for label in set(flat) if flat.count(label) == 1)
+    pairs = [_take_diagonals(o, list(names_)) for o, names_ in zip(operands, labels, strict=True)]
+    sizes = {}
+    for tensor, operand in pairs:
+        for label, size in zip(operand, tensor.shape, strict=True):
+            known = sizes.setdefault(label, size)
+            if known == 1:
+                sizes[label] = size
+            elif size not in (1, known):
+                _refuse(
+                    equation, f"operands could not be broadcast: subscript {label!r} has sizes {known} and {size}"
+                )
+    path = _path([s.replace(_ELLIPSIS, "") for s in subscripts], "".join(map(str, output)), operands) if not dots else None
+    for pair in path or [(0, 1)] * (len(pairs) - 1):
+        if len(pair) == 1:
+            continue
+        chosen = [pairs.pop(i) for i in sorted(pair, reverse=True)]
+        while len(chosen) > 1:
+            (b, b_labels), (a, a_labels) = chosen.pop(), chosen.pop()
+            keep = set(output).union(*(names_ for _, names_ in pairs), *(names_ for _, names_ in chosen))
+            chosen.append(_contract(a, a_labels, b, b_labels, keep))
+        pairs.append(chosen[0])
+    result, order = _sum_out(*pairs[0], set(output))
+    return _arrange(result, order, output)

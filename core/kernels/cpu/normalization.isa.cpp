@@ -1,0 +1,180 @@
+// Layer normalisation for one instruction set.
+//
+// With xh = (x - mean) r, r = 1 / sqrt(var + eps) and h = g weight, the gradient of x is
+// r (h - mean(h) - xh mean(h xh)); that of the weight is g xh, of the bias g, summed over slices.
+#include "kernels/cpu/normalization.h"
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/variants.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+namespace {
+
+template <class T> struct Statistics {
+  T mean, scale;
+};
+
+/// Of one run: the sums go over blocks, whose results add up in double.
+template <class T> ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps) {
+  constexpr int64_t kBlock = 4096;
+  double sum = 0, squares = 0, off = 0;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const T* p = x + at;
+    sum += double(lane_sum<T>(n - at < kBlock ? n - at : kBlock, [p](int64_t i) { return p[i]; }));
+  }
+  const T mean = T(sum / double(n));
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const T* p = x + at;
+    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    squares += double(lane_sum<T>(m, [p, mean](int64_t i) { return (p[i] - mean) * (p[i] - mean); }));
+  }
+  off = sum / double(n) - double(mean);
+  const double variance = squares / double(n) - off * off;
+  return {mean, T(1.0 / __builtin_sqrt((variance > 0 ? variance : variance != variance ? variance : 0.0) + eps))};
+}
+
+struct Yes { static constexpr bool value = true; };
+struct No { static constexpr bool value = false; };
+/// Whether to multiply by a weight, to add a bias: known to the compiler, so that loops have no branch.
+template <class F> ADJOINT_INLINE void with_flags(bool weight, bool bias, F f) {
+  if (weight && bias) f(Yes{}, Yes{});
+  else if (weight) f(Yes{}, No{});
+  else if (bias) f(No{}, Yes{});
+  else f(No{}, No{});
+}
+
+template <class T> void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_t n, double eps) {
+  with_flags(weight, bias, [=](auto has_weight, auto has_bias) {
+    const T* p = x;
+    T* o = y;
+    for (int64_t r = 0; r < rows; ++r, p += n, o += n) {
+      const Statistics<T> s = statistics(p, n, eps);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) {
+        T v = (p[i] - s.mean) * s.scale;
+        if constexpr (decltype(has_weight)::value) v *= weight[i];
+        if constexpr (decltype(has_bias)::value) v += bias[i];
+        o[i] = v;
+      }
+    }
+  });
+}
+
+template <class T>
+void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t rows, int64_t n, double eps) {
+  with_flags(weight, false, [=](auto has_weight, auto) {
+    constexpr bool kWeight = decltype(has_weight)::value;
+    for (int64_t r = 0; r < rows; ++r) {
+      const T *p = x + r * n, *q = g + r * n;
+      const Statistics<T> s = statistics(p, n, eps);
+      const T m = s.mean, k = s.scale;
+      if (gx) {
+        auto h = [q, weight](int64_t i) { return kWeight ? q[i] * weight[i] : q[i]; };
+        const T a = lane_sum<T>(n, h) / T(n);
+        const T b = lane_sum<T>(n, [h, p, m, k](int64_t i) { return h(i) * ((p[i] - m) * k); }) / T(n);
+        T* o = gx + r * n;
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) o[i] = k * ((h(i) - a) - (p[i] - m) * k * b);
+      }
+      if (gw) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) gw[i] += q[i] * ((p[i] - m) * k);
+      }
+      if (gb) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) gb[i] += q[i];
+      }
+    }
+  });
+}
+
+/// W columns where W > 0, known to the compiler; else `width` of them.
+template <class T, int64_t W> struct Tile {
+  static constexpr int64_t kWidth = W > 0 ? W : kNormalizationColumns;
+  static constexpr int64_t kRows = 64;  // added up before they go into the total
+
+  template <class F> ADJOINT_INLINE static void total(T* sum, int64_t n, int64_t width, F term) {
+    for (int64_t j = 0; j < width; ++j) sum[j] = 0;
+    for (int64_t first = 0; first < n; first += kRows) {
+      const int64_t last = first + kRows < n ? first + kRows : n;
+      T part[kWidth];
+      for (int64_t j = 0; j < width; ++j) part[j] = 0;
+      for (int64_t k = first; k < last; ++k)
+#pragma GCC ivdep
+        for (int64_t j = 0; j < width; ++j) part[j] += term(k, j);
+      for (int64_t j = 0; j < width; ++j) sum[j] += part[j];
+    }
+  }
+
+  ADJOINT_INLINE static void statistics(T* mean, T* scale, const T* x, int64_t n, int64_t stride, int64_t width, double eps) {
+    total(mean, n, width, [&](int64_t k, int64_t j) { return x[k * stride + j]; });
+    for (int64_t j = 0; j < width; ++j) mean[j] /= T(n);
+    total(scale, n, width, [&](int64_t k, int64_t j) {
+      const T d = x[k * stride + j] - mean[j];
+      return d * d;
+    });
+    for (int64_t j = 0; j < width; ++j) scale[j] = T(1) / math::sqrt(scale[j] / T(n) + T(eps));
+  }
+
+  static void forward(const T* x, const T* weight, const T* bias, T* y, int64_t n, int64_t stride, int64_t columns, double eps) {
+    const int64_t width = W > 0 ? W : columns;
+    T mean[kWidth], scale[kWidth];
+    statistics(mean, scale, x, n, stride, width, eps);
+    for (int64_t k = 0; k < n; ++k) {
+      const T w = weight ? weight[k] : T(1), b = bias ? bias[k] : T(0);
+#pragma GCC ivdep
+      for (int64_t j = 0; j < width; ++j) y[k * stride + j] = (x[k * stride + j] - mean[j]) * scale[j] * w + b;
+    }
+  }
+
+  static void backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t columns, double eps) {
+    const int64_t width = W > 0 ? W : columns;
+    T mean[kWidth], scale[kWidth], a[kWidth], b[kWidth];
+    statistics(mean, scale, x, n, stride, width, eps);
+    if (gx) {
+      total(a, n, width, [&](int64_t k, int64_t j) { return g[k * stride + j] * (weight ? weight[k] : T(1)); });
+      total(b, n, width, [&](int64_t k, int64_t j) {
+        return g[k * stride + j] * (weight ? weight[k] : T(1)) * ((x[k * stride + j] - mean[j]) * scale[j]);
+      });
+      for (int64_t j = 0; j < width; ++j) {
+        a[j] /= T(n);
+        b[j] /= T(n);
+      }
+      for (int64_t k = 0; k < n; ++k) {
+        const T w = weight ? weight[k] : T(1);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < width; ++j)
+          gx[k * stride + j] = scale[j] * ((g[k * stride + j] * w - a[j]) - (x[k * stride + j] - mean[j]) * scale[j] * b[j]);
+      }
+    }
+    for (int64_t k = 0; k < n && (gw || gb); ++k) {
+      T products[kWidth], plain[kWidth];
+#pragma GCC ivdep
+      for (int64_t j = 0; j < width; ++j) {
+        plain[j] = g[k * stride + j];
+        products[j] = plain[j] * ((x[k * stride + j] - mean[j]) * scale[j]);
+      }
+      if (gw) gw[k] += lane_sum<T>(width, [&](int64_t j) { return products[j]; });
+      if (gb) gb[k] += lane_sum<T>(width, [&](int64_t j) { return plain[j]; });
+    }
+  }
+};
+
+template <class T>
+void columns(const T* x, const T* weight, const T* bias, T* y, int64_t n, int64_t stride, int64_t columns, double eps) {
+  if (columns == kNormalizationColumns) Tile<T, kNormalizationColumns>::forward(x, weight, bias, y, n, stride, columns, eps);
+  else Tile<T, 0>::forward(x, weight, bias, y, n, stride, columns, eps);
+}
+template <class T>
+void columns_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t columns, double eps) {
+  if (columns == kNormalizationColumns) Tile<T, kNormalizationColumns>::backward(g, x, weight, gx, gw, gb, n, stride, columns, eps);
+  else Tile<T, 0>::backward(g, x, weight, gx, gw, gb, n, stride, columns, eps);
+}
+
+template <class T> constexpr NormalizationTable<T> table{&rows<T>, &columns<T>, &rows_backward<T>, &columns_backward<T>};
+
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<NormalizationTable<float>>, ADJOINT_LEVEL, &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<NormalizationTable<double>>, ADJOINT_LEVEL, &table<double>};
+
+}  // namespace
+}  // namespace adjoint::inline ADJOINT_ISA

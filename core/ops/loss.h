@@ -1,0 +1,168 @@
+// Losses and lookups whose gradients are worth a kernel: cross-entropy, negative log-likelihood, mean squared error,
+// binary cross-entropy of logits; embedding.
+//
+// cross_entropy is one node that keeps the logits and no probabilities: both passes are bound by memory, and finding the
+// sum of exponentials again costs less than writing and reading it. When a gradient is itself recorded
+// (create_graph), it is written in recorded operations.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace kernels {
+enum class Reduce : uint8_t { None, Mean, Sum };
+Reduce reduce_of(Text reduction, const char* op);
+
+/// Options of losses over classes.
+struct ClassLoss {
+  Reduce reduce;
+  int64_t ignore;
+  double smoothing;
+};
+/// Cross-entropy of logits (or of log-probabilities: nll) with class indices.
+Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight, const ClassLoss& options, bool logits, const char* op);
+Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight, const ClassLoss& options);
+Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const Tensor& weight, const ClassLoss& options);
+/// The constants of cross-entropy: q such that the loss is -sum(q log p), in the shape of the logits.
+Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight, const ClassLoss& options);
+/// Mean or sum of (self - target)² for operands of one shape and type.
+Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean);
+Tensor embedding(const Tensor& weight, const Tensor& indices, const char* op);
+Tensor embedding_backward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding);
+}  // namespace kernels
+
+// Losses that are put together from recorded operators.
+namespace compose {
+Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction, int64_t ignore, double smoothing, const char* op);
+Tensor mse_loss(const Tensor& self, const Tensor& target, Text reduction, const char* op);
+Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight, Text reduction, const char* op);
+}  // namespace compose
+
+namespace rules {
+Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction, int64_t ignore, double smoothing);
+Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& target, bool mean);
+Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding);
+}  // namespace rules
+
+struct CrossEntropy : Structured {
+  static constexpr auto name = "cross_entropy";
+  static constexpr auto doc =
+      "-sum(target * log_softmax(input)) over the classes (dimension 1, or 0 of one sample). The target holds class indices, or "
+      "probabilities in the input's shape. A weight per class, a class to ignore, and label smoothing as in torch.";
+  static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100, label_smoothing=0.0";
+  static constexpr bool method = false;
+  static constexpr bool composite = true;
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
+    return compose::cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing, name);
+  }
+};
+
+struct ClassCrossEntropy : Structured {
+  static constexpr auto name = "_cross_entropy";
+  static constexpr auto doc = "cross_entropy with class indices.";
+  static constexpr auto signature = "input, target, weight, reduction, ignore_index, label_smoothing";
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
+    constexpr auto op = "cross_entropy";
+    return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> input, Input<1> target, Input<2> weight, Argument<Text, 3> reduction,
+                                       Argument<int64_t, 4> ignore, Argument<double, 5> smoothing) {
+    return rules::cross_entropy(g, input, target, weight, reduction, ignore, smoothing);
+  }};
+};
+
+struct CrossEntropyBackward : Structured {
+  static constexpr auto name = "_cross_entropy_backward";
+  static constexpr auto doc = "The gradient of cross_entropy with class indices, in one pass.";
+  static constexpr auto signature = "g, input, target, weight, reduction, ignore_index, label_smoothing";
+  static Tensor forward(const Tensor& g, const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index,
+                        double label_smoothing) {
+    return kernels::class_loss_backward(g, input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, label_smoothing});
+  }
+};
+
+struct NllLossBackward;
+
+struct NllLoss : Structured {
+  static constexpr auto name = "nll_loss";
+  static constexpr auto doc = "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
+  static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
+    return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0}, false, name);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> target, Input<2> weight, Argument<Text, 3> reduction, Argument<int64_t, 4> ignore) {
+    return call<NllLossBackward>(g, IntList(s), target, OptionalTensor(weight), reduction.value, ignore.value);
+  }};
+};
+
+struct NllLossBackward : Structured {
+  static constexpr auto name = "_nll_loss_backward";
+  static constexpr auto doc = "The transpose of nll_loss: linear, as that is.";
+  static constexpr auto signature = "g, size, target, weight, reduction, ignore_index";
+  static Tensor forward(const Tensor& g, IntList size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
+    return kernels::nll_backward(g, size, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0});
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<2> target, Input<3> weight, Argument<Text, 4> reduction, Argument<int64_t, 5> ignore) {
+    return call<NllLoss>(g, target, OptionalTensor(weight), reduction.value, ignore.value);
+  }};
+};
+
+struct MseLoss : Structured {
+  static constexpr auto name = "mse_loss";
+  static constexpr auto doc = "(input - target)², or its mean or sum.";
+  static constexpr auto signature = "input, target, reduction='mean'";
+  static constexpr bool method = false;
+  static constexpr bool composite = true;
+  static Tensor forward(const Tensor& input, const Tensor& target, Text reduction) { return compose::mse_loss(input, target, reduction, name); }
+};
+
+struct SquaredDistance : Structured {
+  static constexpr auto name = "_squared_distance";
+  static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
+  static constexpr auto signature = "input, target, mean";
+  static Tensor forward(const Tensor& input, const Tensor& target, bool mean) { return kernels::squared_distance(input, target, mean); }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) { return rules::squared_distance(g, a, b, mean); },
+      [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) { return rules::squared_distance(g, b, a, mean); }};
+};
+
+struct BceWithLogits : Structured {
+  static constexpr auto name = "binary_cross_entropy_with_logits";
+  static constexpr auto doc = "-(pos_weight t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, times weight, without overflow.";
+  static constexpr auto signature = "input, target, weight=None, pos_weight=None, reduction='mean'";
+  static constexpr bool method = false;
+  static constexpr bool composite = true;
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, OptionalTensor pos_weight, Text reduction) {
+    return compose::bce_with_logits(input, target, weight, pos_weight, reduction, name);
+  }
+};
+
+struct EmbeddingBackward;
+
+struct Embedding : Structured {
+  static constexpr auto name = "embedding";
+  static constexpr auto doc = "The rows of weight that the indices name. The row padding_idx gets no gradient.";
+  static constexpr auto signature = "weight, indices, padding_idx=-1";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t) { return kernels::embedding(weight, indices, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding) {
+    return call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
+  }};
+};
+
+struct EmbeddingBackward : Structured {
+  static constexpr auto name = "_embedding_backward";
+  static constexpr auto doc = "Zeros with g added up in the rows that the indices name, but for the row padding_idx.";
+  static constexpr auto signature = "g, indices, rows, padding_idx";
+  static Tensor forward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx) {
+    return kernels::embedding_backward(g, indices, rows, padding_idx);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 3> padding) { return rules::padded_embedding(g, indices, padding); }};
+};
+
+using Losses = Family<CrossEntropy, ClassCrossEntropy, CrossEntropyBackward, NllLoss, NllLossBackward, MseLoss, SquaredDistance, BceWithLogits,
+                      Embedding, EmbeddingBackward>;
+
+}  // namespace adjoint

@@ -1,0 +1,144 @@
+// Products of matrices and vectors.
+//
+// `matmul` is the one primitive: every other product is its special case with a check. Its rules are products again,
+// with the other factor's conjugate transpose; where batch dimensions were broadcast, the gradient is summed to its
+// shape on the way (autograd/arithmetic.h). Kernels: kernels/product.cpp.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+struct Matmul;
+
+/// Conjugate transpose of the last two dimensions: recorded.
+Tensor conjugate_transpose(const Tensor& t);
+Tensor conjugate(const Tensor& t);
+
+/// The gradients of a @ b, for every combination of ranks: recorded.
+Tensor matmul_gradient_left(const Tensor& g, const Tensor& b, IntList a_sizes);
+Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes);
+Tensor linear_input_gradient(const Tensor& g, const Tensor& weight, IntList sizes);
+Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList sizes);
+/// alpha * t, or t itself for 1: recorded.
+Tensor scaled(const Tensor& t, const Scalar& alpha);
+
+namespace kernels {
+/// a @ b by NumPy's rules of ranks and broadcasting.
+Tensor matmul(const Tensor& a, const Tensor& b, const char* op);
+/// input * weightᵀ + bias over the last dimension; an undefined bias is none.
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
+/// beta * t + alpha * p, where p is a fresh tensor that may be overwritten.
+Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op);
+void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument);
+}  // namespace kernels
+
+struct Matmul : Structured {
+  static constexpr auto name = "matmul";
+  static constexpr auto doc = "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and broadcast.";
+  static constexpr auto signature = "self, other";
+  static constexpr auto python = "__matmul__";
+  static Tensor forward(const Tensor& self, const Tensor& other) { return kernels::matmul(self, other, name); }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
+      [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
+};
+
+/// The products whose ranks are given.
+template <int A, int B> struct FixedRanks : Structured {
+  static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
+    kernels::need_rank(a, A, op, "self");
+    kernels::need_rank(b, B, op, "the second argument");
+    return kernels::matmul(a, b, op);
+  }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
+      [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
+};
+
+struct Mm : FixedRanks<2, 2> {
+  static constexpr auto name = "mm";
+  static constexpr auto doc = "Product of two matrices.";
+  static constexpr auto signature = "self, mat2";
+  static Tensor forward(const Tensor& self, const Tensor& mat2) { return product(self, mat2, name); }
+};
+struct Bmm : FixedRanks<3, 3> {
+  static constexpr auto name = "bmm";
+  static constexpr auto doc = "Products of two batches of matrices of one size.";
+  static constexpr auto signature = "self, mat2";
+  static Tensor forward(const Tensor& self, const Tensor& mat2) {
+    kernels::need_rank(self, 3, name, "self");
+    kernels::need_rank(mat2, 3, name, "mat2");
+    if (self.size(0) != mat2.size(0))
+      fail("bmm(): Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ", self.size(2), "] but got: [",
+           mat2.size(0), ", ", mat2.size(1), "].");
+    return product(self, mat2, name);
+  }
+};
+struct Mv : FixedRanks<2, 1> {
+  static constexpr auto name = "mv";
+  static constexpr auto doc = "Product of a matrix and a vector.";
+  static constexpr auto signature = "self, vec";
+  static Tensor forward(const Tensor& self, const Tensor& vec) { return product(self, vec, name); }
+};
+struct Dot : FixedRanks<1, 1> {
+  static constexpr auto name = "dot";
+  static constexpr auto doc = "Sum of the products of two vectors' elements, without conjugation.";
+  static constexpr auto signature = "self, tensor";
+  static Tensor forward(const Tensor& self, const Tensor& tensor) { return product(self, tensor, name); }
+};
+
+struct Outer : Structured {
+  static constexpr auto name = "outer";
+  static constexpr auto doc = "Products of each element of one vector with each of another.";
+  static constexpr auto signature = "self, vec2";
+  static Tensor forward(const Tensor& self, const Tensor& vec2);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<1> b) { return call<Matmul>(g, conjugate(b)); },
+      [](Grad g, Input<0> a) { return call<Matmul>(conjugate(a), g); }};
+};
+
+/// beta * self + alpha * (a @ b); with beta = 0 self is not read, whatever it holds.
+template <int Rank> struct AddProduct : Structured {
+  static constexpr auto signature = "self, mat1, mat2, *, beta=1, alpha=1";
+  static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
+    kernels::need_rank(a, Rank, op, "the first factor");
+    kernels::need_rank(b, Rank, op, "the second factor");
+    return kernels::scaled_sum(self, kernels::matmul(a, b, op), beta, alpha, op);
+  }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta); },
+      [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_left(g, b, s), alpha); },
+      [](Grad g, Input<1> a, Shape<2> s, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_right(g, a, s), alpha); }};
+};
+struct Addmm : AddProduct<2> {
+  static constexpr auto name = "addmm";
+  static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
+  static Tensor forward(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta, Scalar alpha) {
+    return sum(self, mat1, mat2, beta, alpha, name);
+  }
+};
+struct Baddbmm : AddProduct<3> {
+  static constexpr auto name = "baddbmm";
+  static constexpr auto doc = "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
+  static constexpr auto signature = "self, batch1, batch2, *, beta=1, alpha=1";
+  static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
+    return sum(self, batch1, batch2, beta, alpha, name);
+  }
+};
+
+struct Linear : Structured {
+  static constexpr auto name = "linear";
+  static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
+  static constexpr auto signature = "input, weight, bias=None";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return kernels::linear(input, weight, bias); }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },
+      [](Grad g, Input<0> input, Shape<1> s) { return linear_weight_gradient(g, input, s); },
+      [](Grad g) { return Tensor(g); }};
+};
+
+using Products = Family<Matmul, Mm, Bmm, Mv, Dot, Outer, Addmm, Baddbmm, Linear>;
+
+}  // namespace adjoint

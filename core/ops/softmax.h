@@ -1,0 +1,55 @@
+// Softmax and its logarithm along one dimension.
+//
+// Each is one pass of a fused kernel, and so is its gradient. When the gradient is itself recorded (create_graph), it is
+// written in recorded operations instead, which brings derivatives of any order.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace kernels {
+/// exp(x) / sum(exp(x)) along `dim`, or its logarithm, in `dtype`.
+Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool log, const char* op);
+/// The gradient of the input from that of the result and the result.
+Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool log);
+}  // namespace kernels
+
+namespace rules {
+Tensor softmax(const Tensor& g, const Tensor& result, int64_t dim);
+Tensor log_softmax(const Tensor& g, const Tensor& result, int64_t dim);
+}  // namespace rules
+
+struct Softmax : Structured {
+  static constexpr auto name = "softmax";
+  static constexpr auto doc = "exp(x) / sum(exp(x)) along a dimension, without overflow. With dtype, the input is converted first.";
+  static constexpr auto signature = "self, dim, dtype=None";
+  static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, false, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
+};
+
+struct LogSoftmax : Structured {
+  static constexpr auto name = "log_softmax";
+  static constexpr auto doc = "x - log(sum(exp(x))) along a dimension, without overflow. With dtype, the input is converted first.";
+  static constexpr auto signature = "self, dim, dtype=None";
+  static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, true, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
+};
+
+struct SoftmaxBackward : Structured {
+  static constexpr auto name = "_softmax_backward";
+  static constexpr auto doc = "result * (g - sum(g * result)): the gradient of softmax in one pass.";
+  static constexpr auto signature = "g, result, dim";
+  static Tensor forward(const Tensor& g, const Tensor& result, int64_t dim) { return kernels::softmax_backward(g, result, dim, false); }
+};
+
+struct LogSoftmaxBackward : Structured {
+  static constexpr auto name = "_log_softmax_backward";
+  static constexpr auto doc = "g - exp(result) * sum(g): the gradient of log_softmax in one pass.";
+  static constexpr auto signature = "g, result, dim";
+  static Tensor forward(const Tensor& g, const Tensor& result, int64_t dim) { return kernels::softmax_backward(g, result, dim, true); }
+};
+
+using SoftmaxOps = Family<Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>;
+
+}  // namespace adjoint
