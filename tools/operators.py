@@ -20,8 +20,12 @@ def main():
     for row in rows:
         families.setdefault(row["family"], []).append(row)
     print("# Operators\n")
-    print("Generated from the operator table by `tools/operators.py`. Every operator is a function of `adjoint` and, but for")
-    print("the few marked so, a method of `Tensor`. ∂: it has a derivative. `name_`: there is an in-place form.\n")
+    print(
+        "Generated from the operator table by `tools/operators.py`. Every operator is a function of `adjoint` and, but for"
+    )
+    print(
+        "the few marked so, a method of `Tensor`. ∂: it has a derivative. `name_`: there is an in-place form.\n"
+    )
     print(f"{len(rows)} operators in {len(families)} families.\n")
     for family, members in families.items():
         title = "".join(" " + c.lower() if c.isupper() else c for c in family).strip().capitalize()
@@ -30,11 +34,19 @@ def main():
         print("|---|---|---|---|---|")
         for row in sorted(members, key=lambda r: r["name"]):
             also = f" (also `{'`, `'.join(row['aliases'].split(', '))}`)" if row["aliases"] else ""
-            where = "" if row["method"] and row["function"] else " *function only*" if row["function"] else " *method only*"
+            where = (
+                ""
+                if row["method"] and row["function"]
+                else " *function only*"
+                if row["function"]
+                else " *method only*"
+            )
             derivative = "∂" if row["differentiable"] else ""
             inplace = f"`{row['name']}_`" if row["inplace"] else ""
             types = "all" if len(row["types"]) == 12 or not row["types"] else " ".join(row["types"])
-            print(f"| `{row['name']}({escape(row['signature'])})`{also}{where} | {escape(row['doc'])} | {derivative} | {inplace} | {types} |")
+            print(
+                f"| `{row['name']}({escape(row['signature'])})`{also}{where} | {escape(row['doc'])} | {derivative} | {inplace} | {types} |"
+            )
         print()
 
 

@@ -106,11 +106,11 @@ def operator_signature(row, method):
         else:
             parts.append(f"{name}: {kind}" + (f" = {python_default(default)}" if default else ""))
     # Sizes may be spelt out: view(2, 3).
-    if row["kinds"] and "int" in row["kinds"][-1] and "tuple" in row["kinds"][-1] and "*" not in parts and len(parts) == 2:
+    if row["kinds"] and "Sequence[int]" in row["kinds"][-1] and "*" not in parts and len(parts) == 2:
         parts[-1] = f"*{parts[-1].partition(':')[0]}: Any"
     elif row["out"] and not method:
         parts += ([] if "*" in parts else ["*"]) + ["out: Tensor | None = None"]
-    result = "Tensor" if row["result"] == "one" else "tuple[Tensor, ...]" if row["result"] != "any" else "Any"
+    result = "Any" if row["returns"] else "tuple[Tensor, ...]" if row["several"] else "Tensor"
     return f"({', '.join(parts)}) -> {result}"
 
 
@@ -141,22 +141,48 @@ def documented(lines, indent, declaration, doc):
     if not doc:
         lines.append(f"{indent}{declaration}: ...")
         return
-    doc = inspect.cleandoc(doc).replace("\n", "\n" + indent + "    ").replace("\n" + indent + "    \n", "\n\n")
+    doc = (
+        inspect.cleandoc(doc).replace("\n", "\n" + indent + "    ").replace("\n" + indent + "    \n", "\n\n")
+    )
     lines += [f"{indent}{declaration}:", f'{indent}    """{doc}"""', ""]
 
 
 def compiled_stub(module, rows):
-    lines = [HEAD + "from collections.abc import Iterator", "from typing import Any, Sequence", ""]
+    lines = [
+        HEAD + "from collections.abc import Iterator",
+        "from typing import Any, Sequence",
+        "",
+        "Number = bool | int | float | complex",
+        "",
+    ]
     lines += ["from adjoint._device import device, layout", "from adjoint._tensor import UntypedStorage", ""]
     lines += ["class dtype:"]
-    lines += [f"    {n}: {'str' if n == 'name' else 'int' if n == 'itemsize' else 'bool'}" for n in vars(module.dtype) if n in ("is_floating_point", "is_complex", "is_signed", "itemsize", "name")]
+    lines += [
+        f"    {n}: {'str' if n == 'name' else 'int' if n == 'itemsize' else 'bool'}"
+        for n in vars(module.dtype)
+        if n in ("is_floating_point", "is_complex", "is_signed", "itemsize", "name")
+    ]
     lines += ["    def to_real(self) -> dtype: ...", "    def to_complex(self) -> dtype: ...", ""]
     lines += [f"{n}: dtype" for n, v in vars(module).items() if isinstance(v, module.dtype)]
     lines += ["", "class Size(tuple[int, ...]):", "    def numel(self) -> int: ...", "", "class Node:"]
-    lines += ["    next_functions: tuple[tuple[Node | None, int], ...]", "    def name(self) -> str: ...", "    def __getattr__(self, name: str) -> Any: ...", ""]
-    lines += ["class Operator:", "    overload: Any", "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", ""]
+    lines += [
+        "    next_functions: tuple[tuple[Node | None, int], ...]",
+        "    def name(self) -> str: ...",
+        "    def __getattr__(self, name: str) -> Any: ...",
+        "",
+    ]
+    lines += [
+        "class Operator:",
+        "    overload: Any",
+        "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
+        "",
+    ]
     lines += ["class Generator:", "    def __init__(self, device: Any = ...) -> None: ..."]
-    lines += [f"    def {n}(self, *args: Any) -> Any: ..." for n, v in vars(module.Generator).items() if callable(v) and n[0] != "_"]
+    lines += [
+        f"    def {n}(self, *args: Any) -> Any: ..."
+        for n, v in vars(module.Generator).items()
+        if callable(v) and n[0] != "_"
+    ]
     lines += ["", "class Tensor:", "    def __init__(self, *args: Any) -> None: ..."]
     for name, value in sorted(vars(module.Tensor).items()):
         if name in METHODS:
@@ -175,7 +201,9 @@ def compiled_stub(module, rows):
         elif inspect.isfunction(value):
             documented(lines, "    ", f"def {name}{python_signature(value, True)}", value.__doc__)
         elif isinstance(value, property) or inspect.isgetsetdescriptor(value):
-            lines.append(f"    {name}: {ATTRIBUTES.get(name, 'Any' if name in ('names', 'data') else 'Tensor' if isinstance(value, property) else 'Any')}")
+            lines.append(
+                f"    {name}: {ATTRIBUTES.get(name, 'Any' if name in ('names', 'data') else 'Tensor' if isinstance(value, property) else 'Any')}"
+            )
         elif callable(value):
             documented(lines, "    ", f"def {name}(self, *args: Any, **kwargs: Any) -> Any", value.__doc__)
         else:
@@ -186,14 +214,21 @@ def compiled_stub(module, rows):
             row = rows[name]
             documented(lines, "", f"def {name}{method_signature(row, value, False)}", row["doc"])
         elif callable(value) and not isinstance(value, type) and not name.startswith("__"):
-            documented(lines, "", f"def {name}(*args: Any, **kwargs: Any) -> Any", (value.__doc__ or "").partition("\n\n")[2])
+            documented(
+                lines,
+                "",
+                f"def {name}(*args: Any, **kwargs: Any) -> Any",
+                (value.__doc__ or "").partition("\n\n")[2],
+            )
     return "\n".join(lines) + "\n"
 
 
 def method_signature(row, operator, method=True):
     """An operator's signature; with overloads in Python, theirs, which takes more."""
     if operator.overload is not None:
-        return python_signature(operator.overload, method).replace("-> Any", "-> Tensor" if row["result"] == "one" else "-> Any")
+        return python_signature(operator.overload, method).replace(
+            "-> Any", "-> Any" if row["several"] else "-> Tensor"
+        )
     return operator_signature(row, method)
 
 
@@ -216,7 +251,14 @@ def package_stub(package, module):
         elif name == "__version__":
             home = "adjoint._version"
         elif home is None or not str(home).startswith("adjoint.") or not hasattr(sys.modules.get(home), name):
-            home = next((m for m in ("adjoint._device", "adjoint._random", "adjoint._register") if hasattr(sys.modules[m], name)), None)
+            home = next(
+                (
+                    m
+                    for m in ("adjoint._device", "adjoint._random", "adjoint._register")
+                    if hasattr(sys.modules[m], name)
+                ),
+                None,
+            )
         own = vars(sys.modules[home]).get(name) if home else None
         if home and own is value:
             lines.append(f"from {home} import {name} as {name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from adjoint import _C
+from adjoint._C import Tensor
 from adjoint._products import cross
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 
-def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
     """The norm ``sum(|x|^ord)^(1/ord)`` of all elements, or along dimensions.
 
     Parameters
@@ -60,7 +61,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     return result if out is None else out.copy_(result)
 
 
-def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None) -> Tensor:
     """The norm of each matrix in two dimensions of the input.
 
     Parameters
@@ -77,7 +78,9 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     tensor(6.)
     """
     if A.ndim < 2:
-        raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, but got {A.ndim}")
+        raise RuntimeError(
+            f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, but got {A.ndim}"
+        )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
     row, column = (d % A.ndim for d in dim)
@@ -86,7 +89,9 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if ord == "fro":
         return vector_norm(A, 2, (row, column), keepdim, dtype=dtype, out=out)
     if ord in (2, -2, "nuc"):
-        raise NotImplementedError(f"linalg.matrix_norm: ord={ord!r} needs singular values, which are not provided yet")
+        raise NotImplementedError(
+            f"linalg.matrix_norm: ord={ord!r} needs singular values, which are not provided yet"
+        )
     if ord not in (1, -1, inf, -inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, kept = (row, column) if abs(ord) == 1 else (column, row)
@@ -97,7 +102,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     return result if out is None else out.copy_(result)
 
 
-def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
+def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
     """`vector_norm` of all elements; `matrix_norm` where `ord` is given and there are two dimensions.
 
     Examples
@@ -116,26 +121,28 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1) -> Tensor:
     """The diagonal of each matrix in the last two dimensions, as a view."""
     return A.diagonal(offset, dim1, dim2)
 
 
-def matmul(input, other, *, out=None):
+def matmul(input, other, *, out=None) -> Tensor:
     """``input @ other``."""
     return _C.matmul(input, other, out=out)
 
 
-def vecdot(x, y, *, dim=-1, out=None):
+def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
     result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
     return result if out is None else out.copy_(result)
 
 
-def matrix_power(A, n, *, out=None):
+def matrix_power(A, n, *, out=None) -> Tensor:
     """Each square matrix to the power of a whole number that is not negative."""
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but its shape is {list(A.shape)}")
+        raise RuntimeError(
+            f"linalg.matrix_power: A must be batches of square matrices, but its shape is {list(A.shape)}"
+        )
     if n < 0:
         raise NotImplementedError(f"linalg.matrix_power: n={n} needs an inverse, which is not provided yet")
     result, square = None, A
@@ -150,7 +157,7 @@ def matrix_power(A, n, *, out=None):
     return result if out is None else out.copy_(result)
 
 
-def multi_dot(tensors, *, out=None):
+def multi_dot(tensors, *, out=None) -> Tensor:
     """The product of several matrices, in the order that costs the least.
 
     Parameters

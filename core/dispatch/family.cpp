@@ -101,6 +101,7 @@ template <class Op> void add_elementwise(int index) {
   row->view = row->writes = false;
   row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
   row->function = row->method = true;
+  row->several = false;
   operators().push_back(row);
 }
 
@@ -122,6 +123,7 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
   row->method = Op::method;
+  row->several = !std::is_same_v<R, Tensor>;
   operators().push_back(row);
 }
 
