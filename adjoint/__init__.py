@@ -11,6 +11,7 @@ The operators come from the core as they are declared there; overloads of them t
 its neighbours. `nn`, `optim`, `linalg` and the other subpackages are imported when they are first used.
 """
 
+# ruff: noqa: F401 - what is imported here is published.
 # Importing this file is on the clock: what not every program needs is imported later.
 from math import e, inf, nan, pi
 
@@ -47,6 +48,7 @@ globals().update(
 from adjoint import (  # noqa: E402
     _copying,
     _creation,
+    _data,
     _device,
     _dtypes,
     _einsum,
@@ -75,7 +77,7 @@ from adjoint.autograd.grad_mode import (  # noqa: E402
     set_grad_enabled,
 )
 
-for _module in (_creation, _random):
+for _module in (_data, _creation, _random):
     globals().update((name, getattr(_module, name)) for name in _module.__all__)
 globals().update(_register.functions)
 globals().update(_dtypes.ALIASES)

@@ -158,7 +158,10 @@ def einsum(equation, *operands):
     if len(subscripts) != len(operands):
         _refuse(equation, f"{len(subscripts)} operands are named but {len(operands)} were given")
     names = set()
-    labels = [_expand(s, o.ndim, names, equation, i) for i, (s, o) in enumerate(zip(subscripts, operands, strict=True))]
+    labels = [
+        _expand(s, o.ndim, names, equation, i)
+        for i, (s, o) in enumerate(zip(subscripts, operands, strict=True))
+    ]
     dots = sorted(names)
     if arrow:
         text = _letters(out, equation)
@@ -180,9 +183,14 @@ def einsum(equation, *operands):
                 sizes[label] = size
             elif size not in (1, known):
                 _refuse(
-                    equation, f"operands could not be broadcast: subscript {label!r} has sizes {known} and {size}"
+                    equation,
+                    f"operands could not be broadcast: subscript {label!r} has sizes {known} and {size}",
                 )
-    path = _path([s.replace(_ELLIPSIS, "") for s in subscripts], "".join(map(str, output)), operands) if not dots else None
+    path = (
+        _path([s.replace(_ELLIPSIS, "") for s in subscripts], "".join(map(str, output)), operands)
+        if not dots
+        else None
+    )
     for pair in path or [(0, 1)] * (len(pairs) - 1):
         if len(pair) == 1:
             continue

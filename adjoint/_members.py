@@ -22,18 +22,18 @@ def _needs_matrix(x, name):
 @extend
 class Views:
     @property
-    def T(self):
+    def T(self) -> Tensor:
         """The dimensions in reverse order, as a view."""
         return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
     @property
-    def mT(self):
+    def mT(self) -> Tensor:
         """The last two dimensions exchanged, as a view."""
         _needs_matrix(self, "mT")
         return self.transpose(-2, -1)
 
     @property
-    def H(self):
+    def H(self) -> Tensor:
         """The transposed conjugate of a matrix."""
         if self.ndim not in (0, 2):
             raise RuntimeError(
@@ -43,13 +43,13 @@ class Views:
         return self.T.conj() if self.is_complex() else self.T
 
     @property
-    def mH(self):
+    def mH(self) -> Tensor:
         """The last two dimensions exchanged, and the complex conjugate."""
         _needs_matrix(self, "mH")
         return self.mT.conj() if self.is_complex() else self.mT
 
     @property
-    def real(self):
+    def real(self) -> Tensor:
         """The real part, as a view; a real tensor itself."""
         return _real(self) if self.is_complex() else self
 
@@ -58,7 +58,7 @@ class Views:
         self.real.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
 
     @property
-    def imag(self):
+    def imag(self) -> Tensor:
         """The imaginary part of a complex tensor, as a view."""
         return _imag(self)
 
@@ -70,7 +70,7 @@ class Views:
         """The elements where the condition holds, those of `other` elsewhere."""
         return _C.where(condition, self, other)
 
-    def view(self, *shape, dtype=None, size=None):
+    def view(self, *shape, dtype=None, size=None) -> Tensor:
         """The same elements under another shape, or the same bytes as another dtype, without copying.
 
         Parameters
@@ -136,19 +136,19 @@ def _reinterpret(x, dtype):
 
 @extend
 class Writing:
-    def copy_(self, src, non_blocking=False):
+    def copy_(self, src, non_blocking=False) -> Tensor:
         """Write the values of another tensor, broadcast and converted."""
         return _C._copy(self, src)
 
-    def fill_(self, value):
+    def fill_(self, value) -> Tensor:
         """Write one value everywhere."""
         return _C._fill(self, value)
 
-    def zero_(self):
+    def zero_(self) -> Tensor:
         """Write zeros everywhere."""
         return _C._zero(self)
 
-    def index_put_(self, indices, values, accumulate=False):
+    def index_put_(self, indices, values, accumulate=False) -> Tensor:
         """Write values, or add them, at the positions that index tensors name."""
         if not isinstance(values, Tensor):
             values = _C._full((), values, self.dtype)
@@ -157,6 +157,6 @@ class Writing:
         self[tuple(slice(None) if i is None else i for i in indices)] = values
         return self
 
-    def index_put(self, indices, values, accumulate=False):
+    def index_put(self, indices, values, accumulate=False) -> Tensor:
         """A copy with values written, or added, at the positions that index tensors name."""
         return self.clone().index_put_(indices, values, accumulate)

@@ -31,25 +31,25 @@ def _times(alpha, input, other):
 
 
 @overload
-def add(input, other, *, alpha=1, out=None):
+def add(input, other, *, alpha=1, out=None) -> Tensor:
     """``input + alpha * other``."""
     return _C.add(input, _times(alpha, input, other), out=out)
 
 
 @overload
-def sub(input, other, *, alpha=1, out=None):
+def sub(input, other, *, alpha=1, out=None) -> Tensor:
     """``input - alpha * other``."""
     return _C.sub(input, _times(alpha, input, other), out=out)
 
 
 @overload
-def rsub(input, other, *, alpha=1):
+def rsub(input, other, *, alpha=1) -> Tensor:
     """``other - alpha * input``."""
     return _C.sub(other, input if alpha == 1 else _times(alpha, other, input))
 
 
 @overload
-def div(input, other, *, rounding_mode=None, out=None):
+def div(input, other, *, rounding_mode=None, out=None) -> Tensor:
     """The quotient, rounded towards zero ('trunc') or down ('floor') where asked."""
     if rounding_mode is None:
         return _C.div(input, other, out=out)
@@ -63,13 +63,13 @@ def div(input, other, *, rounding_mode=None, out=None):
 
 
 @overload
-def round(input, *, decimals=0, out=None):
+def round(input, *, decimals=0, out=None) -> Tensor:
     """To the nearest number of so many decimals, halves to even."""
     return _C._round_decimals(input, decimals, out=out)
 
 
 @overload
-def clamp(input, min=None, max=None, *, out=None):
+def clamp(input, min=None, max=None, *, out=None) -> Tensor:
     """Each element limited to [min, max], of which either may be a tensor."""
     if min is None and max is None:
         raise RuntimeError("clamp(): At least one of 'min' or 'max' must not be None")
@@ -86,19 +86,19 @@ def _bounded(function, x, bound):
 
 
 @overload(inplace=True)
-def clamp_min(input, min):
+def clamp_min(input, min) -> Tensor:
     """``clamp(input, min=min)``."""
     return _C.clamp(input, min=min)
 
 
 @overload(inplace=True)
-def clamp_max(input, max):
+def clamp_max(input, max) -> Tensor:
     """``clamp(input, max=max)``."""
     return _C.clamp(input, max=max)
 
 
 @overload
-def float_power(input, exponent):
+def float_power(input, exponent) -> Tensor:
     """The power, computed in float64 or complex128."""
     parts = [x for x in (input, exponent) if isinstance(x, (Tensor, complex))]
     whole = builtins.any(x.is_complex() if isinstance(x, Tensor) else True for x in parts)
@@ -107,19 +107,19 @@ def float_power(input, exponent):
 
 
 @overload
-def deg2rad(input):
+def deg2rad(input) -> Tensor:
     """Degrees as radians."""
     return input * 0.017453292519943295
 
 
 @overload
-def rad2deg(input):
+def rad2deg(input) -> Tensor:
     """Radians as degrees."""
     return input * 57.29577951308232
 
 
 @overload
-def gelu(input, approximate="none"):
+def gelu(input, approximate="none") -> Tensor:
     """``x Φ(x)``, Φ the normal distribution function; with 'tanh', its common approximation."""
     if approximate == "none":
         return _C._gelu_none(input)
@@ -132,7 +132,7 @@ def gelu(input, approximate="none"):
 
 
 @overload
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
     """Whether ``|input - other| <= atol + rtol * |other|``, element by element.
 
     Examples
@@ -159,13 +159,13 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 @overload
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
     """Whether `isclose` holds for all elements; a bool."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @overload
-def equal(input, other):
+def equal(input, other) -> bool:
     """Whether two tensors have the same shape and the same elements; a bool."""
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
@@ -173,13 +173,13 @@ def equal(input, other):
 
 
 @overload
-def isreal(input):
+def isreal(input) -> Tensor:
     """Where the imaginary part is zero."""
     return input.imag == 0 if input.is_complex() else _C._full(input.shape, True)
 
 
 @overload
-def is_nonzero(input):
+def is_nonzero(input) -> bool:
     """Whether the single element is not zero; a bool."""
     if input.numel() != 1:
         raise RuntimeError(
@@ -193,31 +193,31 @@ def is_nonzero(input):
 
 
 @overload(method=False)
-def is_tensor(obj):
+def is_tensor(obj) -> bool:
     """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 @overload(method=False)
-def is_floating_point(input):
+def is_floating_point(input) -> bool:
     """Whether the dtype is a floating-point type."""
     return input.is_floating_point()
 
 
 @overload(method=False)
-def is_complex(input):
+def is_complex(input) -> bool:
     """Whether the dtype is complex."""
     return input.is_complex()
 
 
 @overload(method=False)
-def numel(input):
+def numel(input) -> int:
     """The number of elements."""
     return input.numel()
 
 
 @overload(method=False)
-def result_type(tensor1, tensor2):
+def result_type(tensor1, tensor2) -> _C.dtype:
     """The dtype that an operation on the two would have: tensors or numbers.
 
     Examples
@@ -311,14 +311,14 @@ for _name in ("var", "std", "var_mean", "std_mean"):
 
 
 @overload
-def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+def nanmean(input, dim=None, keepdim=False, *, dtype=None) -> Tensor:
     """The mean of the elements that are not NaN."""
     count = (~input.isnan()).sum(dim, keepdim=keepdim)
     return _C.nansum(input, dim, keepdim, dtype=dtype) / count
 
 
 @overload
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tensor:
     """The p-norm of the elements, of all of them or along dimensions.
 
     Parameters
@@ -344,15 +344,9 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 
 @overload
-def dist(input, other, p=2):
+def dist(input, other, p=2) -> Tensor:
     """The p-norm of ``input - other``."""
     return norm(input - other, p)
-
-
-@overload
-def logsumexp(input, dim, keepdim=False, *, out=None):
-    """``log(sum(exp(input)))`` along dimensions, without overflow."""
-    return _C.logsumexp(input, dim, keepdim, out=out)
 
 
 @overload
@@ -380,19 +374,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 @overload
-def softmax(input, dim, dtype=None):
-    """``exp(input)`` divided by its sum along a dimension."""
-    return _C.softmax(input if dtype is None else input.to(dtype), dim)
-
-
-@overload
-def log_softmax(input, dim, dtype=None):
-    """``log(softmax(input))``, computed without overflow."""
-    return _C.log_softmax(input if dtype is None else input.to(dtype), dim)
-
-
-@overload
-def trapezoid(y, x=None, *, dx=1, dim=-1):
+def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule."""
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
     if x is None:
@@ -404,7 +386,7 @@ def trapezoid(y, x=None, *, dx=1, dim=-1):
 
 
 @overload
-def diff(input, n=1, dim=-1):
+def diff(input, n=1, dim=-1) -> Tensor:
     """Differences of neighbours along a dimension, `n` times."""
     for _ in range(n):
         input = input.narrow(dim, 1, input.shape[dim] - 1) - input.narrow(dim, 0, input.shape[dim] - 1)
@@ -412,7 +394,7 @@ def diff(input, n=1, dim=-1):
 
 
 @overload
-def dropout(input, p=0.5, train=True):
+def dropout(input, p=0.5, train=True) -> Tensor:
     """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p), when `train` is true."""
     from adjoint.nn import functional
 

@@ -8,7 +8,7 @@ from adjoint._register import overload
 
 
 @overload
-def inner(input, other):
+def inner(input, other) -> Tensor:
     """Sums of products over the last dimensions of both; a plain product where one is a number."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other
@@ -21,25 +21,25 @@ def inner(input, other):
 
 
 @overload
-def vdot(input, other):
+def vdot(input, other) -> Tensor:
     """The sum of the products of one vector's conjugate with the other."""
     return _C.dot(input.conj() if input.is_complex() else input, other)
 
 
 @overload
-def ger(input, vec2):
+def ger(input, vec2) -> Tensor:
     """The outer product of two vectors."""
     return _C.outer(input, vec2)
 
 
 @overload(inplace=True)
-def addmv(input, mat, vec, *, beta=1, alpha=1):
+def addmv(input, mat, vec, *, beta=1, alpha=1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``; with ``beta=0`` the input is ignored, NaN included."""
     return _scaled_sum(input, _C.mv(mat, vec), beta, alpha)
 
 
 @overload(inplace=True)
-def addr(input, vec1, vec2, *, beta=1, alpha=1):
+def addr(input, vec1, vec2, *, beta=1, alpha=1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``; with ``beta=0`` the input is ignored, NaN included."""
     return _scaled_sum(input, _C.outer(vec1, vec2), beta, alpha)
 
@@ -53,7 +53,7 @@ def _scaled_sum(input, product, beta, alpha):
 
 
 @overload(method=False)
-def tensordot(a, b, dims=2, out=None):
+def tensordot(a, b, dims=2, out=None) -> Tensor:
     """Sums of products over several dimensions of both.
 
     Parameters
@@ -105,7 +105,7 @@ def _product(x, dims):
 
 
 @overload
-def kron(input, other):
+def kron(input, other) -> Tensor:
     """The Kronecker product."""
     n = max(input.ndim, other.ndim)
     a = [1] * (n - input.ndim) + list(input.shape)
@@ -116,7 +116,7 @@ def kron(input, other):
 
 
 @overload
-def cross(input, other, dim=-1):
+def cross(input, other, dim=-1) -> Tensor:
     """The cross product of vectors of length three along a dimension."""
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
@@ -128,7 +128,7 @@ def cross(input, other, dim=-1):
 
 
 @overload(method=False)
-def chain_matmul(*matrices):
+def chain_matmul(*matrices) -> Tensor:
     """The product of several matrices, in the order that costs the least."""
     from adjoint import linalg
 

@@ -11,6 +11,7 @@ from adjoint import _C
 from adjoint._C import Generator, Tensor
 from adjoint._creation import _into, _size
 from adjoint._device import check_device
+from adjoint._tensor import extend
 
 __all__ = [
     "Generator",
@@ -38,7 +39,7 @@ _uniform_, _normal_ = _C._uniform_, _C._normal_
 default_generator = _C._default_generator()
 
 
-def manual_seed(seed):
+def manual_seed(seed) -> Generator:
     """Start the default generator anew at a seed, and return it.
 
     Parameters
@@ -62,22 +63,22 @@ def manual_seed(seed):
     return default_generator.manual_seed(seed)
 
 
-def seed():
+def seed() -> int:
     """Start the default generator anew at a seed that the system chooses, and return the seed."""
     return default_generator.seed()
 
 
-def initial_seed():
+def initial_seed() -> int:
     """The seed that the default generator started at."""
     return default_generator.initial_seed()
 
 
-def get_rng_state():
+def get_rng_state() -> Tensor:
     """The state of the default generator, as a uint8 tensor."""
     return default_generator.get_state()
 
 
-def set_rng_state(new_state):
+def set_rng_state(new_state) -> None:
     """Put the default generator back into a state that `get_rng_state` gave."""
     default_generator.set_state(new_state)
 
@@ -99,7 +100,7 @@ def rand(
     pin_memory=False,
     names=None,
     **keywords,
-):
+) -> Tensor:
     """Numbers drawn evenly from [0, 1).
 
     Examples
@@ -131,7 +132,7 @@ def randn(
     pin_memory=False,
     names=None,
     **keywords,
-):
+) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and variance 1.
 
     A complex number has variance 1 as a whole: each part has half of it.
@@ -161,7 +162,7 @@ def randint(
     device=None,
     requires_grad=False,
     pin_memory=False,
-):
+) -> Tensor:
     """Integers drawn evenly from `low` up to but without `high`: ``randint(high, size)``, ``randint(low, high, size)``.
 
     Examples
@@ -197,7 +198,7 @@ def randperm(
     device=None,
     requires_grad=False,
     pin_memory=False,
-):
+) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     check_device(device)
     return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad)
@@ -205,7 +206,7 @@ def randperm(
 
 def rand_like(
     input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None
-):
+) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
     check_device(device)
     result = _empty_like(input, dtype)
@@ -215,7 +216,7 @@ def rand_like(
 
 def randn_like(
     input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None
-):
+) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
     check_device(device)
     result = _empty_like(input, dtype)
@@ -234,7 +235,7 @@ def randint_like(
     requires_grad=False,
     memory_format=None,
     generator=None,
-):
+) -> Tensor:
     """As `randint`, with the shape and dtype of `input`."""
     check_device(device)
     if high is None:
@@ -256,7 +257,7 @@ def normal(
     device=None,
     requires_grad=False,
     pin_memory=False,
-):
+) -> Tensor:
     """Numbers drawn from normal distributions.
 
     Parameters
@@ -292,7 +293,7 @@ def normal(
     return _finish(result, out, requires_grad)
 
 
-def bernoulli(input, p=None, *, generator=None, out=None):
+def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
     """Ones and zeros: 1 with the probability that each element of `input` is (or `p`, where given).
 
     Examples
@@ -309,7 +310,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     return _finish(result, out, False)
 
 
-def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
     """Indices drawn in proportion to the weights in each row of `input`.
 
     Parameters
@@ -324,3 +325,102 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     Tensor of int64, shape (num_samples) or (rows, num_samples)
     """
     return _finish(_C._multinomial(input.detach(), num_samples, replacement, generator), out, False)
+
+
+# --- in place ---------------------------------------------------------------------------------------------------
+
+
+@extend
+class Filling:
+    """Random values in place."""
+
+    def uniform_(self, *args, generator=None, **bounds) -> Tensor:
+        """Fill with numbers drawn evenly from [from, to), by default [0, 1)."""
+        low, high = _two(args, bounds, "from", "to", 0.0, 1.0, "uniform_")
+        return _fill(self, _C._uniform_, low, high, generator)
+
+    def normal_(self, mean=0.0, std=1.0, *, generator=None) -> Tensor:
+        """Fill with numbers drawn from the normal distribution."""
+        return _fill(self, _C._normal_, mean, std, generator)
+
+    def exponential_(self, lambd=1.0, *, generator=None) -> Tensor:
+        """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
+        return _fill(self, _C._exponential_, lambd, generator)
+
+    def log_normal_(self, mean=1.0, std=2.0, *, generator=None) -> Tensor:
+        """Fill with exponentials of numbers drawn from the normal distribution."""
+        return self.normal_(mean, std, generator=generator).exp_()
+
+    def cauchy_(self, median=0.0, sigma=1.0, *, generator=None) -> Tensor:
+        """Fill with numbers drawn from the Cauchy distribution."""
+        return (
+            self.uniform_(-0.5, 0.5, generator=generator)
+            .mul_(3.141592653589793)
+            .tan_()
+            .mul_(sigma)
+            .add_(median)
+        )
+
+    def geometric_(self, p, *, generator=None) -> Tensor:
+        """Fill with the number of trials until the first success, each of probability `p`."""
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        from math import log1p
+
+        return self.exponential_(-log1p(-p), generator=generator).ceil_()
+
+    def random_(self, *args, generator=None, **bounds) -> Tensor:
+        """Fill with integers drawn evenly from `from` up to but without `to`; by default all that the dtype holds."""
+        if len(args) == 1:
+            args = (0, *args)
+        low, high = _two(args, bounds, "from", "to", 0, None, "random_")
+        if high is None:
+            high = _LARGEST.get(str(self.dtype).rpartition(".")[2], 2**63 - 1)
+        return _fill(self, _C._random_, low, high, generator)
+
+    def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:
+        """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
+        if isinstance(p, Tensor):
+            return self.copy_(_C._bernoulli(p.detach().expand(self.shape), generator))
+        return _fill(self, _C._bernoulli_, p, generator)
+
+
+# One more than the largest integer that each dtype holds exactly.
+_LARGEST = {
+    "bool": 2,
+    "uint8": 256,
+    "int8": 128,
+    "int16": 2**15,
+    "int32": 2**31,
+    "bfloat16": 2**8 + 1,
+    "float16": 2**11 + 1,
+    "float32": 2**24 + 1,
+    "float64": 2**53 + 1,
+}
+
+
+def _two(args, named, first, second, low, high, name):
+    """Two bounds of which the first is called `from`, a word that Python keeps for itself."""
+    given = dict(zip((first, second), args))
+    for key, value in named.items():
+        if key not in (first, second) or key in given:
+            raise TypeError(f"{name}() got an unexpected argument {key!r}")
+        given[key] = value
+    return given.get(first, low), given.get(second, high)
+
+
+def _fill(tensor, fill, *arguments):
+    if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
+        # What was computed so far is overwritten: recorded as such, so that no gradient flows past.
+        tensor.zero_()
+        with _no_grad():
+            fill(tensor, *arguments)
+    else:
+        fill(tensor, *arguments)
+    return tensor
+
+
+def _no_grad():
+    from adjoint.autograd import no_grad
+
+    return no_grad()

@@ -14,7 +14,7 @@ from adjoint._register import overload
 
 
 @overload
-def split(tensor, split_size_or_sections, dim=0):
+def split(tensor, split_size_or_sections, dim=0) -> tuple[Tensor, ...]:
     """Consecutive pieces along a dimension, as views: all of one size, but for the last, or of given sizes.
 
     Examples
@@ -31,13 +31,13 @@ def split(tensor, split_size_or_sections, dim=0):
 
 
 @overload
-def split_with_sizes(tensor, split_sizes, dim=0):
+def split_with_sizes(tensor, split_sizes, dim=0) -> tuple[Tensor, ...]:
     """`split` with a list of sizes."""
     return _C._split_sizes(tensor, split_sizes, dim)
 
 
 @overload
-def tensor_split(input, indices_or_sections, dim=0):
+def tensor_split(input, indices_or_sections, dim=0) -> tuple[Tensor, ...]:
     """Consecutive pieces along a dimension, as views: so many of nearly one size, or cut at the given places."""
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
@@ -67,31 +67,31 @@ _splitter("dsplit", lambda x: 2, 3)
 
 
 @overload
-def unsafe_chunk(input, chunks, dim=0):
+def unsafe_chunk(input, chunks, dim=0) -> tuple[Tensor, ...]:
     """`chunk`."""
     return input.chunk(chunks, dim)
 
 
 @overload
-def ravel(input):
+def ravel(input) -> Tensor:
     """All elements in one dimension: a view where the layout allows."""
     return input.reshape(-1)
 
 
 @overload
-def adjoint(input):
+def adjoint(input) -> Tensor:
     """The transposed conjugate of the last two dimensions."""
     return input.mH
 
 
 @overload
-def broadcast_to(input, size):
+def broadcast_to(input, size) -> Tensor:
     """A view with dimensions of size 1 repeated to the given sizes."""
     return input.expand(size)
 
 
 @overload(method=False)
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes) -> _C.Size:
     """The shape that all of the given shapes broadcast to.
 
     Examples
@@ -123,7 +123,7 @@ def _all(tensors):
 
 
 @overload(method=False)
-def broadcast_tensors(*tensors):
+def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape, as views."""
     tensors = _all(tensors)
     shape = broadcast_shapes(*(t.shape for t in tensors))
@@ -131,7 +131,7 @@ def broadcast_tensors(*tensors):
 
 
 @overload(method=False)
-def meshgrid(*tensors, indexing=None):
+def meshgrid(*tensors, indexing=None) -> tuple[Tensor, ...]:
     """The coordinates of a grid: for each one-dimensional input a tensor of the shape of the grid, as views.
 
     Parameters
@@ -196,38 +196,38 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 
 @overload(method=False)
-def hstack(tensors, *, out=None):
+def hstack(tensors, *, out=None) -> Tensor:
     """Join along columns: along dimension 1, or 0 for one-dimensional tensors."""
     tensors = [atleast_1d(t) for t in tensors]
     return _C.cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1, out=out)
 
 
 @overload(method=False)
-def vstack(tensors, *, out=None):
+def vstack(tensors, *, out=None) -> Tensor:
     """Join along rows; one-dimensional tensors become rows."""
     return _C.cat([atleast_2d(t) for t in tensors], 0, out=out)
 
 
 @overload(method=False)
-def row_stack(tensors, *, out=None):
+def row_stack(tensors, *, out=None) -> Tensor:
     """`vstack`."""
     return vstack(tensors, out=out)
 
 
 @overload(method=False)
-def dstack(tensors, *, out=None):
+def dstack(tensors, *, out=None) -> Tensor:
     """Join along the third dimension."""
     return _C.cat([atleast_3d(t) for t in tensors], 2, out=out)
 
 
 @overload(method=False)
-def column_stack(tensors, *, out=None):
+def column_stack(tensors, *, out=None) -> Tensor:
     """Join along columns; one-dimensional tensors become columns."""
     return _C.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors], 1, out=out)
 
 
 @overload
-def fliplr(input):
+def fliplr(input) -> Tensor:
     """Reverse the columns."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
@@ -235,7 +235,7 @@ def fliplr(input):
 
 
 @overload
-def flipud(input):
+def flipud(input) -> Tensor:
     """Reverse the rows."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
@@ -243,7 +243,7 @@ def flipud(input):
 
 
 @overload
-def rot90(input, k=1, dims=(0, 1)):
+def rot90(input, k=1, dims=(0, 1)) -> Tensor:
     """Turn by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
     first, second = dims
     if input.ndim < 2 or (first - second) % input.ndim == 0:
@@ -261,7 +261,7 @@ def rot90(input, k=1, dims=(0, 1)):
 
 
 @overload
-def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Tensor:
     """Each element repeated in its place.
 
     Parameters
@@ -292,7 +292,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 
 
 @overload
-def diag(input, diagonal=0):
+def diag(input, diagonal=0) -> Tensor:
     """A matrix with the given diagonal, or the diagonal of a matrix."""
     if input.ndim == 1:
         return input.diag_embed(diagonal)
@@ -302,13 +302,13 @@ def diag(input, diagonal=0):
 
 
 @overload
-def diagflat(input, offset=0):
+def diagflat(input, offset=0) -> Tensor:
     """A matrix with the elements of the input on a diagonal."""
     return input.reshape(-1).diag_embed(offset)
 
 
 @overload
-def trace(input):
+def trace(input) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
         raise RuntimeError("trace: expected a matrix")
@@ -316,7 +316,7 @@ def trace(input):
 
 
 @overload(method=False)
-def cartesian_prod(*tensors):
+def cartesian_prod(*tensors) -> Tensor:
     """All combinations of one element of each, as rows."""
     if len(tensors) == 1:
         return tensors[0].clone()
@@ -324,7 +324,7 @@ def cartesian_prod(*tensors):
 
 
 @overload(method=False)
-def combinations(input, r=2, with_replacement=False):
+def combinations(input, r=2, with_replacement=False) -> Tensor:
     """All choices of `r` elements of a one-dimensional tensor, as rows."""
     from itertools import combinations, combinations_with_replacement
 
@@ -337,7 +337,7 @@ def combinations(input, r=2, with_replacement=False):
 
 
 @overload(method=False)
-def block_diag(*tensors):
+def block_diag(*tensors) -> Tensor:
     """A matrix with the given matrices along its diagonal."""
     blocks = [atleast_2d(t) for t in _all(tensors)]
     width = sum(b.shape[1] for b in blocks)
@@ -382,13 +382,13 @@ def nonzero(input, *, as_tuple=False, out=None):
 
 
 @overload
-def argwhere(input):
+def argwhere(input) -> Tensor:
     """The indices of the elements that are not zero, as rows."""
     return _C._nonzero(input)
 
 
 @overload
-def take_along_dim(input, indices, dim=None):
+def take_along_dim(input, indices, dim=None) -> Tensor:
     """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements."""
     if indices.dtype is not _C.int64:
         raise RuntimeError(
@@ -415,7 +415,7 @@ def take_along_dim(input, indices, dim=None):
 
 
 @overload(inplace=True)
-def scatter(input, dim, index, src=None, *, value=None, reduce=None):
+def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
     """A copy of `input` with elements of `src`, or a number, written at the indices along a dimension.
 
     Parameters
@@ -433,13 +433,13 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None):
 
 
 @overload(method=False)
-def index_put(input, indices, values, accumulate=False):
+def index_put(input, indices, values, accumulate=False) -> Tensor:
     """A copy of `input` with `values` written, or added, at the indices."""
     return input.index_put(indices, values, accumulate)
 
 
 @overload(method=False)
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor, num_classes=-1) -> Tensor:
     """A new last dimension that is 1 at the index and 0 elsewhere.
 
     Parameters

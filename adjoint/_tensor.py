@@ -1,8 +1,8 @@
-"""What a Tensor can do besides the operators of the core: gradients, NumPy, DLPack, types, filling, sequence manners.
+"""What a Tensor can do besides the operators of the core: gradients, NumPy, DLPack, types, sequence manners.
 
 The type itself is made in C++ (core/bind/object.cpp). The classes here are only lists of members: `extend` moves what
 they define into Tensor. Copying and pickling are in `_copying`, printing in `_printing`, overloads of operators in
-`_overloads`. Start reading at `Gradients`.
+`_overloads`, random values in `_random`. Start reading at `Gradients`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def extend(members):
 
 @extend
 class Gradients:
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
         """Add the gradient of this tensor to the ``.grad`` of the leaves that it depends on.
 
         Parameters
@@ -82,7 +82,7 @@ class Gradients:
         """Call ``hook(tensor)`` after the gradient of this leaf has been accumulated into ``.grad``."""
         return _handle(self, _C._register_post_accumulate_grad_hook(self, hook))
 
-    def detach_(self):
+    def detach_(self) -> Tensor:
         """Forget how this tensor was made: it becomes a leaf that needs no gradient."""
         _C._detach_(self)
         return self
@@ -112,7 +112,7 @@ def _handle(tensor, number):
     class Table(HookTable):
         __slots__ = ("tensor",)
 
-        def pop(self, key, default=None):
+        def pop(self, key, default=None) -> Tensor:
             entry = super().pop(key, default)
             tensor = self.tensor()
             if entry is not None and tensor is not None:
@@ -205,7 +205,7 @@ class Exchange:
     def __dlpack_device__(self):
         return (1, 0)
 
-    def untyped_storage(self):
+    def untyped_storage(self) -> UntypedStorage:
         """The memory below the tensor, which its views share."""
         return UntypedStorage(self)
 
@@ -218,16 +218,16 @@ class UntypedStorage:
     def __init__(self, tensor):
         self._tensor = tensor
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         return self._tensor._storage()[0]
 
-    def nbytes(self):
+    def nbytes(self) -> int:
         return self._tensor._storage()[1]
 
     size = __len__ = nbytes
 
     @property
-    def device(self):
+    def device(self) -> Tensor:
         return cpu
 
     def __repr__(self):
@@ -247,7 +247,7 @@ class Types:
 
     def to(
         self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None
-    ):
+    ) -> Tensor:
         """The tensor in another dtype: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; itself if nothing changes.
 
         Parameters
@@ -297,19 +297,19 @@ class Types:
             dtype = found[0]
         return self if dtype is self.dtype else _to_type(self, dtype)
 
-    def type_as(self, other):
+    def type_as(self, other) -> Tensor:
         """The tensor in the dtype of `other`."""
         return self.to(other.dtype)
 
-    def cpu(self, memory_format=None):
+    def cpu(self, memory_format=None) -> Tensor:
         """The tensor itself."""
         return self
 
-    def is_signed(self):
+    def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""
         return self.dtype.is_signed
 
-    def is_same_size(self, other):
+    def is_same_size(self, other) -> bool:
         """Whether the shapes are equal."""
         return self.shape == other.shape
 
@@ -343,140 +343,50 @@ class Making:
 
     def new_tensor(
         self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
-    ):
+    ) -> Tensor:
         """As `tensor`, in this tensor's dtype."""
         check_device(device)
         return _C.tensor(data, dtype or self.dtype, requires_grad)
 
-    def new_empty(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    def new_empty(
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
         """As `empty`, in this tensor's dtype."""
         check_device(device)
         return _C._empty(size, dtype or self.dtype, requires_grad)
 
-    def new_zeros(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    def new_zeros(
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
         """As `zeros`, in this tensor's dtype."""
         check_device(device)
         return _C._zeros(size, dtype or self.dtype, requires_grad)
 
-    def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    def new_ones(
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
         """As `ones`, in this tensor's dtype."""
         check_device(device)
         return _C._full(size, 1, dtype or self.dtype, requires_grad)
 
     def new_full(
         self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
-    ):
+    ) -> Tensor:
         """As `full`, in this tensor's dtype."""
         check_device(device)
         return _C._full(size, fill_value, dtype or self.dtype, requires_grad)
 
-    def view_as(self, other):
+    def view_as(self, other) -> Tensor:
         """``view(other.shape)``."""
         return self.view(other.shape)
 
-    def reshape_as(self, other):
+    def reshape_as(self, other) -> Tensor:
         """``reshape(other.shape)``."""
         return self.reshape(other.shape)
 
-    def expand_as(self, other):
+    def expand_as(self, other) -> Tensor:
         """``expand(other.shape)``."""
         return self.expand(other.shape)
-
-
-@extend
-class Filling:
-    """Random values in place."""
-
-    def uniform_(self, *args, generator=None, **bounds):
-        """Fill with numbers drawn evenly from [from, to), by default [0, 1)."""
-        low, high = _two(args, bounds, "from", "to", 0.0, 1.0, "uniform_")
-        return _fill(self, _C._uniform_, low, high, generator)
-
-    def normal_(self, mean=0.0, std=1.0, *, generator=None):
-        """Fill with numbers drawn from the normal distribution."""
-        return _fill(self, _C._normal_, mean, std, generator)
-
-    def exponential_(self, lambd=1.0, *, generator=None):
-        """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
-        return _fill(self, _C._exponential_, lambd, generator)
-
-    def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
-        """Fill with exponentials of numbers drawn from the normal distribution."""
-        return self.normal_(mean, std, generator=generator).exp_()
-
-    def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
-        """Fill with numbers drawn from the Cauchy distribution."""
-        return (
-            self.uniform_(-0.5, 0.5, generator=generator)
-            .mul_(3.141592653589793)
-            .tan_()
-            .mul_(sigma)
-            .add_(median)
-        )
-
-    def geometric_(self, p, *, generator=None):
-        """Fill with the number of trials until the first success, each of probability `p`."""
-        if not 0 < p < 1:
-            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-        from math import log1p
-
-        return self.exponential_(-log1p(-p), generator=generator).ceil_()
-
-    def random_(self, *args, generator=None, **bounds):
-        """Fill with integers drawn evenly from `from` up to but without `to`; by default all that the dtype holds."""
-        if len(args) == 1:
-            args = (0, *args)
-        low, high = _two(args, bounds, "from", "to", 0, None, "random_")
-        if high is None:
-            high = _LARGEST.get(str(self.dtype).rpartition(".")[2], 2**63 - 1)
-        return _fill(self, _C._random_, low, high, generator)
-
-    def bernoulli_(self, p=0.5, *, generator=None):
-        """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
-        if isinstance(p, Tensor):
-            return self.copy_(_C._bernoulli(p.detach().expand(self.shape), generator))
-        return _fill(self, _C._bernoulli_, p, generator)
-
-
-# One more than the largest integer that each dtype holds exactly.
-_LARGEST = {
-    "bool": 2,
-    "uint8": 256,
-    "int8": 128,
-    "int16": 2**15,
-    "int32": 2**31,
-    "bfloat16": 2**8 + 1,
-    "float16": 2**11 + 1,
-    "float32": 2**24 + 1,
-    "float64": 2**53 + 1,
-}
-
-
-def _two(args, named, first, second, low, high, name):
-    """Two bounds of which the first is called `from`, a word that Python keeps for itself."""
-    given = dict(zip((first, second), args))
-    for key, value in named.items():
-        if key not in (first, second) or key in given:
-            raise TypeError(f"{name}() got an unexpected argument {key!r}")
-        given[key] = value
-    return given.get(first, low), given.get(second, high)
-
-
-def _fill(tensor, fill, *arguments):
-    if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
-        # What was computed so far is overwritten: recorded as such, so that no gradient flows past.
-        tensor.zero_()
-        with _no_grad():
-            fill(tensor, *arguments)
-    else:
-        fill(tensor, *arguments)
-    return tensor
-
-
-def _no_grad():
-    from adjoint.autograd import no_grad
-
-    return no_grad()
 
 
 @extend

@@ -40,7 +40,7 @@ def backward(
     create_graph=False,
     grad_variables=None,
     inputs=None,
-):
+) -> None:
     """Add the gradients of `tensors` to the ``.grad`` of the leaves they depend on.
 
     Parameters
@@ -104,7 +104,7 @@ def grad(
     allow_unused=None,
     is_grads_batched=False,
     materialize_grads=False,
-):
+) -> tuple[Tensor, ...]:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; no ``.grad`` changes.
 
     Parameters

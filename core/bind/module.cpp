@@ -14,6 +14,30 @@ namespace adjoint::bind {
 
 namespace {
 
+/// The type of an argument as a stub writes it.
+const char* python_type_of(ArgKind kind) {
+  switch (kind) {
+    case ArgKind::Tensor: return "Tensor | Number";
+    case ArgKind::OptionalTensor: return "Tensor | Number | None";
+    case ArgKind::Scalar: return "Number | Tensor";
+    case ArgKind::OptionalScalar: return "Number | Tensor | None";
+    case ArgKind::Int: return "int";
+    case ArgKind::OptionalInt: return "int | None";
+    case ArgKind::Float: return "float";
+    case ArgKind::OptionalFloat: return "float | None";
+    case ArgKind::Bool: return "bool";
+    case ArgKind::OptionalBool: return "bool | None";
+    case ArgKind::Ints: return "int | Sequence[int]";
+    case ArgKind::OptionalInts: return "int | Sequence[int] | None";
+    case ArgKind::Tensors: return "Sequence[Tensor]";
+    case ArgKind::Type: return "dtype";
+    case ArgKind::OptionalType: return "dtype | None";
+    case ArgKind::Text: return "str";
+    case ArgKind::OptionalText: return "str | None";
+  }
+  return "Any";
+}
+
 nb::list table() {
   nb::list rows;
   for (const Operator* op : operators()) {
@@ -32,6 +56,10 @@ nb::list table() {
     row["method"] = op->method;
     row["module"] = op->module;
     row["python"] = op->python;
+    row["several"] = op->several;
+    nb::list kinds;
+    for (ArgKind k : op->kinds) kinds.append(python_type_of(k));
+    row["kinds"] = kinds;
     if (const ElementwiseInfo* e = op->elementwise) {
       row["arity"] = e->arity;
       row["parameters"] = e->parameters;

@@ -103,6 +103,7 @@ template <class Op> void add_elementwise(int index) {
   row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
   row->function = true;
   row->method = Op::method;
+  row->several = false;
   operators().push_back(row);
 }
 
@@ -124,6 +125,7 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
   row->method = Op::method;
+  row->several = !std::is_same_v<R, Tensor>;
   operators().push_back(row);
 }
 

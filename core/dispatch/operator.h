@@ -57,6 +57,8 @@ struct Operator {
   void (*boxed)(const Value* arguments, Results& results);
   const ElementwiseInfo* elementwise;  // null for structured operators
   bool view, writes, differentiable, function, method;
+  /// The result is a tuple of tensors.
+  bool several;
 };
 
 /// Every operator of every family.

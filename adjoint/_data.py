@@ -1,0 +1,242 @@
+"""Tensors of data: of numbers and lists, and over the memory of arrays, buffers and other libraries.
+
+Start reading at `tensor`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._device import check_device
+
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]
+
+_tensor = _C.tensor
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, volatile=None) -> Tensor:
+    """A new tensor with a copy of `data`.
+
+    Parameters
+    ----------
+    data : number, nested sequence of numbers or tensors, array, or anything with the buffer protocol
+        Lists must be rectangular. The dtype follows from the values: bool, int64, the default floating-point type,
+        or its complex partner; arrays keep theirs.
+    dtype : dtype, optional
+    device : 'cpu', optional
+    requires_grad : bool
+        Whether operations on it are recorded.
+
+    Returns
+    -------
+    Tensor
+        A leaf.
+
+    Raises
+    ------
+    ValueError
+        The data is ragged.
+    TypeError
+        Something in it is not a number.
+    RuntimeError
+        A value does not fit into the dtype; or `requires_grad` with an integer dtype.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    >>> ad.tensor(1.5, requires_grad=True)
+    tensor(1.5000, requires_grad=True)
+    """
+    if device is not None:
+        check_device(device)
+    if volatile is not None:
+        from adjoint.autograd import refuse_volatile
+
+        refuse_volatile()
+    return _tensor(data, dtype, requires_grad)
+
+
+def as_tensor(data, dtype=None, device=None) -> Tensor:
+    """`data` as a tensor, over the same memory where that is possible.
+
+    A tensor of the right dtype is returned as it is. Arrays and other buffers share their memory unless the dtype has
+    to change; what is read-only stays so, and is refused where it would be written. Everything else is copied.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(2)
+    >>> ad.as_tensor(x) is x
+    True
+    """
+    check_device(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, (list, tuple, int, float, complex)):
+        return _tensor(data, dtype)
+    shared = _shared(data)
+    if shared is None:
+        return _tensor(data, dtype)
+    return shared if dtype is None else shared.to(dtype)
+
+
+def _shared(data):
+    """A tensor over the memory of an array-like object, or None."""
+    if isinstance(data, (bytes, str)):
+        return None
+    try:
+        memoryview(data)
+    except TypeError:
+        return _C._from_dlpack(data.__dlpack__()) if hasattr(data, "__dlpack__") else None
+    return _C._from_buffer(data)
+
+
+def from_numpy(array) -> Tensor:
+    """A tensor over the memory of a NumPy array: writing to one writes to the other.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Of any dtype that has a counterpart here, with strides that are not negative.
+
+    Raises
+    ------
+    TypeError
+        Not an array, or its dtype has no counterpart.
+    ValueError
+        A stride is negative, or no multiple of the element size.
+
+    Examples
+    --------
+    >>> import adjoint as ad, numpy as np
+    >>> a = np.zeros(2)
+    >>> x = ad.from_numpy(a)
+    >>> x[0] = 1.0
+    >>> a.tolist()
+    [1.0, 0.0]
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(array, numpy.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if array.dtype.char not in "?bBhHiIlLqQefdFD":
+        raise TypeError(
+            f"can't convert np.ndarray of type {array.dtype}. The only supported types are: float64, float32, "
+            "float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
+        )
+    return _C._from_buffer(array)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False) -> Tensor:
+    """`obj` as a tensor: shared where possible (`copy=None`), always copied (True), never copied (False).
+
+    Raises
+    ------
+    ValueError
+        ``copy=False`` where a copy is needed.
+    """
+    check_device(device)
+    if copy:
+        result = obj.detach().clone() if isinstance(obj, Tensor) else _tensor(obj)
+        result = result if dtype is None else result.to(dtype)
+    else:
+        result = as_tensor(obj, dtype)
+        if copy is not None:
+            shared = obj if isinstance(obj, Tensor) else None if _is_plain(obj) else _shared(obj)
+            if shared is None or shared._storage()[0] != result._storage()[0]:
+                raise ValueError("asarray(): can't alias the given object without a copy; use copy=None")
+        if isinstance(obj, Tensor) and result is obj and requires_grad != obj.requires_grad:
+            result = obj.detach()
+    return result.requires_grad_() if requires_grad else result
+
+
+def _is_plain(obj):
+    return isinstance(obj, (list, tuple, int, float, complex, bytes, str))
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Tensor:
+    """A one-dimensional tensor over the bytes of a buffer, which it shares.
+
+    Parameters
+    ----------
+    buffer : object with the buffer protocol
+    dtype : dtype
+    count : int
+        Elements to take; a negative number takes all.
+    offset : int
+        Bytes to skip at the start.
+
+    Raises
+    ------
+    ValueError
+        The bytes do not make whole elements, or there are too few of them.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.frombuffer(bytearray(b"\\x01\\x02"), dtype=ad.uint8)
+    tensor([1, 2], dtype=adjoint.uint8)
+    """
+    view = memoryview(buffer)
+    if not view.contiguous:
+        raise ValueError("frombuffer(): the buffer is not contiguous")
+    view = view.cast("B") if view.nbytes else memoryview(bytearray())
+    size, itemsize = view.nbytes, dtype.itemsize
+    if size == 0 or count == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0:
+        if (size - offset) % itemsize:
+            raise ValueError(
+                f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+                f"element size ({itemsize})"
+            )
+        count = (size - offset) // itemsize
+    if offset + count * itemsize > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {itemsize} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({size} bytes)"
+        )
+    result = _C._reinterpret(_C._from_buffer(view[offset : offset + count * itemsize]), dtype)
+    return result.requires_grad_() if requires_grad else result
+
+
+def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
+    """A tensor over the memory of an array of another library, by the DLPack protocol.
+
+    Parameters
+    ----------
+    ext_tensor : object with ``__dlpack__``, or a capsule
+    device : 'cpu', optional
+    copy : bool, optional
+        True asks the other library for a copy, False forbids one.
+
+    Examples
+    --------
+    >>> import adjoint as ad, numpy as np
+    >>> ad.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    check_device(device)
+    export = getattr(ext_tensor, "__dlpack__", None)
+    if export is None:
+        return _C._from_dlpack(ext_tensor)
+    keywords = {} if copy is None else {"copy": copy}
+    if device is not None:
+        keywords["dl_device"] = (1, 0)
+    try:
+        capsule = export(max_version=(1, 0), **keywords)
+    except TypeError:
+        # From before version 1: no such arguments.
+        if copy is False:
+            raise ValueError("from_dlpack(): the other library cannot promise not to copy") from None
+        result = _C._from_dlpack(export())
+        return result.clone() if copy else result
+    return _C._from_dlpack(capsule)
