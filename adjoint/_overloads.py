@@ -226,7 +226,15 @@ def result_type(tensor1, tensor2) -> _C.dtype:
     >>> ad.result_type(ad.tensor([1]), 1.5)
     adjoint.float32
     """
-    return _C._result_type(tensor1, tensor2)
+
+    def stand_in(x):
+        # As strong in promotion as the operand, and without its elements.
+        return _C._empty((0,) if x.ndim else (), dtype=x.dtype) if isinstance(x, Tensor) else x
+
+    a, b = stand_in(tensor1), stand_in(tensor2)
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a, b = _C.tensor(a), _C.tensor(b)
+    return _C.add(a, b).dtype if isinstance(a, Tensor) else _C.add(b, a).dtype
 
 
 # --- reductions ----------------------------------------------------------------------------------------------------

@@ -414,11 +414,15 @@ Tensor operand(PyObject* o, DType like) {
       DType like, meaning;
       Tensor number;
     };
-    static thread_local Known known[64];
+#ifdef Py_GIL_DISABLED
+    static thread_local Known known[8];  // static room for threads is scarce
+#else
+    static Known known[64];
+#endif
     const double value = PyFloat_AS_DOUBLE(o);
     uint64_t bits;
     std::memcpy(&bits, &value, sizeof bits);
-    Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) & 63];
+    Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) % (sizeof known / sizeof known[0])];
     if (!k.number.defined() || k.bits != bits || k.like != like || k.meaning != default_dtype())
       k = {bits, like, default_dtype(), wrap_number(Scalar(value), like)};
     return k.number;
