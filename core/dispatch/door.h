@@ -266,8 +266,11 @@ template <class R> std::vector<Tensor> list_of(const R& r) {
   else return std::apply([](const auto&... t) { return Tensors{t...}; }, r);
 }
 
-inline const Tensor* as_tensor(const Tensor& t) { return &t; }
-template <class X> const Tensor* as_tensor(const X&) { return nullptr; }
+/// The tensor that an argument is, optional ones included; null for all else.
+template <class X> const Tensor* as_tensor(const X& x) {
+  if constexpr (std::is_base_of_v<Tensor, X>) return &x;
+  else return nullptr;
+}
 
 template <class P> P from_value(const Value& v) {
   if constexpr (std::is_same_v<P, const Tensor&>) return *v.tensor;

@@ -12,7 +12,7 @@ namespace adjoint {
 
 // --- Basic indexing ------------------------------------------------------------------------------------------------
 
-Part picked(const Part& p, IntList spec) {
+Part picked_part(const Part& p, IntList spec) {
   if (spec.size() % 4 != 0) fail<ValueError>("_basic_index(): a spec holds four numbers per entry, but this one ", spec.size(), " in all");
   Part out;
   out.offset = p.offset;
@@ -56,7 +56,7 @@ Tensor BasicIndex::forward(const Tensor& self, IntList spec) {
     if (i < -size || i >= size) fail<IndexError>("index ", i, " is out of bounds for dimension 0 with size ", size);
     return alias(self, sizes.subspan(1), strides.subspan(1), self.offset() + (i < 0 ? i + size : i) * strides[0]);
   }
-  return view_of(self, picked(whole(self), spec));
+  return view_of(self, picked_part(whole(self), spec));
 }
 
 // --- The plan --------------------------------------------------------------------------------------------------------

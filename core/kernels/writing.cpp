@@ -151,12 +151,12 @@ Tensor ZeroAll::forward(const Tensor& self) {
 
 Tensor ZeroBasic::forward(const Tensor& self, IntList spec) {
   const Tensor out = copy_of(self);
-  copy_into(view_of(out, picked(whole(out), spec)), zero_like(out));
+  copy_into(view_of(out, picked_part(whole(out), spec)), zero_like(out));
   return out;
 }
 
 Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IntList spec) {
-  const Tensor part = view_of(self, picked(whole(self), spec));
+  const Tensor part = view_of(self, picked_part(whole(self), spec));
   copy_into(part, apart(fitted(value, part.sizes(), ""), self));
   return self;
 }

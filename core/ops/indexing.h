@@ -18,7 +18,7 @@ enum class Pick : int64_t {
   NewAxis,  // a dimension of size 1
 };
 /// The part that a spec picks; checked. Dimensions that the spec does not reach are kept.
-Part picked(const Part& whole, IntList spec);
+Part picked_part(const Part& whole, IntList spec);
 
 // Gradients of reads. Recorded.
 Tensor index_gradient(const Tensor& g, IntList sizes, const Tensors& indices);
@@ -34,7 +34,7 @@ struct BasicIndex : Structured {
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, IntList spec);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> spec) {
-    return put_part(g, s, picked(whole(s), spec.value));
+    return put_part(g, s, picked_part(whole(s), spec.value));
   }};
 };
 

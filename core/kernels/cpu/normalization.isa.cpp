@@ -148,14 +148,19 @@ template <class T, int64_t W> struct Tile {
       }
     }
     for (int64_t k = 0; k < n && (gw || gb); ++k) {
-      T products[kWidth], plain[kWidth];
+      T products[kWidth] = {}, plain[kWidth] = {};
 #pragma GCC ivdep
       for (int64_t j = 0; j < width; ++j) {
         plain[j] = g[k * stride + j];
         products[j] = plain[j] * ((x[k * stride + j] - mean[j]) * scale[j]);
       }
-      if (gw) gw[k] += lane_sum<T>(width, [&](int64_t j) { return products[j]; });
-      if (gb) gb[k] += lane_sum<T>(width, [&](int64_t j) { return plain[j]; });
+      for (int64_t half = kWidth / 2; half > 0; half /= 2)
+        for (int64_t j = 0; j < half; ++j) {
+          products[j] += products[j + half];
+          plain[j] += plain[j + half];
+        }
+      if (gw) gw[k] += products[0];
+      if (gb) gb[k] += plain[0];
     }
   }
 };
