@@ -25,6 +25,12 @@ void check_writable(const Tensor& t, const char* op, bool recorded) {
     fail("a leaf Variable that requires grad is being used in an in-place operation: ", op, "_() on shape ",
          to_string(t.sizes()), ". Write under no_grad(), or clone() the leaf first");
   }
+  if (t->is(TensorImpl::kView) && t->grad_fn && !t->grad_fn->edges().empty()) {
+    const Node* from = t->grad_fn->edges()[0].node.get();
+    if (from && from->name() == "AccumulateGrad")
+      fail("a view of a leaf Variable that requires grad is being used in an in-place operation: ", op, "_() on shape ",
+           to_string(t.sizes()), ". Write under no_grad(), or clone() the leaf first");
+  }
   // A write through a view would have to rewrite the history of its base and of the other views.
   if (t->is(TensorImpl::kView) && (recorded || t.requires_grad()))
     fail<NotImplemented>(op, "_(): a recorded in-place write through a view (shape ", to_string(t.sizes()),
