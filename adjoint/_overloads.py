@@ -217,8 +217,10 @@ def numel(input) -> int:
 
 
 @overload(method=False)
-def result_type(tensor1, tensor2) -> _C.dtype:
-    """The dtype that an operation on the two would have: tensors or numbers.
+def result_type(*tensors) -> _C.dtype:
+    """The dtype that an operation on the arguments would have: tensors or numbers.
+
+    Tensors with dimensions decide; zero-dimensional ones, and then numbers, only where their category is higher.
 
     Examples
     --------
@@ -226,15 +228,27 @@ def result_type(tensor1, tensor2) -> _C.dtype:
     >>> ad.result_type(ad.tensor([1]), 1.5)
     adjoint.float32
     """
+    groups = [[], [], []]
+    for x in tensors:
+        if isinstance(x, Tensor):
+            groups[1 if x.ndim == 0 else 0].append(x.dtype)
+        else:
+            groups[2].append(_C.tensor(x).dtype)
+    result = None
+    for group in groups:
+        lower = None
+        for dtype in group:
+            lower = dtype if lower is None else _C.promote_types(lower, dtype)
+        if result is None:
+            result = lower
+        elif lower is not None and _category(lower) > _category(result):
+            real = result.is_floating_point and lower.is_complex
+            result = result.to_complex() if real else _C.promote_types(result, lower)
+    return result
 
-    def stand_in(x):
-        # As strong in promotion as the operand, and without its elements.
-        return _C._empty((0,) if x.ndim else (), dtype=x.dtype) if isinstance(x, Tensor) else x
 
-    a, b = stand_in(tensor1), stand_in(tensor2)
-    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-        a, b = _C.tensor(a), _C.tensor(b)
-    return _C.add(a, b).dtype if isinstance(a, Tensor) else _C.add(b, a).dtype
+def _category(dtype):
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not _C.bool)
 
 
 # --- reductions ----------------------------------------------------------------------------------------------------

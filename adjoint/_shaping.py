@@ -165,7 +165,6 @@ def meshgrid(*tensors, indexing=None) -> tuple[Tensor, ...]:
         for k, t in enumerate(tensors)
     ]
     if swapped:
-        grids = [g.transpose(0, 1) for g in grids]
         grids[:2] = grids[1::-1]
     return tuple(grids)
 

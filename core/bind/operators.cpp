@@ -118,6 +118,15 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
 // What an element-wise call has besides its inputs.
 constexpr int kMostParameters = 6;
 
+// An element-wise operator whose parameters may all be left out, several of them, needs one: clamp.
+void need_a_parameter(const Operator& op, const Value* v, const Signature& signature) {
+  const ElementwiseInfo& info = *op.elementwise;
+  if (info.parameters < 2) return;
+  for (int i = info.arity; i < info.arity + info.parameters; ++i)
+    if (op.kinds[i] != ArgKind::OptionalFloat || v[i].present) return;
+  fail<ValueError>(op.name, "(): At least one of '", signature.parameters[info.arity].text, "' or '", signature.parameters[info.arity + 1].text, "' must not be None");
+}
+
 thread_local const Operator* in_overload = nullptr;
 
 PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -167,6 +176,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     return call_overload(o, overload->second, given, nargs, given_names);
   }
   const Value* v = arguments.values();
+  if (op.elementwise) need_a_parameter(op, v, signature_of(o));
   const bool unlock = arguments.elements() >= kUnlockFrom;
   if (op.elementwise && (out || o->form == Form::InPlace)) {
     const ElementwiseInfo& info = *op.elementwise;

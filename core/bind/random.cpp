@@ -1,4 +1,6 @@
 // Generators and random fills.
+#include <cmath>
+
 #include "autograd/inplace.h"
 #include "bind/caster.h"
 #include "kernels/copy.h"
@@ -60,7 +62,14 @@ void bind_random(nb::module_& m) {
   m.def("_uniform_", [](const Tensor& t, double lo, double hi, Generator* g) {
     need_floating(t, "uniform_");
     if (!(lo <= hi)) fail("uniform_ expects to return a [from, to) range, but found from=", lo, " > to=", hi);
-    fill(t, "uniform", [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_uniform(chosen(g), p, n, static_cast<T>(lo), static_cast<T>(hi)); });
+    // A 16-bit number has fewer digits than the draw: the rest is cut off, so that rounding never reaches the upper bound.
+    const float digits = t.dtype() == DType::Float16 ? 2048.0f : t.dtype() == DType::BFloat16 ? 256.0f : 0.0f;
+    fill(t, "uniform", [&](auto* p, int64_t n) {
+      using T = std::remove_pointer_t<decltype(p)>;
+      if (digits == 0) return runtime::fill_uniform(chosen(g), p, n, static_cast<T>(lo), static_cast<T>(hi));
+      runtime::fill_uniform(chosen(g), p, n, T(0), T(1));
+      for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(lo + (hi - lo) * static_cast<double>(std::floor(p[i] * static_cast<T>(digits)) / static_cast<T>(digits)));
+    });
   }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   m.def("_normal_", [](const Tensor& t, double mean, double deviation, Generator* g) {
     if (!(deviation >= 0)) fail("normal expects std >= 0.0, but found std ", deviation);

@@ -73,7 +73,16 @@ PyObject* get_grad_fn(PyObject* s, void*) {
   if (!t->grad_fn) Py_RETURN_NONE;
   return wrap_node(Ref<Node>::share(t->grad_fn));
 }
-PyObject* get_data(PyObject* s, void*) { return guard([&] { return wrap(alias(unwrap(s))); }); }
+// A storage of its own over the same bytes, so that writes through it are not counted.
+PyObject* get_data(PyObject* s, void*) {
+  return guard([&] {
+    const Tensor& t = unwrap(s);
+    Ref<Storage> storage = external_storage(t->storage->data, t->storage->nbytes, [](void* owner) { runtime::release_count(static_cast<Storage*>(owner)); },
+                                            Ref<Storage>::share(t->storage).detach());
+    storage->readonly = t->storage->readonly;
+    return wrap(over(std::move(storage), t.dtype(), t.sizes(), t.strides(), t.offset()));
+  });
+}
 int set_data(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v || !is_tensor(v)) fail<TypeError>("data must be a Tensor");

@@ -198,10 +198,13 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     if constexpr (!std::is_same_v<A, Nothing>) v.push_back({argument_name(names, i), {}, describe(a)});
   }
   static std::string argument_name(std::string_view names, int i) {
-    for (; i > 0; --i) names.remove_prefix(names.find(',') + 1);
-    names = names.substr(0, names.find(','));
-    names = names.substr(names.find_first_not_of(" *"));
-    return std::string(names.substr(0, names.find('=')));
+    for (;;) {
+      names.remove_prefix(std::min(names.find_first_not_of(' '), names.size()));
+      const std::string_view name = names.substr(0, names.find(','));
+      // A lone star says that what follows is given by keyword.
+      if (name != "*" && i-- == 0) return std::string(name.substr(0, name.find('=')));
+      names.remove_prefix(std::min(name.size() + 1, names.size()));
+    }
   }
 
   template <class F> auto run(const F& f, Gradients& in, uint64_t mask) {
