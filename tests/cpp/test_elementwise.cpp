@@ -459,6 +459,9 @@ void edges() {
     CHECK(run(name, {empty(none, l), wrap_number(Scalar(1), l)}).numel() == 0);
   }
   CHECK(same_numbers(read(x), read(vector({1, 2, 3}, l))) && x.version() == 0);
+  CHECK_THROWS(Error, run("sub", {vector({1}, DType::Bool), vector({1}, l)}));
+  CHECK_THROWS(Error, call_elementwise(*find("clamp").elementwise, &x, defaults(find("clamp")).data()));
+  CHECK_THROWS(Error, run("leaky_relu", {x}));
   CHECK_THROWS(Error, run("pow", {x, wrap_number(Scalar(-1), l)}));
   CHECK_THROWS(Error, run("complex", {vector({1}), vector({1}, DType::Float32)}));
   CHECK_THROWS(Error, run("complex", {x, x}));
