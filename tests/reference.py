@@ -76,6 +76,12 @@ REFERENCES = {
     "lerp": lambda x, y, w: x + w * (y - x),
     "addcmul": lambda x, y, z: x + y * z,
     "addcdiv": lambda x, y, z: x + y / z,
+    # gradients of reductions
+    "_centred_times": lambda x, mean, g: (x - mean) * g,
+    "_exp_times": lambda x, total, g: np.exp(x - total) * g,
+    "_difference_times": lambda y, g, mean: y * (g - mean),
+    "_where_equal": lambda x, extreme, g: np.where(x == extreme, g, 0),
+    "_ratio_or_zero": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
     # exponentials
     "exp": np.exp,
     "exp2": np.exp2,

@@ -44,7 +44,7 @@ nb::list table() {
     nb::dict row;
     row["name"] = op->name;
     row["family"] = op->family;
-    row["signature"] = op->signature;
+    row["signature"] = std::string(op->name) + "(" + op->signature + ")";
     row["doc"] = op->doc;
     row["aliases"] = op->aliases;
     row["kind"] = op->elementwise ? "elementwise" : "structured";
@@ -70,7 +70,7 @@ nb::list table() {
       row["promotes_integers"] = e->promotes_integers;
       nb::list types;
       for (int d = 0; d < kDTypes; ++d)
-        if (e->types >> d & 1) types.append(kDTypeNames[d]);
+        if (e->types >> d & 1 || (e->promotes_integers && is_integral(static_cast<DType>(d)))) types.append(kDTypeNames[d]);
       row["types"] = types;
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());

@@ -17,6 +17,12 @@ void refuse_zero_divisor(const char* op, const Tensor& divisor, DType type) {
   });
 }
 
+void refuse_bool(const char* what, const Tensor* in, int count) {
+  for (int i = 0; i < count; ++i)
+    if (in[i].dtype() == DType::Bool && !in[i].is_wrapped())
+      fail(what, " is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+}
+
 void refuse_mixed_parts(const char* op, const Tensor* in) {
   if (in[0].dtype() == in[1].dtype() || in[0].is_wrapped() || in[1].is_wrapped()) return;
   fail(op, "(): Expected object of scalar type ", name_of(in[0].dtype()), " but got scalar type ", name_of(in[1].dtype()),

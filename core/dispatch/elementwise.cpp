@@ -3,6 +3,7 @@
 // One call goes: decide the type to compute in, the shape, run the loop, record. The path for tensors of one type and
 // shape, or one number beside them, comes first and is short, since it is what nearly every call takes; `general` does
 // everything else. Start reading at `call_elementwise`.
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/inplace.h"
@@ -66,7 +67,8 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parame
     have = true;
   }
   bool fractions = op.promotes_integers;
-  for (int k = 0; k < op.parameters && is_integral(type); ++k) fractions |= std::abs(parameters[k] - std::trunc(parameters[k])) > 0;
+  for (int k = 0; k < op.parameters && is_integral(type) && op.types >> index_of(type) & 1; ++k)
+    fractions |= std::abs(parameters[k] - std::trunc(parameters[k])) > 0;
   if (is_integral(type) && fractions) type = default_dtype();
   return type;
 }
@@ -232,11 +234,11 @@ bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
                                  bool inplace) {
   const DType type = promoted(op, in, parameters);
+  if (op.check) op.check(in, type);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
   if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool)
     fail(op.name, "(): expected ", input_name(op, op.condition), " to be a boolean tensor, but got a tensor with dtype ",
          name_of(in[op.condition].dtype()));
-  if (op.check) op.check(in, type);
   if (!out && op.identity >> index_of(type) & 1) return in[0];
   Dims shape(in[0].sizes());
   for (int i = 1; i < op.arity; ++i)
@@ -306,6 +308,8 @@ bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
   if (thread_state.interpreter) [[unlikely]] fail<NotImplemented>(op.name, "(): transforms are not built yet");
+  if (op.wants_parameter && std::all_of(parameters, parameters + op.parameters, [](double p) { return p != p; })) [[unlikely]]
+    fail(op.name, "(): At least one of its parameters must not be None");
   // The short path: one loop type, one shape, row-major; or single numbers beside that shape.
   const DType type = in[op.condition == 0 ? 1 : 0].dtype();
   const int slot = loop_slot(type);

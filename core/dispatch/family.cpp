@@ -48,10 +48,9 @@ template <class Op> constexpr auto check_of() -> void (*)(const Tensor*, DType) 
   if constexpr (Checks<Op>) return &Op::check;
   else return nullptr;
 }
-// What a check refuses is in integers, or in mixed types, which take the long path anyway; so do fractions as
-// parameters of integers.
+// Inputs of one type, not bool, need no check but of their values. Fractions as parameters change the type of integers.
 template <class Op> constexpr TypeSet direct_types() {
-  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Checks<Op> || *Op::parameters ? types::boolean | types::integer : 0);
+  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Op::checks_values || *Op::parameters ? types::boolean | types::integer : 0);
 }
 
 /// Whether parameter number k has the default None.
@@ -68,7 +67,7 @@ static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, 
 
 template <class Op> ElementwiseInfo InfoOf<Op>::value = {
     Op::name, Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, direct_types<Op>(),
-    Op::result, Op::promotes_integers, Op::keeps_type, Op::inplace, Op::samples, check_of<Op>(),
+    Op::result, Op::promotes_integers, Op::keeps_type, Op::inplace, Op::wants_parameter, Op::samples, check_of<Op>(),
     {kind_at<Op, 0>(), kind_at<Op, 1>(), kind_at<Op, 2>()},
     {takes_at<Op, 0>(), takes_at<Op, 1>(), takes_at<Op, 2>()},
     {rule_pointer<Op, 0>(), rule_pointer<Op, 1>(), rule_pointer<Op, 2>()}, {}};

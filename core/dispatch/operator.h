@@ -76,7 +76,7 @@ struct ElementwiseInfo {
   /// Types that take the short path: no checks, nothing to convert.
   TypeSet direct;
   ResultType result;
-  bool promotes_integers, keeps_type, inplace;
+  bool promotes_integers, keeps_type, inplace, wants_parameter;
   Domain samples;
   /// Refuses inputs, given the type computed in; null where there is nothing to refuse.
   void (*check)(const Tensor* in, DType type);

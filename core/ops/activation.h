@@ -29,7 +29,7 @@ struct Hardtanh : Activation {
   static constexpr auto parameters = "min_val=-1.0, max_val=1.0";
   static constexpr TypeSet types = types::real;
   template <class T, class P> ADJOINT_INLINE static T forward(T x, P min, P max) {
-    const T low = static_cast<T>(min), high = static_cast<T>(max);
+    const T low = bound<T>(min, T(0)), high = bound<T>(max, T(0));
     return select(x < low, low, select(x > high, high, x));
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, Result<T> y, T min, T max) {

@@ -4,11 +4,29 @@
 // Integers wrap around. Derivatives at kinks follow the least-norm subgradient: abs and sign at 0 give 0.
 #pragma once
 
+#include <limits>
+
 #include "ops/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 
 struct RealPart;
+
+#ifndef ADJOINT_KERNELS_ONLY
+/// RuntimeError, with torch's phrase, where an input is bool.
+void refuse_bool(const char* what, const Tensor* in, int count);
+#endif
+
+/// A bound given as a parameter, as an element; `none` where it is not given, an end of the range where it lies beyond.
+template <class T, class P> ADJOINT_INLINE T bound(P p, T none) {
+  if constexpr (std::is_same_v<T, P>) {
+    return p;
+  } else {
+    constexpr T lowest = std::numeric_limits<T>::lowest(), highest = std::numeric_limits<T>::max();
+    if (p != p) return none;
+    return p <= P(lowest) ? lowest : p >= P(highest) ? highest : static_cast<T>(p);
+  }
+}
 
 /// The real part of a value in a formula, and its conjugate.
 template <class T> ADJOINT_INLINE auto real_of(T x) {
@@ -40,6 +58,9 @@ struct Sub : Binary {
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return static_cast<T>(modular(a) - modular(b)); }
   static One derivative(Wrt<0>) { return {}; }
   static MinusOne derivative(Wrt<1>) { return {}; }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType) { refuse_bool("Subtraction, the `-` operator, with a bool tensor", in, 2); }
+#endif
 };
 
 struct Mul : Binary {
@@ -79,6 +100,9 @@ struct Neg : Unary {
     else return -x;
   }
   static MinusOne derivative() { return {}; }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType) { refuse_bool("Negation, the `-` operator, on a bool tensor", in, 1); }
+#endif
 };
 
 struct Positive : Unary {

@@ -15,6 +15,7 @@ void refuse_zero_divisor(const char* op, const Tensor& divisor, DType type);
 
 struct WholeDivision : Binary {
   static constexpr TypeSet types = types::real;
+  static constexpr bool checks_values = true;
   static constexpr Domain samples{0.5, 3};
 
   /// C's quotient; 0 - a where b is -1, the only quotient that can overflow.

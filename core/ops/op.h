@@ -90,6 +90,10 @@ struct Elementwise {
   static constexpr bool inplace = true;
   /// Also a method, whose first input is the tensor itself.
   static constexpr bool method = true;
+  /// `check` looks at the values of integers.
+  static constexpr bool checks_values = false;
+  /// Refuses a call in which no parameter is given.
+  static constexpr bool wants_parameter = false;
   /// Names and defaults of real parameters after the inputs, as a Python signature. One whose default is None arrives
   /// as NaN when it is not given.
   static constexpr const char* parameters = "";

@@ -17,6 +17,7 @@ struct Pow : Binary {
   static constexpr auto doc = "self to the power of exponent. Integers stay integers: negative powers of them round to 0.";
   static constexpr auto inputs = "self, exponent";
   static constexpr TypeSet types = types::numeric;
+  static constexpr bool checks_values = true;
   static constexpr Domain samples{0.4, 2};
 
   template <class T> ADJOINT_INLINE static T forward(T a, T b) {

@@ -106,22 +106,12 @@ struct Fmin : Ordered {
   }
 };
 
-/// A bound as an element; `none` where it is not given. Beyond an integer type's range: its end.
-template <class T, class P> ADJOINT_INLINE T bound(P p, T none) {
-  if constexpr (std::is_same_v<T, P>) {
-    return p;
-  } else {
-    constexpr T lowest = std::numeric_limits<T>::lowest(), highest = std::numeric_limits<T>::max();
-    if (p != p) return none;
-    return p <= P(lowest) ? lowest : p >= P(highest) ? highest : static_cast<T>(p);
-  }
-}
-
 struct Clamp : Unary {
   static constexpr auto name = "clamp";
   static constexpr auto aliases = "clip";
   static constexpr auto doc = "Each element limited to [min, max], either of which may be left out; max where max < min.";
   static constexpr auto parameters = "min=None, max=None";
+  static constexpr bool wants_parameter = true;
   static constexpr TypeSet types = types::real;
   template <class T, class P> ADJOINT_INLINE static T forward(T x, P min, P max) {
     const T low = bound<T>(min, std::numeric_limits<T>::lowest()), high = bound<T>(max, std::numeric_limits<T>::max());

@@ -61,6 +61,8 @@ struct Case {
 
   static constexpr int64_t n = 6;
   Case(const Operator& o, DType t) : op(o), info(*o.elementwise), type(t), parameters(defaults(o)) {
+    if (info.wants_parameter)
+      for (size_t k = 0; k < parameters.size(); ++k) parameters[k] = k == 0 ? -1 : 1.2;
     for (int i = 0; i < info.arity; ++i) {
       Numbers v;
       for (int k = 0; k < n; ++k) {
@@ -459,6 +461,9 @@ void edges() {
     CHECK(run(name, {empty(none, l), wrap_number(Scalar(1), l)}).numel() == 0);
   }
   CHECK(same_numbers(read(x), read(vector({1, 2, 3}, l))) && x.version() == 0);
+  CHECK_THROWS(Error, run("sub", {vector({1}, DType::Bool), vector({1}, l)}));
+  CHECK_THROWS(Error, call_elementwise(*find("clamp").elementwise, &x, defaults(find("clamp")).data()));
+  CHECK_THROWS(Error, run("leaky_relu", {x}));
   CHECK_THROWS(Error, run("pow", {x, wrap_number(Scalar(-1), l)}));
   CHECK_THROWS(Error, run("complex", {vector({1}), vector({1}, DType::Float32)}));
   CHECK_THROWS(Error, run("complex", {x, x}));
