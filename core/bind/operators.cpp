@@ -414,7 +414,9 @@ Tensor operand(PyObject* o, DType like) {
       DType like, meaning;
       Tensor number;
     };
-    static thread_local Known known[64];
+    // On the heap: what a loaded library may have in thread-local storage is little, and other libraries want it too.
+    static thread_local std::unique_ptr<Known[]> known;
+    if (!known) [[unlikely]] known.reset(new Known[64]);
     const double value = PyFloat_AS_DOUBLE(o);
     uint64_t bits;
     std::memcpy(&bits, &value, sizeof bits);
