@@ -157,7 +157,7 @@ struct StdMean : Structured {
 };
 
 /// The rule of extremes that share evenly.
-inline constexpr auto shared_extreme = [](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+inline constexpr auto shared_extreme_rule = [](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
   return rules::extreme(g, self, result, dim, keepdim);
 };
 
@@ -166,7 +166,7 @@ struct Amax : Structured {
   static constexpr auto doc = "Largest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, true, name); }
-  static constexpr auto vjp = Rules{shared_extreme};
+  static constexpr auto vjp = Rules{shared_extreme_rule};
 };
 
 struct Amin : Structured {
@@ -174,7 +174,7 @@ struct Amin : Structured {
   static constexpr auto doc = "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, false, name); }
-  static constexpr auto vjp = Rules{shared_extreme};
+  static constexpr auto vjp = Rules{shared_extreme_rule};
 };
 
 struct MaxAll : Structured {
@@ -194,7 +194,7 @@ struct MinAll : Structured {
 };
 
 /// The rule of values that were picked by index along one dimension.
-inline constexpr auto picked = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
+inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
   return rules::place(g, indices, s, dim, keepdim);
 };
 
@@ -204,7 +204,7 @@ struct MaxDim : Structured {
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, true, "max"); }
-  static constexpr auto vjp = Rules{picked};
+  static constexpr auto vjp = Rules{extreme_index_rule};
 };
 
 struct MinDim : Structured {
@@ -213,7 +213,7 @@ struct MinDim : Structured {
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, false, "min"); }
-  static constexpr auto vjp = Rules{picked};
+  static constexpr auto vjp = Rules{extreme_index_rule};
 };
 
 struct Aminmax : Structured {

@@ -65,7 +65,7 @@ struct LogCumSumExp : Structured {
 };
 
 /// The rule of values that were taken by index along one dimension.
-inline constexpr auto taken_along = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
+inline constexpr auto taken_along_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
   return rules::place(g, indices, s, dim, true);
 };
 
@@ -75,7 +75,7 @@ struct Cummax : Structured {
   static constexpr auto signature = "self, dim";
   static constexpr auto returns = "values, indices";
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, int64_t dim) { return kernels::cumulative_extreme(self, dim, true, name); }
-  static constexpr auto vjp = Rules{taken_along};
+  static constexpr auto vjp = Rules{taken_along_rule};
 };
 
 struct Cummin : Structured {
@@ -84,7 +84,7 @@ struct Cummin : Structured {
   static constexpr auto signature = "self, dim";
   static constexpr auto returns = "values, indices";
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, int64_t dim) { return kernels::cumulative_extreme(self, dim, false, name); }
-  static constexpr auto vjp = Rules{taken_along};
+  static constexpr auto vjp = Rules{taken_along_rule};
 };
 
 struct LinearScan : Structured {

@@ -94,7 +94,7 @@ struct KthValue : Structured {
 };
 
 /// The rule of a median along a dimension.
-inline constexpr auto median_picked = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
+inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
   return rules::place(g, indices, s, dim, keepdim);
 };
 
@@ -104,7 +104,7 @@ struct MedianDim : Structured {
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
-  static constexpr auto vjp = Rules{median_picked};
+  static constexpr auto vjp = Rules{median_picked_rule};
 };
 
 struct NanMedianDim : Structured {
@@ -113,7 +113,7 @@ struct NanMedianDim : Structured {
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
-  static constexpr auto vjp = Rules{median_picked};
+  static constexpr auto vjp = Rules{median_picked_rule};
 };
 
 struct MedianAll : Structured {

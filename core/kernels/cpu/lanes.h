@@ -54,12 +54,12 @@ template <class T, class F> ADJOINT_INLINE T lane_sum(int64_t n, F f) {
 
 /// The larger of two; NaN if either is.
 template <class T> ADJOINT_INLINE T larger(T a, T b) {
-  if constexpr (T(0.5) == T(0)) return a > b ? a : b;
-  else return (a > b) | (a != a) ? a : b;
+  const T m = a > b ? a : b;  // one instruction, which gives b where either is NaN
+  return a == a ? m : a;
 }
 template <class T> ADJOINT_INLINE T smaller(T a, T b) {
-  if constexpr (T(0.5) == T(0)) return a < b ? a : b;
-  else return (a < b) | (a != a) ? a : b;
+  const T m = a < b ? a : b;
+  return a == a ? m : a;
 }
 template <class T> ADJOINT_INLINE T lowest() {
   if constexpr (T(0.5) == T(0)) {
