@@ -239,29 +239,24 @@ def orthogonal_(tensor, gain=1, generator=None):
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with ad.no_grad():
-        flat = ad.empty(max(rows, columns), min(rows, columns), dtype=tensor.dtype, device=tensor.device)
-        normal_(flat, 0, 1, generator)
-        q, diagonal = _qr(flat)
-        q = q * diagonal.sign()  # makes the decomposition unique, hence q uniform over the group
-        if rows < columns:
+        vectors = ad.empty(min(rows, columns), max(rows, columns), dtype=tensor.dtype, device=tensor.device)
+        normal_(vectors, 0, 1, generator)
+        # The signs that Gram and Schmidt choose make the result uniform over the orthogonal group.
+        q = _orthonormal(vectors)
+        if rows > columns:
             q = q.mT
         return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
 
 
-def _qr(matrix):
-    """(Q, diagonal of R), by the core's QR where it has one and otherwise by NumPy's."""
-    qr = getattr(getattr(ad, "linalg", None), "qr", None)
-    if qr is not None:
-        q, r = qr(matrix)
-        return q, r.diagonal()
-    import numpy
-
-    q, r = numpy.linalg.qr(numpy.asarray(matrix.tolist(), dtype=numpy.float64))
-    as_tensor = ad.tensor
-    return (
-        as_tensor(q.tolist(), dtype=matrix.dtype),
-        as_tensor(numpy.diagonal(r).tolist(), dtype=matrix.dtype),
-    )
+def _orthonormal(vectors):
+    """The rows of a matrix made orthonormal from the first on (Gram and Schmidt, twice for full precision)."""
+    basis = vectors.double()
+    for i in range(len(basis)):
+        v = basis[i].clone()
+        for _ in range(2):
+            v -= (basis[:i] @ v) @ basis[:i]
+        basis[i] = v / v.norm()
+    return basis.to(vectors.dtype)
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):

@@ -119,7 +119,10 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
   static constexpr bool kList = (is_list<P> || ...);
   static constexpr int kParameters = sizeof...(P);
 
-  std::string name() const override { return backward_name(Op::name); }
+  std::string name() const override {
+    if constexpr (requires { Op::recorded_as(arguments_); }) return backward_name(Op::recorded_as(arguments_));
+    else return backward_name(Op::name);
+  }
   std::span<Edge> edges() override {
     if constexpr (kList) return edges_;
     else return {edges_.data(), edges_.size()};

@@ -33,6 +33,16 @@ struct BasicIndex : Structured {
   static constexpr auto signature = "self, spec";
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, IntList spec);
+  /// Named for the last thing that the index does, as if its entries were operators of their own.
+  template <class A> static const char* recorded_as(const A& arguments) {
+    const Dims& spec = std::get<1>(arguments);
+    for (size_t i = spec.size(); i >= 4; i -= 4) {
+      if (spec[i - 4] == static_cast<int64_t>(Pick::Integer)) return "select";
+      if (spec[i - 4] == static_cast<int64_t>(Pick::NewAxis)) return "unsqueeze";
+      if (spec[i - 3] != 0 || spec[i - 2] != 1) break;
+    }
+    return "slice";
+  }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> spec) {
     return put_part(g, s, picked_part(whole(s), spec.value));
   }};

@@ -33,27 +33,28 @@ Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Sc
 void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument);
 }  // namespace kernels
 
-struct Matmul : Structured {
-  static constexpr auto name = "matmul";
-  static constexpr auto doc = "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and broadcast.";
-  static constexpr auto signature = "self, other";
-  static constexpr auto python = "__matmul__";
-  static Tensor forward(const Tensor& self, const Tensor& other) { return kernels::matmul(self, other, name); }
+/// What a product of two tensors of any ranks has in common.
+struct ProductOfTwo : Structured {
   static constexpr auto vjp = Rules{
       [](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
       [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
 };
 
+/// Products of any ranks: what the named ones below do not cover.
+struct BatchedMatmul : ProductOfTwo {
+  static constexpr auto name = "_matmul";
+  static constexpr auto doc = "Matrix product with batch dimensions that broadcast.";
+  static constexpr auto signature = "self, other";
+  static Tensor forward(const Tensor& self, const Tensor& other) { return kernels::matmul(self, other, "matmul"); }
+};
+
 /// The products whose ranks are given.
-template <int A, int B> struct FixedRanks : Structured {
+template <int A, int B> struct FixedRanks : ProductOfTwo {
   static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
     kernels::need_rank(a, A, op, "self");
     kernels::need_rank(b, B, op, "the second argument");
     return kernels::matmul(a, b, op);
   }
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
-      [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
 };
 
 struct Mm : FixedRanks<2, 2> {
@@ -86,6 +87,22 @@ struct Dot : FixedRanks<1, 1> {
   static constexpr auto doc = "Sum of the products of two vectors' elements, without conjugation.";
   static constexpr auto signature = "self, tensor";
   static Tensor forward(const Tensor& self, const Tensor& tensor) { return product(self, tensor, name); }
+};
+
+struct Matmul : Structured {
+  static constexpr auto name = "matmul";
+  static constexpr auto doc = "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and broadcast.";
+  static constexpr auto signature = "self, other";
+  static constexpr auto python = "__matmul__";
+  static constexpr bool composite = true;
+  static Tensor forward(const Tensor& self, const Tensor& other) {
+    switch (self.dim() * 8 + other.dim()) {
+      case 2 * 8 + 2: return call<Mm>(self, other);
+      case 2 * 8 + 1: return call<Mv>(self, other);
+      case 1 * 8 + 1: return call<Dot>(self, other);
+      default: return call<BatchedMatmul>(self, other);
+    }
+  }
 };
 
 struct Outer : Structured {
@@ -139,6 +156,6 @@ struct Linear : Structured {
       [](Grad g) { return Tensor(g); }};
 };
 
-using Products = Family<Matmul, Mm, Bmm, Mv, Dot, Outer, Addmm, Baddbmm, Linear>;
+using Products = Family<Mm, Bmm, Mv, Dot, BatchedMatmul, Matmul, Outer, Addmm, Baddbmm, Linear>;
 
 }  // namespace adjoint

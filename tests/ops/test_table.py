@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import reference
 from helpers import (
+    assert_close,
     ALL_DTYPES,
     COMPLEX_DTYPES,
     FLOAT_DTYPES,
@@ -199,6 +200,13 @@ def test_undeclared_dtypes_raise(op):
             assert op["name"] in str(caught.value).lower()
 
 
+def assert_rounded(found, expected):
+    """Equal but for the last bits: a vectorised loop may fuse a product with a sum where a plain one rounds twice."""
+    few = 4 * np.finfo(array(expected).dtype).eps if array(expected).dtype.kind in "fc" else 0
+    assert found.dtype == expected.dtype
+    assert_close(found, array(expected), rtol=few, atol=few / 4)
+
+
 @named(ELEMENTWISE)
 def test_layouts(op):
     f, dtype = function(op), some_dtype(op)
@@ -207,10 +215,11 @@ def test_layouts(op):
     variants = [dict(layouts(a, ad.bool if a.dtype == bool else dtype_of(dtype))) for a in arrays]
     for label in variants[0]:
         # All inputs in this layout, then only the first, beside contiguous ones.
-        assert_same(f(*[v[label] for v in variants]), array(whole))
-        assert_same(f(variants[0][label], *tensors(dtype, arrays[1:])), array(whole))
+        # (An operand without dimensions has one layout.)
+        assert_rounded(f(*[v.get(label, v["contiguous"]) for v in variants]), whole)
+        assert_rounded(f(variants[0][label], *tensors(dtype, arrays[1:])), whole)
     flat = operands(op, dtype, (1, 6))
-    spread = [t.expand(4, 6) for t in tensors(dtype, flat)]
+    spread = [t.expand(4, 6) if t.ndim else t for t in tensors(dtype, flat)]
     assert_same(f(*spread), np.broadcast_to(array(f(*tensors(dtype, flat))), (4, 6)))
 
 
@@ -268,7 +277,7 @@ def test_out(op):
     assert_same(out, array(plain))
     strided = ad.empty(4, 3, dtype=plain.dtype).T
     f(*tensors(dtype, arrays), out=strided)
-    assert_same(strided, array(plain))
+    assert_rounded(strided, plain)
     if name_of(plain.dtype) == dtype and op["name"] not in reference.MASKS:
         # Writing over an input is allowed where they are the very same elements.
         xs = tensors(dtype, arrays)

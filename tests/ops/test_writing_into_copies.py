@@ -7,48 +7,48 @@ import adjoint as ad
 
 
 def test_take():
-    x = normal((3, 4))
+    x = normal(3, 4)
     index = np.array([[0, 11], [5, -1]])
-    assert_close(ad.take(tensor(x, "float64"), ad.tensor(index)), x.ravel()[index])
+    assert_close(ad.take(tensor(x), ad.tensor(index)), x.ravel()[index])
     check_derivatives(lambda t: ad.take(t, ad.tensor(index)), [x])
 
 
 def test_constant_pad_nd():
-    x = normal((2, 3))
+    x = normal(2, 3)
     expected = np.pad(x, ((0, 1), (2, 0)), constant_values=1.5)
-    assert_close(ad.constant_pad_nd(tensor(x, "float64"), (2, 0, 0, 1), 1.5), expected)
-    assert_close(ad.constant_pad_nd(tensor(x, "float64"), (-1, 0)), x[:, 1:])
+    assert_close(ad.constant_pad_nd(tensor(x), (2, 0, 0, 1), 1.5), expected)
+    assert_close(ad.constant_pad_nd(tensor(x), (-1, 0)), x[:, 1:])
     check_derivatives(lambda t: ad.constant_pad_nd(t, (1, -1, 0, 2)), [x])
 
 
 def test_kthvalue():
-    x = normal((4, 5))
-    values, indices = ad.kthvalue(tensor(x, "float64"), 2, 1)
+    x = normal(4, 5)
+    values, indices = ad.kthvalue(tensor(x), 2, 1)
     assert_close(values, np.sort(x, 1)[:, 1])
     assert_close(np.take_along_axis(x, np.array(indices.tolist())[:, None], 1)[:, 0], np.sort(x, 1)[:, 1])
 
 
 def test_index_fill():
-    x = normal((3, 4))
+    x = normal(3, 4)
     expected = x.copy()
     expected[:, [0, 2]] = -1
-    assert_close(ad.index_fill(tensor(x, "float64"), 1, ad.tensor([0, 2]), -1.0), expected)
+    assert_close(ad.index_fill(tensor(x), 1, ad.tensor([0, 2]), -1.0), expected)
     check_derivatives(lambda t: ad.index_fill(t, 1, ad.tensor([0, 2]), -1.0), [x])
 
 
 def test_index_copy():
-    x, source = normal((3, 4)), normal((2, 4))
+    x, source = normal(3, 4), normal(2, 4)
     expected = x.copy()
     expected[[2, 0]] = source
     index = ad.tensor([2, 0])
-    assert_close(ad.index_copy(tensor(x, "float64"), 0, index, tensor(source, "float64")), expected)
+    assert_close(ad.index_copy(tensor(x), 0, index, tensor(source)), expected)
     check_derivatives(lambda t, s: ad.index_copy(t, 0, index, s), [x, source])
 
 
 def test_masked_scatter():
-    x, source = normal((2, 3)), normal((6,))
+    x, source = normal(2, 3), normal(6)
     mask = np.array([[True, False, True], [False, True, False]])
     expected = x.copy()
     expected[mask] = source[:3]
-    assert_close(ad.masked_scatter(tensor(x, "float64"), ad.tensor(mask), tensor(source, "float64")), expected)
+    assert_close(ad.masked_scatter(tensor(x), ad.tensor(mask), tensor(source)), expected)
     check_derivatives(lambda t, s: ad.masked_scatter(t, ad.tensor(mask), s), [x, source])

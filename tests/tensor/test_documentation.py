@@ -26,13 +26,17 @@ def test_examples(name):
 def test_operators_are_documented():
     for row in ad._C.operators():
         assert row["doc"].strip(), row["name"]
-        assert len(row["kinds"]) == len([p for p in _split(row["signature"]) if p != "*"]), row["name"]
+        assert len(row["kinds"]) == len([p for p in _split(_parameters(row["signature"])) if p != "*"]), row["name"]
 
 
-def _split(signature):
+def _parameters(signature):
+    return signature[signature.index("(") + 1 : -1]
+
+
+def _split(parameters):
     """The parts between the commas that are outside of brackets."""
     parts, depth = [""], 0
-    for c in signature:
+    for c in parameters:
         depth += (c in "([") - (c in ")]")
         if c == "," and depth == 0:
             parts.append("")
