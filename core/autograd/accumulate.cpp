@@ -1,6 +1,5 @@
 // Leaves: where gradients end. The accumulator of a leaf adds what arrives to its `.grad`.
 #include <algorithm>
-#include <thread>
 
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
@@ -11,51 +10,22 @@ namespace {
 
 std::atomic<uint64_t> next_hook{1};
 
-// Belongs to its leaf's meta and serves as often as the leaf is recorded: in between it sleeps, with no owner and not
-// owning its leaf. Awake it owns the leaf, as any node owns what it needs.
-class AccumulateGrad final : public Node {
+class AccumulateGrad final : public LeafNode {
  public:
-  AccumulateGrad() : Node(kFirst) {}
-
-  /// Under the meta's lock: an owner for a sleeping accumulator, or one more for one awake; none while its last owner
-  /// is letting go of it.
-  Ref<Node> wake(const Tensor& leaf) {
-    if (!leaf_.defined()) {
-      leaf_ = leaf;
-      if (!info.fits(leaf)) info.describe(leaf);
-      refcount.store(1, std::memory_order_relaxed);
-      return Ref<Node>::steal(this);
-    }
-    // Its count is raised only from one up: whoever took it to zero is on the way to `retire`.
-    uint32_t n = refcount.load(std::memory_order_acquire);
-    while (n != 0)
-      if (refcount.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) return Ref<Node>::steal(this);
-    return {};
-  }
-  bool retire() noexcept override {
-    AutogradMeta& m = *meta_of(leaf_);
-    // What goes with the last owner goes after the lock: the leaf may end here, and this with it.
-    Tensor leaf;
-    std::unique_ptr<NodeExtras> extras(extras_.exchange(nullptr, std::memory_order_relaxed));
-    std::lock_guard lock(m.lock);
-    leaf = std::move(leaf_);
-    return true;
-  }
+  using LeafNode::LeafNode;
   std::string name() const override { return "AccumulateGrad"; }
-  std::vector<SavedValue> saved() override { return {{"variable", leaf_, ""}}; }
+  std::vector<SavedValue> saved() override { return {{"variable", Tensor::share(leaf), ""}}; }
 
   void apply(Gradients& in, Gradients&) override {
     Tensor g = std::move(in[0]);
     if (!g.defined()) return;
-    AutogradMeta& m = *meta_of(leaf_);
+    const Tensor variable = Tensor::share(leaf);
+    AutogradMeta& m = *meta_of(variable);
     for (size_t i = 0; i < m.hooks.size(); ++i)
       if (Tensor changed = m.hooks[i].second(g); changed.defined()) g = std::move(changed);
-    accumulate_gradient(leaf_, std::move(g));
-    for (size_t i = 0; i < m.post_accumulate_hooks.size(); ++i) m.post_accumulate_hooks[i].second(leaf_);
+    accumulate_gradient(variable, std::move(g));
+    for (size_t i = 0; i < m.post_accumulate_hooks.size(); ++i) m.post_accumulate_hooks[i].second(variable);
   }
-
- private:
-  Tensor leaf_;
 };
 
 }  // namespace
@@ -77,14 +47,14 @@ Edge gradient_edge(const Tensor& t) {
   if (t->grad_fn) return {Ref<Node>::share(t->grad_fn), t->output_nr};
   if (!t.requires_grad()) return {};
   AutogradMeta& m = make_meta(t.get());
-  for (;;) {
-    {
-      std::lock_guard lock(m.lock);
-      if (!m.accumulator) m.accumulator.reset(new AccumulateGrad);
-      if (Ref<Node> awake = static_cast<AccumulateGrad&>(*m.accumulator).wake(t)) return {std::move(awake), 0};
-    }
-    std::this_thread::yield();  // another thread is about to put it to sleep
+  LeafNode* end = m.accumulator.load(std::memory_order_acquire);
+  if (!end) [[unlikely]] {
+    auto fresh = std::make_unique<AccumulateGrad>(t.get());
+    fresh->info.describe(t);
+    if (m.accumulator.compare_exchange_strong(end, fresh.get(), std::memory_order_acq_rel)) end = fresh.release();
   }
+  if (!end->info.fits(t)) end->info.describe(t);
+  return {Ref<Node>::share(end), 0};
 }
 
 Tensor gradient(const Tensor& t) {

@@ -10,10 +10,11 @@ struct AutogradMeta {
   /// Guards `grad` and `accumulator`: concurrent backward passes over shared parameters lose no update.
   runtime::SmallLock lock;
   Tensor grad;
-  /// Made when the leaf is first recorded. Its count is that of the graph's edges to it: zero while it sleeps.
-  std::unique_ptr<Node> accumulator;
+  /// Owned; made when the leaf is first recorded.
+  std::atomic<LeafNode*> accumulator{nullptr};
   std::vector<std::pair<uint64_t, GradientHook>> hooks;
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
+  ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };
 
 AutogradMeta& make_meta(TensorImpl* t);

@@ -44,7 +44,6 @@ void* Node::operator new(size_t bytes) { return runtime::allocate(bytes); }
 void Node::operator delete(void* p, size_t bytes) { runtime::deallocate(p, bytes); }
 
 void Node::destroy(Node* node) noexcept {
-  if (node->sequence == kFirst && node->retire()) return;
   // Deleting a node drops its edges, which may delete more: a list of those to come replaces the recursion.
   struct Pending {
     bool running = false;

@@ -19,8 +19,8 @@ namespace adjoint {
 
 class Node;
 
-/// A sleeping accumulator is found again through its leaf, which asks that the count of a node without owners be seen to
-/// be zero: nodes therefore give up the shortcut that `runtime::release_count` takes for a sole owner.
+/// Who owns a leaf's accumulator owns the leaf: the two have one count, the leaf's.
+inline void share_count(Node* node) noexcept;
 inline void release_count(Node* node) noexcept;
 
 /// Where a gradient goes next: to input `input_nr` of `node`. No node: nowhere.
@@ -117,6 +117,8 @@ class Node {
   uint16_t num_inputs = 1;
   /// A second pass is refused where something was freed.
   std::atomic<bool> released{false};
+  /// For derived nodes, where it costs no room.
+  DType type = DType::Float32;
   uint64_t sequence;
   std::atomic<NodeExtras*> extras_{nullptr};
   ResultInfo info;
@@ -135,8 +137,6 @@ class Node {
   /// Free what was saved, once it is not needed any more.
   virtual void release() {}
   virtual std::vector<SavedValue> saved() { return {}; }
-  /// For nodes that outlive their owners (`kFirst` alone): called instead of deletion; false asks for deletion.
-  virtual bool retire() noexcept { return false; }
   /// Whether the rule wants to run when no gradient arrived.
   virtual bool wants_undefined() const { return false; }
 
@@ -154,8 +154,20 @@ class Node {
   static void operator delete(void* p, size_t bytes);
 };
 
+/// The end of a leaf's part of the graph: it lies in the leaf's meta and lives as long as the leaf.
+class LeafNode : public Node {
+ public:
+  explicit LeafNode(TensorImpl* of) : Node(kFirst), leaf(of) {}
+  TensorImpl* const leaf;
+};
+
+inline void share_count(Node* node) noexcept {
+  if (node->sequence == Node::kFirst) runtime::share_count(static_cast<LeafNode*>(node)->leaf);
+  else runtime::share_count<Node>(node);
+}
 inline void release_count(Node* node) noexcept {
-  if (node->refcount.fetch_sub(1, std::memory_order_acq_rel) == 1) Node::destroy(node);
+  if (node->sequence == Node::kFirst) runtime::release_count(static_cast<LeafNode*>(node)->leaf);
+  else runtime::release_count<Node>(node);
 }
 
 /// "MulBackward0" from "mul".

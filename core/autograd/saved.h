@@ -47,6 +47,10 @@ class SavedTensor {
   uint32_t version_ = 0;
   bool result_ = false;
   bool saved_ = false;
+
+ public:
+  /// For the owner: which of its values this is.
+  uint8_t which = 0;
 };
 
 }  // namespace adjoint

@@ -75,7 +75,8 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parame
 
 template <int A, int S> class ElementwiseNode final : public Node {
  public:
-  ElementwiseNode(const ElementwiseInfo& op, DType type, const double* parameters) : op_(&op), type_(type) {
+  ElementwiseNode(const ElementwiseInfo& op, DType type, const double* parameters) : op_(&op) {
+    this->type = type;
     if (parameters && op.parameters) {
       parameters_ = std::make_unique<double[]>(op.parameters);
       for (int i = 0; i < op.parameters; ++i) parameters_[i] = parameters[i];
@@ -91,13 +92,13 @@ template <int A, int S> class ElementwiseNode final : public Node {
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s) {
         if (!saved_[s].saved()) continue;
-        if (thread_state.grad) values[which_[s]] = (with_history[s] = saved_[s].unpack(this)).get();
-        else values[which_[s]] = saved_[s].lend(this);
+        if (thread_state.grad) values[saved_[s].which] = (with_history[s] = saved_[s].unpack(this)).get();
+        else values[saved_[s].which] = saved_[s].lend(this);
       }
     for (int i = 0; i < A; ++i) {
       if (!edges_[i]) continue;
       switch (op_->rules[i]) {
-        case RuleKind::Zero: out[i] = zeros(g.sizes(), type_); break;
+        case RuleKind::Zero: out[i] = zeros(g.sizes(), type); break;
         case RuleKind::Missing: fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i, " is not implemented");
         case RuleKind::One: out[i] = g; break;
         default:
@@ -117,7 +118,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
     std::vector<SavedValue> v;
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s)
-        if (saved_[s].saved()) v.push_back({which_[s] == 3 ? "result" : input_name(*op_, which_[s]), saved_[s].unpack(this), ""});
+        if (saved_[s].saved()) v.push_back({saved_[s].which == 3 ? "result" : input_name(*op_, saved_[s].which), saved_[s].unpack(this), ""});
     // What this node had no need of, though its operator may have.
     for (int k = 0; k < A; ++k) {
       const std::string name = input_name(*op_, k);
@@ -128,7 +129,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
 
   void save(int slot, int which, const Tensor& t) {
     if constexpr (S > 0) {
-      which_[slot] = static_cast<uint8_t>(which);
+      saved_[slot].which = static_cast<uint8_t>(which);
       saved_[slot].save(t, which == 3);
     }
   }
@@ -137,18 +138,18 @@ template <int A, int S> class ElementwiseNode final : public Node {
  private:
   Tensor fused(int i, const Tensor& g, const Tensor* values) {
     const int takes = op_->takes[i];
-    const DType g_type = result_dtype(*op_, type_);
-    const int slot = loop_slot(type_);
+    const DType g_type = result_dtype(*op_, type);
+    const int slot = loop_slot(type);
     // The shape: that of the gradient, since every input broadcasts to it.
-    StraightCall call{slot < 0 ? nullptr : op_->loops.backward[i][slot], parameters_.get(), itemsize(type_)};
+    StraightCall call{slot < 0 ? nullptr : op_->loops.backward[i][slot], parameters_.get(), itemsize(type)};
     bool straight = slot >= 0 && g.dtype() == g_type && call.add(0, g, g.numel());
     for (int k = 0; k < 4 && straight; ++k) {
       if (!(takes >> k & 1)) continue;
-      const DType want = k == 3 ? g_type : k == op_->condition ? DType::Bool : type_;
+      const DType want = k == 3 ? g_type : k == op_->condition ? DType::Bool : type;
       straight = values[k].dtype() == want && call.add(k + 1, values[k], g.numel());
     }
     if (straight) {
-      Tensor out = g.dim() == 0 ? empty_scalar(type_) : empty(g.sizes(), type_);
+      Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
       call.run(out.bytes(), g.numel());
       return out;
     }
@@ -157,8 +158,8 @@ template <int A, int S> class ElementwiseNode final : public Node {
 
   [[gnu::noinline]] Tensor fused_general(int i, const Tensor& g, const Tensor* values) {
     const int takes = op_->takes[i];
-    const DType c = compute_dtype(type_);
-    Tensor out = empty(g.sizes(), type_);
+    const DType c = compute_dtype(type);
+    Tensor out = empty(g.sizes(), type);
     LoopCall call{op_->loops.backward[i][loop_slot(c)], parameters_.get()};
     call.operands = 5;
     call.inputs[0] = &g;
@@ -176,8 +177,6 @@ template <int A, int S> class ElementwiseNode final : public Node {
   const ElementwiseInfo* op_;
   std::unique_ptr<double[]> parameters_;
   SavedTensor saved_[S > 0 ? S : 1];
-  uint8_t which_[S > 0 ? S : 1] = {};
-  DType type_;
 };
 
 template <int A, int S>
@@ -228,6 +227,33 @@ bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
   for (int i = 1; i < op.arity; ++i)
     if (in[i]->storage == in[0]->storage && !(in[i]->data == in[0]->data && in[i].dim() == in[0].dim())) return true;
   return false;
+}
+
+/// The shortest way, for one or two inputs of one type that are row-major and of one shape, or a single number beside
+/// it: no loop over operands is left in it. False where that is not what they are.
+template <int A> [[gnu::always_inline]] inline bool call_shortest(const ElementwiseInfo& op, const Tensor* in, const double* parameters, Tensor& result) {
+  const TensorImpl& a = *in[0].get();
+  const TensorImpl& b = *in[A - 1].get();
+  const int slot = loop_slot(a.dtype);
+  if (slot < 0 || !(op.direct >> index_of(a.dtype) & 1) || a.dtype != b.dtype || op.condition >= 0) return false;
+  if (!(a.flags & b.flags & TensorImpl::kContiguous) || (a.flags & b.flags & TensorImpl::kWrapped)) return false;
+  const TensorImpl& lead = a.ndim ? a : b;
+  if (A == 2 && a.ndim && b.ndim && !same(a.sizes(), b.sizes())) return false;
+  const bool tracked = (a.flags | b.flags) & TensorImpl::kRequiresGrad && thread_state.grad && op.result != ResultType::Bool && is_differentiable(a.dtype);
+  const DType type = a.dtype;
+  const DType out_type = op.result == ResultType::Same ? type : result_dtype(op, type);
+  const int64_t n = lead.numel;
+  result = lead.ndim == 0 ? empty_scalar(out_type) : empty(lead.sizes(), out_type);
+  if (a.numel == b.numel && n <= StraightCall::kSerial) {
+    const void* data[] = {a.data, b.data};
+    op.loops.forward[slot](result.bytes(), data, n, parameters);
+  } else {
+    StraightCall call{op.loops.forward[slot], parameters, itemsize(out_type)};
+    for (int i = 0; i < A; ++i) call.add(i, in[i], n);
+    call.run(result.bytes(), n);
+  }
+  if (tracked) record(op, in, result, nullptr, type, parameters);
+  return true;
 }
 
 /// Everything but the short path.
@@ -310,6 +336,10 @@ Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const doubl
   if (thread_state.interpreter) [[unlikely]] fail<NotImplemented>(op.name, "(): transforms are not built yet");
   if (op.wants_parameter && std::all_of(parameters, parameters + op.parameters, [](double p) { return p != p; })) [[unlikely]]
     fail(op.name, "(): At least one of its parameters must not be None");
+  if (!out && op.arity <= 2) {
+    Tensor result;
+    if (op.arity == 2 ? call_shortest<2>(op, in, parameters, result) : call_shortest<1>(op, in, parameters, result)) return result;
+  }
   // The short path: one loop type, one shape, row-major; or single numbers beside that shape.
   const DType type = in[op.condition == 0 ? 1 : 0].dtype();
   const int slot = loop_slot(type);

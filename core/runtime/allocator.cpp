@@ -75,8 +75,7 @@ void unlink(LargeBlock* block, size_t index) {
   (block->older ? block->older->newer : centre.oldest[index]) = block->newer;
 }
 
-size_t large_index(size_t bytes) { return stepped_class(bytes).index - medium_classes; }
-size_t large_block_bytes(size_t index) { return (9 + index % 8) << (13 + index / 8); }
+size_t large_block_bytes(size_t index) { return (65 + index % 64) << (10 + index / 64); }
 
 void release_large(LargeBlock* block, size_t index) {
   const size_t bytes = large_block_bytes(index);
@@ -332,8 +331,7 @@ void deallocate_slow(void* memory, size_t index) noexcept {
 
 void* allocate_large(size_t bytes) {
   if (bytes > largest_block) throw OutOfMemory(bytes, 0, 0, 0);
-  const size_t size = stepped_class(bytes).bytes;
-  const size_t index = large_index(bytes);
+  const auto [size, index] = large_class(bytes);
   Lock lock(centre.mutex);
   void* memory = centre.newest[index];
   if (memory) {
@@ -350,8 +348,7 @@ void* allocate_large(size_t bytes) {
 }
 
 void deallocate_large(void* memory, size_t bytes) noexcept {
-  const size_t size = stepped_class(bytes).bytes;
-  const size_t index = large_index(bytes);
+  const auto [size, index] = large_class(bytes);
   Lock lock(centre.mutex);
   LargeBlock* block = new (memory) LargeBlock{nullptr, centre.newest[index], ++centre.clock};
   (block->older ? block->older->newer : centre.oldest[index]) = block;

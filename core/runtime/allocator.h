@@ -4,7 +4,7 @@
 //
 //   small    up to 512 B    steps of 16 B; a free list per thread, reached in a few instructions inlined here
 //   medium   up to 64 KiB   eight steps per power of two; the same free lists, shorter
-//   large    above          eight steps per power of two; one central cache, mapped from the system
+//   large    above          64 steps per power of two; one central cache, mapped from the system
 //
 // Fresh pages cost more than the arithmetic done on them, so freed blocks are kept and given out again. A
 // block may be freed by any thread: it joins that thread's list. Lists that grow too long hand a batch to the
@@ -125,6 +125,15 @@ inline SteppedClass stepped_class(size_t bytes) {
   return {(step + 1) << (exponent - 3), (exponent - 9) * 8 + (step - 8)};
 }
 
+/// Large blocks waste less than one part in 64, since every page of them counts: the least 2^k (1 + i/64), of whole
+/// pages, that holds `bytes`, for bytes > 64 KiB. The index is counted from the first class above 64 KiB.
+inline SteppedClass large_class(size_t bytes) {
+  const size_t last = (bytes - 1) | 4095;
+  const size_t exponent = std::bit_width(last) - 1;
+  const size_t step = last >> (exponent - 6);  // 64 .. 127
+  return {(step + 1) << (exponent - 6), (exponent - 16) * 64 + (step - 64)};
+}
+
 inline void* take(size_t index) {
   FreeList& list = thread_cache->lists[index];
   FreeBlock* block = list.head;
@@ -151,7 +160,7 @@ inline void give(void* memory, size_t index) noexcept {
 /// The bytes that a request really occupies.
 inline size_t size_class(size_t bytes) {
   if (bytes <= small_limit) return bytes == 0 ? 16 : (bytes + 15) & ~size_t{15};
-  return detail::stepped_class(bytes).bytes;
+  return (bytes <= medium_limit ? detail::stepped_class(bytes) : detail::large_class(bytes)).bytes;
 }
 
 /// At most 512 bytes, aligned to 16.

@@ -14,7 +14,7 @@ namespace adjoint::runtime::detail {
 inline constexpr size_t slab_bytes = size_t{64} << 10;
 inline constexpr size_t chunk_bytes = size_t{4}
                                       << 20;  // slabs come by the chunk once a program has shown its appetite
-inline constexpr size_t large_classes = 31 * 8;  // 64 KiB to 2^47
+inline constexpr size_t large_classes = 31 * 64;  // 64 KiB to 2^47
 inline constexpr size_t cache_floor = size_t{256} << 20;
 
 constexpr size_t list_block_bytes(size_t index) {
