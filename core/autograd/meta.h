@@ -25,9 +25,9 @@ inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_
 Edge gradient_edge(const Tensor& t);
 
 /// Make `t` result number `output_nr` of `node`.
-inline void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output_nr) {
+inline void set_history(const Tensor& t, Ref<Node> node, uint32_t output_nr) {
   Node* old = t->grad_fn;
-  t->grad_fn = Ref<Node>(node).detach();
+  t->grad_fn = node.detach();
   t->output_nr = output_nr;
   t->flags |= TensorImpl::kRequiresGrad;
   if (old) release_count(old);

@@ -345,6 +345,11 @@ PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor
     Lent<2> in;
     Tensor number;  // the operand that was none
     const bool ta = is_tensor(a), tb = is_tensor(b);
+    if (ta && tb && op.elementwise && !out && unwrap(a).numel() < kUnlockFrom && unwrap(b).numel() < kUnlockFrom) {
+      in[0] = unwrap(a).get();
+      in[1] = unwrap(b).get();
+      return wrap(call_elementwise(*op.elementwise, in, nullptr));
+    }
     if (ta) in[0] = unwrap(a).get();
     else in[0] = (number = operand(a, unwrap(b).dtype())).get();
     if (tb) in[1] = unwrap(b).get();

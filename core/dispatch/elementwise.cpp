@@ -191,28 +191,28 @@ void record_as(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, c
     if (takes >> k & 1) node->save(slot++, k, k == 0 && original ? *original : in[k]);
   if (takes & kResult) node->save(slot++, 3, out);
   node->info.describe(out);
-  set_history(out, owner, 0);
+  set_history(out, std::move(owner), 0);
 }
 
-void record(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, const Tensor* original, DType type,
-            const double* parameters) {
+template <int A> void record_arity(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, const Tensor* original, DType type,
+                                  const double* parameters) {
   int takes = 0;
-  for (int i = 0; i < op.arity; ++i)
+  for (int i = 0; i < A; ++i)
     if (in[i].requires_grad()) takes |= op.takes[i];
   static constexpr uint8_t kBits[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
-  const int saves = kBits[takes & 15];
-  auto as = [&]<int A>(std::integral_constant<int, A>) {
-    switch (saves) {
-      case 0: return record_as<A, 0>(op, in, out, original, type, parameters, takes);
-      case 1: return record_as<A, 1>(op, in, out, original, type, parameters, takes);
-      case 2: return record_as<A, 2>(op, in, out, original, type, parameters, takes);
-      default: return record_as<A, 4>(op, in, out, original, type, parameters, takes);
-    }
-  };
+  switch (kBits[takes & 15]) {
+    case 0: return record_as<A, 0>(op, in, out, original, type, parameters, takes);
+    case 1: return record_as<A, 1>(op, in, out, original, type, parameters, takes);
+    case 2: return record_as<A, 2>(op, in, out, original, type, parameters, takes);
+    default: return record_as<A, 4>(op, in, out, original, type, parameters, takes);
+  }
+}
+
+void record(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, const Tensor* original, DType type, const double* parameters) {
   switch (op.arity) {
-    case 1: return as(std::integral_constant<int, 1>{});
-    case 2: return as(std::integral_constant<int, 2>{});
-    default: return as(std::integral_constant<int, 3>{});
+    case 1: return record_arity<1>(op, in, out, original, type, parameters);
+    case 2: return record_arity<2>(op, in, out, original, type, parameters);
+    default: return record_arity<3>(op, in, out, original, type, parameters);
   }
 }
 
@@ -252,7 +252,7 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
     for (int i = 0; i < A; ++i) call.add(i, in[i], n);
     call.run(result.bytes(), n);
   }
-  if (tracked) record(op, in, result, nullptr, type, parameters);
+  if (tracked) record_arity<A>(op, in, result, nullptr, type, parameters);
   return true;
 }
 
