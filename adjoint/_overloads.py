@@ -228,7 +228,7 @@ def result_type(*tensors) -> _C.dtype:
     >>> ad.result_type(ad.tensor([1]), 1.5)
     adjoint.float32
     """
-    groups = [[], [], []]
+    groups: tuple[list[_C.dtype], ...] = ([], [], [])
     for x in tensors:
         if isinstance(x, Tensor):
             groups[1 if x.ndim == 0 else 0].append(x.dtype)
