@@ -244,6 +244,8 @@ def result_type(*tensors) -> _C.dtype:
         elif lower is not None and _category(lower) > _category(result):
             real = result.is_floating_point and lower.is_complex
             result = result.to_complex() if real else _C.promote_types(result, lower)
+    if result is None:
+        raise TypeError("result_type() expected at least one tensor or number, but got none")
     return result
 
 
