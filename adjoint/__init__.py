@@ -46,6 +46,7 @@ globals().update(
 )
 
 from adjoint import (  # noqa: E402
+    _blas,
     _copying,
     _creation,
     _data,

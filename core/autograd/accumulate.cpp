@@ -1,5 +1,6 @@
 // Leaves: where gradients end. The accumulator of a leaf adds what arrives to its `.grad`.
 #include <algorithm>
+#include <thread>
 
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
@@ -10,13 +11,35 @@ namespace {
 
 std::atomic<uint64_t> next_hook{1};
 
+// Belongs to its leaf's meta and serves as often as the leaf is recorded: in between it sleeps, with no owner and not
+// owning its leaf. Awake it owns the leaf, as any node owns what it needs.
 class AccumulateGrad final : public Node {
  public:
-  explicit AccumulateGrad(Tensor leaf) : Node(kFirst), leaf_(std::move(leaf)) { info = ResultInfo(leaf_); }
-  ~AccumulateGrad() override {
+  AccumulateGrad() : Node(kFirst) {}
+
+  /// Under the meta's lock: an owner for a sleeping accumulator, or one more for one awake; none while its last owner
+  /// is letting go of it.
+  Ref<Node> wake(const Tensor& leaf) {
+    if (!leaf_.defined()) {
+      leaf_ = leaf;
+      if (!info.fits(leaf)) info.describe(leaf);
+      refcount.store(1, std::memory_order_relaxed);
+      return Ref<Node>::steal(this);
+    }
+    // Its count is raised only from one up: whoever took it to zero is on the way to `retire`.
+    uint32_t n = refcount.load(std::memory_order_acquire);
+    while (n != 0)
+      if (refcount.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) return Ref<Node>::steal(this);
+    return {};
+  }
+  bool retire() noexcept override {
     AutogradMeta& m = *meta_of(leaf_);
-    std::lock_guard lock(m.mutex);
-    if (m.accumulator == this) m.accumulator = nullptr;
+    // What goes with the last owner goes after the lock: the leaf may end here, and this with it.
+    Tensor leaf;
+    std::unique_ptr<NodeExtras> extras(extras_.exchange(nullptr, std::memory_order_relaxed));
+    std::lock_guard lock(m.lock);
+    leaf = std::move(leaf_);
+    return true;
   }
   std::string name() const override { return "AccumulateGrad"; }
   std::vector<SavedValue> saved() override { return {{"variable", leaf_, ""}}; }
@@ -54,29 +77,26 @@ Edge gradient_edge(const Tensor& t) {
   if (t->grad_fn) return {Ref<Node>::share(t->grad_fn), t->output_nr};
   if (!t.requires_grad()) return {};
   AutogradMeta& m = make_meta(t.get());
-  std::lock_guard lock(m.mutex);
-  if (Node* a = m.accumulator) {
-    // The last owner may be letting go of it in another thread: take it only while its count is not zero. A count
-    // of one may belong to an owner that is about to delete it, so the count is raised first and looked at then.
-    uint32_t n = a->refcount.load(std::memory_order_acquire);
-    while (n != 0)
-      if (a->refcount.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) return {Ref<Node>::steal(a), 0};
+  for (;;) {
+    {
+      std::lock_guard lock(m.lock);
+      if (!m.accumulator) m.accumulator.reset(new AccumulateGrad);
+      if (Ref<Node> awake = static_cast<AccumulateGrad&>(*m.accumulator).wake(t)) return {std::move(awake), 0};
+    }
+    std::this_thread::yield();  // another thread is about to put it to sleep
   }
-  Ref<Node> fresh = Ref<Node>::steal(new AccumulateGrad(t));
-  m.accumulator = fresh.get();
-  return {std::move(fresh), 0};
 }
 
 Tensor gradient(const Tensor& t) {
   AutogradMeta* m = meta_of(t);
   if (!m) return {};
-  std::lock_guard lock(m->mutex);
+  std::lock_guard lock(m->lock);
   return m->grad;
 }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
   AutogradMeta& m = make_meta(t.get());
-  std::lock_guard lock(m.mutex);
+  std::lock_guard lock(m.lock);
   if (!m.grad.defined()) m.grad = own_gradient(std::move(g), t);
   else if (thread_state.grad) m.grad = add_gradients(m.grad, g);
   else add_in_place(m.grad, g);
@@ -96,7 +116,7 @@ void set_gradient(const Tensor& t, Tensor grad) {
   }
   AutogradMeta& m = make_meta(t.get());
   Tensor old;
-  std::lock_guard lock(m.mutex);
+  std::lock_guard lock(m.lock);
   old = std::exchange(m.grad, std::move(grad));
 }
 

@@ -187,7 +187,7 @@ class Pass {
     for (auto [input_nr, impl] : extras->retainers) {
       if (!in[input_nr].defined()) continue;
       AutogradMeta& m = *impl->meta.load();
-      std::lock_guard lock(m.mutex);
+      std::lock_guard lock(m.lock);
       if (!m.grad.defined()) m.grad = in[input_nr];
       else m.grad = add_gradients(m.grad, in[input_nr]);
     }

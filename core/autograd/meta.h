@@ -2,15 +2,16 @@
 #pragma once
 
 #include "autograd/node.h"
+#include "runtime/lock.h"
 
 namespace adjoint {
 
 struct AutogradMeta {
   /// Guards `grad` and `accumulator`: concurrent backward passes over shared parameters lose no update.
-  std::mutex mutex;
+  runtime::SmallLock lock;
   Tensor grad;
-  /// Not owned: the accumulator owns the tensor, and takes itself out when it dies.
-  Node* accumulator = nullptr;
+  /// Made when the leaf is first recorded. Its count is that of the graph's edges to it: zero while it sleeps.
+  std::unique_ptr<Node> accumulator;
   std::vector<std::pair<uint64_t, GradientHook>> hooks;
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
 };

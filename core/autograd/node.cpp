@@ -10,7 +10,10 @@ namespace adjoint {
 
 constinit thread_local ThreadState thread_state;
 
-ResultInfo::ResultInfo(const Tensor& t) : dtype_(t.dtype()), ndim_(static_cast<uint8_t>(t.dim())) {
+void ResultInfo::describe_many(const Tensor& t) {
+  if (ndim_ > 4) delete[] heap_;
+  dtype_ = t.dtype();
+  ndim_ = static_cast<uint8_t>(t.dim());
   int64_t* to = ndim_ > 4 ? heap_ = new int64_t[ndim_] : inline_;
   const auto sizes = t.sizes();
   for (int i = 0; i < ndim_; ++i) to[i] = sizes[i];
@@ -41,6 +44,7 @@ void* Node::operator new(size_t bytes) { return runtime::allocate(bytes); }
 void Node::operator delete(void* p, size_t bytes) { runtime::deallocate(p, bytes); }
 
 void Node::destroy(Node* node) noexcept {
+  if (node->sequence == kFirst && node->retire()) return;
   // Deleting a node drops its edges, which may delete more: a list of those to come replaces the recursion.
   struct Pending {
     bool running = false;

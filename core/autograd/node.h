@@ -19,8 +19,8 @@ namespace adjoint {
 
 class Node;
 
-/// Accumulators are found again through an unowned pointer, which asks that a dying node's count be seen to be zero:
-/// nodes therefore give up the shortcut that `runtime::release_count` takes for a sole owner.
+/// A sleeping accumulator is found again through its leaf, which asks that the count of a node without owners be seen to
+/// be zero: nodes therefore give up the shortcut that `runtime::release_count` takes for a sole owner.
 inline void release_count(Node* node) noexcept;
 
 /// Where a gradient goes next: to input `input_nr` of `node`. No node: nowhere.
@@ -34,7 +34,14 @@ struct Edge {
 class ResultInfo {
  public:
   ResultInfo() = default;
-  explicit ResultInfo(const Tensor& t);
+  /// Make it that of `t`.
+  void describe(const Tensor& t) {
+    if (t.dim() > 4 || ndim_ > 4) [[unlikely]] return describe_many(t);
+    dtype_ = t.dtype();
+    ndim_ = static_cast<uint8_t>(t.dim());
+    const int64_t* from = t.sizes().data();
+    for (int i = 0; i < ndim_; ++i) inline_[i] = from[i];
+  }
   ResultInfo(ResultInfo&& o) noexcept;
   ResultInfo& operator=(ResultInfo&& o) noexcept;
   ~ResultInfo() { if (ndim_ > 4) delete[] heap_; }
@@ -43,6 +50,7 @@ class ResultInfo {
   bool fits(const Tensor& g) const { return g.dtype() == dtype_ && same(g.sizes(), sizes()); }
 
  private:
+  void describe_many(const Tensor& t);
   DType dtype_ = DType::Float32;
   uint8_t ndim_ = 0;
   union {
@@ -127,11 +135,13 @@ class Node {
   /// Free what was saved, once it is not needed any more.
   virtual void release() {}
   virtual std::vector<SavedValue> saved() { return {}; }
+  /// For nodes that outlive their owners (`kFirst` alone): called instead of deletion; false asks for deletion.
+  virtual bool retire() noexcept { return false; }
   /// Whether the rule wants to run when no gradient arrived.
   virtual bool wants_undefined() const { return false; }
 
   const ResultInfo& result(uint32_t i) const { return i == 0 ? info : more_info[i - 1]; }
-  void set_result(uint32_t i, const Tensor& t) { (i == 0 ? info : more_info[i - 1]) = ResultInfo(t); }
+  void set_result(uint32_t i, const Tensor& t) { (i == 0 ? info : more_info[i - 1]).describe(t); }
   void set_results(uint16_t n) {
     num_inputs = n;
     if (n > 1) more_info = std::make_unique<ResultInfo[]>(n - 1);

@@ -193,8 +193,10 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     }
     if (!is_tensor(out)) fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
     if (unwrap(out).numel() != 0 || !unwrap(out).is_contiguous()) {
-      Unlocked u(unlock);
-      call_elementwise(info, in, p, &unwrap(out), false);
+      {
+        Unlocked u(unlock);
+        call_elementwise(info, in, p, &unwrap(out), false);
+      }
       return Py_NewRef(out);
     }
   }
@@ -211,6 +213,12 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   return wrap_results(r, op.returns);
 }
 
+/// The result leaves before Python's lock is asked for again: a return statement makes its value first.
+Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
+  Unlocked u(t.numel() >= kUnlockFrom);
+  return call_elementwise(info, &t, nullptr);
+}
+
 PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* o = reinterpret_cast<OperatorObject*>(self);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
@@ -219,10 +227,7 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
     // The short way: an element-wise operator on nothing but tensors.
     if (info && !kwnames && o->form == Form::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
         is_tensor(args[0]) && (nargs == 1 || is_tensor(args[1]))) {
-      if (nargs == 1) {
-        Unlocked u(unwrap(args[0]).numel() >= kUnlockFrom);
-        return [&] { return wrap(call_elementwise(*info, &unwrap(args[0]), nullptr)); }();
-      }
+      if (nargs == 1) return wrap(call_unary(*info, unwrap(args[0])));
       Lent<2> in;
       in[0] = unwrap(args[0]).get();
       in[1] = unwrap(args[1]).get();
@@ -376,7 +381,7 @@ template <int S> PyObject* inplace_slot(PyObject* a, PyObject* b) {
 }
 template <int S> PyObject* unary_slot(PyObject* a) {
   try {
-    return wrap(call_elementwise(*unary_ops[S]->elementwise, &unwrap(a), nullptr));
+    return wrap(call_unary(*unary_ops[S]->elementwise, unwrap(a)));
   } catch (...) {
     return raise();
   }

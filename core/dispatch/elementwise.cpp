@@ -191,7 +191,7 @@ void record_as(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, c
   for (int k = 0; k < A; ++k)
     if (takes >> k & 1) node->save(slot++, k, k == 0 && original ? *original : in[k]);
   if (takes & kResult) node->save(slot++, 3, out);
-  node->info = ResultInfo(out);
+  node->info.describe(out);
   set_history(out, owner, 0);
 }
 
