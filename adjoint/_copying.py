@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._tensor import extend
+from adjoint._tensor import Members, extend
 
 _make_subclass = Tensor._make_subclass
 
 
 @extend
-class Copying:
+class Copying(Members):
     def __copy__(self):
         result = _as(type(self), self, self.requires_grad)
         result.__dict__.update(self.__dict__)

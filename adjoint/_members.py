@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._tensor import extend
+from adjoint._tensor import Members, extend
 
 _view, _real, _imag = Tensor.view, _C.real, _C.imag
 
@@ -20,7 +20,7 @@ def _needs_matrix(x, name):
 
 
 @extend
-class Views:
+class Views(Members):
     @property
     def T(self) -> Tensor:
         """The dimensions in reverse order, as a view."""
@@ -135,7 +135,7 @@ def _reinterpret(x, dtype):
 
 
 @extend
-class Writing:
+class Writing(Members):
     def copy_(self, src, non_blocking=False) -> Tensor:
         """Write the values of another tensor, broadcast and converted."""
         return _C._copy(self, src)

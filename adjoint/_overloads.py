@@ -228,7 +228,7 @@ def result_type(*tensors) -> _C.dtype:
     >>> ad.result_type(ad.tensor([1]), 1.5)
     adjoint.float32
     """
-    groups = [[], [], []]
+    groups: tuple[list[_C.dtype], ...] = ([], [], [])
     for x in tensors:
         if isinstance(x, Tensor):
             groups[1 if x.ndim == 0 else 0].append(x.dtype)
@@ -244,6 +244,8 @@ def result_type(*tensors) -> _C.dtype:
         elif lower is not None and _category(lower) > _category(result):
             real = result.is_floating_point and lower.is_complex
             result = result.to_complex() if real else _C.promote_types(result, lower)
+    if result is None:
+        raise TypeError("result_type() expected at least one tensor or number, but got none")
     return result
 
 

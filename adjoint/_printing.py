@@ -15,6 +15,11 @@ __all__ = ["set_printoptions", "text_of"]
 
 class _Options:
     __slots__ = ("edgeitems", "linewidth", "precision", "sci_mode", "threshold")
+    edgeitems: int
+    linewidth: int
+    precision: int
+    sci_mode: bool | None
+    threshold: float
 
 
 _PROFILES = {

@@ -11,7 +11,7 @@ from adjoint import _C
 from adjoint._C import Generator, Tensor
 from adjoint._creation import _into, _size
 from adjoint._device import check_device
-from adjoint._tensor import extend
+from adjoint._tensor import Members, extend
 
 __all__ = [
     "Generator",
@@ -331,7 +331,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 
 
 @extend
-class Filling:
+class Filling(Members):
     """Random values in place."""
 
     def uniform_(self, *args, generator=None, **bounds) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from adjoint import _C
 from adjoint._C import Tensor
 
 __all__ = ["functions", "overload"]
 
 #: What the package publishes, by name.
-functions = {}
+functions: dict[str, Callable] = {}
 
 
 def overload(function=None, *, method=True, inplace=False):

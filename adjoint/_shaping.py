@@ -100,7 +100,7 @@ def broadcast_shapes(*shapes) -> _C.Size:
     >>> ad.broadcast_shapes((3, 1), (4,))
     adjoint.Size([3, 4])
     """
-    result = []
+    result: list[int] = []
     for shape in shapes:
         shape = [shape] if isinstance(shape, int) else list(shape)
         result = [1] * (len(shape) - len(result)) + result
@@ -146,23 +146,22 @@ def meshgrid(*tensors, indexing=None) -> tuple[Tensor, ...]:
     >>> x.tolist()
     [[0, 0, 0], [1, 1, 1]]
     """
-    tensors = list(_all(tensors))
+    axes = list(_all(tensors))
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'meshgrid(): indexing must be one of "xy" or "ij", but received: {indexing}')
-    for t in tensors:
+    for t in axes:
         if t.ndim > 1:
             raise RuntimeError(
                 f"meshgrid(): Expected 0D or 1D tensor in the tensor list but got: {list(t.shape)}"
             )
-        if t.dtype is not tensors[0].dtype:
+        if t.dtype is not axes[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
-    swapped = indexing == "xy" and len(tensors) > 1
+    swapped = indexing == "xy" and len(axes) > 1
     if swapped:
-        tensors[:2] = tensors[1::-1]
-    shape = [t.numel() for t in tensors]
+        axes[:2] = axes[1::-1]
+    shape = [t.numel() for t in axes]
     grids = [
-        t.reshape([-1 if i == k else 1 for i in range(len(tensors))]).expand(shape)
-        for k, t in enumerate(tensors)
+        t.reshape([-1 if i == k else 1 for i in range(len(axes))]).expand(shape) for k, t in enumerate(axes)
     ]
     if swapped:
         grids[:2] = grids[1::-1]

@@ -11,9 +11,18 @@ from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 from adjoint._device import check_device, cpu, strided
 
-__all__ = ["extend"]
+__all__ = ["Members", "extend"]
 
 _to_type, _make_subclass = _C._to_type, Tensor._make_subclass
+
+# What `typing` calls so; importing it takes time. Type checkers let a list of members use what Tensor has.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Members = Any
+else:
+    Members = object
 
 
 def extend(members):
@@ -27,7 +36,7 @@ def extend(members):
 
 
 @extend
-class Gradients:
+class Gradients(Members):
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
         """Add the gradient of this tensor to the ``.grad`` of the leaves that it depends on.
 
@@ -112,7 +121,7 @@ def _handle(tensor, number):
     class Table(HookTable):
         __slots__ = ("tensor",)
 
-        def pop(self, key, default=None) -> Tensor:
+        def pop(self, key, default=None):
             entry = super().pop(key, default)
             tensor = self.tensor()
             if entry is not None and tensor is not None:
@@ -128,7 +137,7 @@ def _handle(tensor, number):
 
 
 @extend
-class Exchange:
+class Exchange(Members):
     """NumPy and DLPack."""
 
     __array_priority__ = 1000
@@ -227,7 +236,7 @@ class UntypedStorage:
     size = __len__ = nbytes
 
     @property
-    def device(self) -> Tensor:
+    def device(self):
         return cpu
 
     def __repr__(self):
@@ -235,7 +244,7 @@ class UntypedStorage:
 
 
 @extend
-class Types:
+class Types(Members):
     """Where a tensor lives and what its elements are."""
 
     device = property(lambda self: cpu, doc="Where the elements are: the CPU.")
@@ -338,7 +347,7 @@ for _dtype in _DTYPES:
 
 
 @extend
-class Making:
+class Making(Members):
     """Tensors of this one's dtype, and its shape seen otherwise."""
 
     def new_tensor(
@@ -390,7 +399,7 @@ class Making:
 
 
 @extend
-class Sequence:
+class Sequence(Members):
     """A tensor as a sequence along its first dimension, and as text."""
 
     def __iter__(self):

@@ -136,7 +136,7 @@ def draw(path, losses, accuracies, images, labels, predictions) -> None:
     rows, columns = 4, 8
     blue, green, red = "#2563eb", "#15803d", "#dc2626"
     figure = plt.figure(figsize=(13, 5.2), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.35))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1, 1.35))[0]
 
     axes = left.subplots()
     epochs = range(1, len(losses) + 1)

@@ -6,6 +6,11 @@ every element of every input, along the real and, for complex inputs, the imagin
 Wirtinger directions are covered.
 """
 
+import os
+import subprocess
+import sys
+import tempfile
+
 import numpy as np
 
 import adjoint as ad
@@ -216,3 +221,21 @@ def normal(*shape, seed=0, kind="real"):
 def uniform(lo, hi, *shape, seed=0):
     """A reproducible array of uniform draws between `lo` and `hi`."""
     return np.random.default_rng([seed, *shape]).uniform(lo, hi, shape)
+
+
+def run_python(*arguments, folder=None):
+    """Run the interpreter on the same Adjoint, and return what it wrote.
+
+    It runs in `folder`, by default an empty one: in the folder of the sources it would find those first.
+    """
+    path = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    with tempfile.TemporaryDirectory() as empty:
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=folder or empty,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )

@@ -186,12 +186,7 @@ REFERENCES = {
     "tanhshrink": lambda x: x - np.tanh(x),
     "softshrink": lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
     "hardshrink": lambda x, lambd=0.5: np.where(np.abs(x) > lambd, x, 0),
-    # gradients of reductions and losses
-    "_centred_times": lambda x, mean, g: (x - mean) * g,
-    "_exp_times": lambda x, total, g: np.exp(x - total) * g,
-    "_difference_times": lambda y, g, mean: y * (g - mean),
-    "_where_equal": lambda x, extreme, g: np.where(x == extreme, g, 0),
-    "_ratio_or_zero": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
+    # parts of losses
     "_bce_terms": lambda x, t, p: (1 - t) * x + (1 + (p - 1) * t) * np.logaddexp(0, -x),
     "deg2rad": np.deg2rad,
     "rad2deg": np.rad2deg,

@@ -1,10 +1,9 @@
 """The demonstration: reaches its accuracy, checks its gradient, writes its picture, says what is missing."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+from helpers import run_python
 
 from adjoint import demo
 
@@ -14,12 +13,7 @@ for package in ("numpy", "sklearn", "tqdm", "matplotlib"):
 
 def test_the_main_job(tmp_path):
     picture = tmp_path / "digits.png"
-    result = subprocess.run(
-        [sys.executable, "-m", "adjoint.demo", "--output", str(picture)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    result = run_python("-m", "adjoint.demo", "--output", picture, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "target 97%: reached" in result.stdout and "relative error" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG") and os.path.getsize(picture) > 10_000

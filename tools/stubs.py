@@ -87,7 +87,8 @@ def python_default(text):
 def operator_signature(row, method):
     """The parameters of an operator as a stub writes them, and what it returns."""
     parts, types, depth, start = [], iter(row["kinds"]), 0, 0
-    text = row["signature"] + ","
+    signature = row["signature"]
+    text = signature[signature.index("(") + 1 : -1] + ","
     for i, c in enumerate(text):
         depth += (c in "([") - (c in ")]")
         if c != "," or depth:
@@ -108,8 +109,9 @@ def operator_signature(row, method):
     # Sizes may be spelt out: view(2, 3).
     if row["kinds"] and "Sequence[int]" in row["kinds"][-1] and "*" not in parts and len(parts) == 2:
         parts[-1] = f"*{parts[-1].partition(':')[0]}: Any"
-    elif row["out"] and not method:
-        parts += ([] if "*" in parts else ["*"]) + ["out: Tensor | None = None"]
+    elif not (method or row["view"] or row["writes"]):
+        out = "Sequence[Tensor] | None" if row["returns"] else "Tensor | None"
+        parts += ([] if "*" in parts else ["*"]) + [f"out: {out} = None"]
     result = "Any" if row["returns"] else "tuple[Tensor, ...]" if row["several"] else "Tensor"
     return f"({', '.join(parts)}) -> {result}"
 
@@ -158,9 +160,9 @@ def compiled_stub(module, rows):
     lines += ["from adjoint._device import device, layout", "from adjoint._tensor import UntypedStorage", ""]
     lines += ["class dtype:"]
     lines += [
-        f"    {n}: {'str' if n == 'name' else 'int' if n == 'itemsize' else 'bool'}"
+        f"    {n}: {'str' if n in ('name', '_type_name') else 'int' if n == 'itemsize' else 'bool'}"
         for n in vars(module.dtype)
-        if n in ("is_floating_point", "is_complex", "is_signed", "itemsize", "name")
+        if n in ("is_floating_point", "is_complex", "is_signed", "itemsize", "name", "_type_name")
     ]
     lines += ["    def to_real(self) -> dtype: ...", "    def to_complex(self) -> dtype: ...", ""]
     lines += [f"{n}: dtype" for n, v in vars(module).items() if isinstance(v, module.dtype)]
@@ -193,8 +195,9 @@ def compiled_stub(module, rows):
             lines.append(f"    def {name}(self, other: Any) -> Tensor: ...")
         elif name[:2] == "__" and name.strip("_") in ("neg", "pos", "abs", "invert"):
             lines.append(f"    def {name}(self) -> Tensor: ...")
-        elif name.startswith("_") and not name.startswith("__array") and not name.startswith("__dlpack"):
-            continue
+        elif name.startswith("_") and not name.startswith(("__array", "__dlpack")):
+            # What the package itself uses.
+            lines += [f"    {name}: Any"] if name[:2] != "__" else []
         elif isinstance(value, module.Operator):
             row = rows.get(name) or rows[name[:-1]]
             documented(lines, "    ", f"def {name}{method_signature(row, value)}", row["doc"])

@@ -62,40 +62,35 @@ class _Mode:
 
         again = self._again
         flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
-        if flags & _GENERATOR:
 
-            def wrapper(*args, **kwargs):
-                return (yield from _steps(function(*args, **kwargs), again()))
+        def generator(*args, **kwargs):
+            return (yield from _steps(function(*args, **kwargs), again()))
 
-        elif flags & _COROUTINE:
+        async def coroutine(*args, **kwargs):
+            return await _Await(function(*args, **kwargs), again())
 
-            async def wrapper(*args, **kwargs):
-                return await _Await(function(*args, **kwargs), again())
+        async def asynchronous_generator(*args, **kwargs):
+            mode, running = again(), function(*args, **kwargs)
+            step = running.asend(None)
+            while True:
+                try:
+                    value = await _Await(step, mode)
+                except StopAsyncIteration:
+                    return
+                try:
+                    step = running.asend((yield value))
+                except GeneratorExit:
+                    await _Await(running.aclose(), mode)
+                    raise
+                except BaseException as error:
+                    step = running.athrow(error)
 
-        elif flags & _ASYNC_GENERATOR:
+        def plain(*args, **kwargs):
+            with again():
+                return function(*args, **kwargs)
 
-            async def wrapper(*args, **kwargs):
-                mode, running = again(), function(*args, **kwargs)
-                step = running.asend(None)
-                while True:
-                    try:
-                        value = await _Await(step, mode)
-                    except StopAsyncIteration:
-                        return
-                    try:
-                        step = running.asend((yield value))
-                    except GeneratorExit:
-                        await _Await(running.aclose(), mode)
-                        raise
-                    except BaseException as error:
-                        step = running.athrow(error)
-
-        else:
-
-            def wrapper(*args, **kwargs):
-                with again():
-                    return function(*args, **kwargs)
-
+        kinds = {_GENERATOR: generator, _COROUTINE: coroutine, _ASYNC_GENERATOR: asynchronous_generator}
+        wrapper = next((kinds[flag] for flag in kinds if flags & flag), plain)
         return wraps(function)(wrapper)
 
 

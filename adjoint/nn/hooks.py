@@ -20,6 +20,10 @@ class ModuleHooks:
     """The hooks of one module, one table for each moment."""
 
     __slots__ = ("forward_pre", "forward", "backward_pre", "backward")
+    forward_pre: HookTable
+    forward: HookTable
+    backward_pre: HookTable
+    backward: HookTable
 
     def __init__(self):
         for name in self.__slots__:
@@ -36,12 +40,14 @@ class ModuleHooks:
 class Hookable:
     """The registration methods of `Module`."""
 
-    _hooks = None
+    _hooks: ModuleHooks | None = None
 
     def _own_hooks(self) -> ModuleHooks:
-        if self._hooks is None:
-            object.__setattr__(self, "_hooks", ModuleHooks())
-        return self._hooks
+        hooks = self._hooks
+        if hooks is None:
+            hooks = ModuleHooks()
+            object.__setattr__(self, "_hooks", hooks)
+        return hooks
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False) -> RemovableHandle:
         """Run ``hook(module, args)`` before each ``forward``; what it returns replaces the arguments.

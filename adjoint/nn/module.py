@@ -71,6 +71,12 @@ class Module(Conversion, StateDict, Hookable):
     ['scale', 'shift']
     """
 
+    training: bool
+    _parameters: Registry
+    _buffers: Registry
+    _non_persistent_buffers_set: set[str]
+    _modules: Registry
+
     def __init__(self):
         own = self.__dict__
         own["training"] = True

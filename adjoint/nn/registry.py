@@ -83,7 +83,7 @@ class Registry(dict):
             self[key] = default
         return self[key]
 
-    def __ior__(self, other):
+    def __ior__(self, other):  # type: ignore[misc]  # `|` makes a plain dict
         self.update(other)
         return self
 

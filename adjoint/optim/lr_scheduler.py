@@ -437,7 +437,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether bad epochs do not count at present."""
         return self.cooldown_counter > 0
 
-    def step(self, metrics, epoch=None) -> None:
+    def step(self, metrics, epoch=None) -> None:  # type: ignore[override]  # it needs the metric
         """Look at the metric of this epoch and reduce the rates if it is time to."""
         value = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -270,7 +270,7 @@ class Optimizer:
         """
         for hook in self._state_hook_list("save_pre"):
             hook(self)
-        position = {}
+        position: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
             for param in group["params"]:
@@ -309,7 +309,7 @@ class Optimizer:
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
-        parameter = {}
+        parameter: dict[int, ad.Tensor] = {}
         for ours, theirs in zip(self.param_groups, saved, strict=True):
             parameter.update(zip(theirs["params"], ours["params"], strict=True))
         state = State()

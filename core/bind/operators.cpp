@@ -8,7 +8,6 @@
 
 #include "autograd/inplace.h"
 #include "bind/arguments.h"
-#include "bind/object.h"
 #include "kernels/copy.h"
 
 namespace adjoint::bind {
@@ -69,18 +68,6 @@ PyObject* wrap_results(Results& r, const char* returns) {
   return r.kind == Results::Kind::One ? wrap(std::move(r.one)) : wrap_all(r.many, returns);
 }
 
-// The tensor takes the value and the history of a result that was computed beside it.
-void become(const Tensor& self, const Tensor& result, const char* name) {
-  if (!same(self.sizes(), result.sizes()))
-    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
-  if (!can_cast(result.dtype(), self.dtype()))
-    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
-  check_writable(self, name, result.requires_grad() && thread_state.grad);
-  copy_into(self, result);
-  wrote(self);
-  if (result.requires_grad() && result->grad_fn) set_history(self, Ref<Node>::share(result->grad_fn), result->output_nr);
-}
-
 PyObject* write_out(PyObject* out, Results& r, const char* name) {
   auto write = [&](PyObject* to, const Tensor& result) {
     if (!is_tensor(to)) fail<TypeError>(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(to)->tp_name);
@@ -136,7 +123,7 @@ PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* 
   if (!r) throw PythonError{};
   if (o->form == Form::Plain) return r;
   struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{r};
-  become(unwrap(args[0]), unwrap(r), o->op->name);
+  become_result(unwrap(args[0]), unwrap(r), o->op->name);
   return Py_NewRef(args[0]);
 }
 
@@ -207,16 +194,10 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   }
   if (out) return write_out(out, r, op.name);
   if (o->form == Form::InPlace && !op.writes) {
-    become(unwrap(args[0]), r.one, op.name);
+    become_result(unwrap(args[0]), r.one, op.name);
     return Py_NewRef(args[0]);
   }
   return wrap_results(r, op.returns);
-}
-
-/// The result leaves before Python's lock is asked for again: a return statement makes its value first.
-Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
-  Unlocked u(t.numel() >= kUnlockFrom);
-  return call_elementwise(info, &t, nullptr);
 }
 
 PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -309,147 +290,7 @@ PyObject* new_operator(const Operator* op, Form form, const std::string& name) {
   return reinterpret_cast<PyObject*>(o);
 }
 
-// --- Python's operators ------------------------------------------------------------------------------------------------
-
-struct SlotName {
-  const char* python;
-  int slot;
-  int inplace;  // 0: none
-};
-// Slots that Python has; which operator fills each is said where the operator is declared.
-constexpr SlotName kBinary[] = {
-    {"__add__", Py_nb_add, Py_nb_inplace_add},       {"__sub__", Py_nb_subtract, Py_nb_inplace_subtract},
-    {"__mul__", Py_nb_multiply, Py_nb_inplace_multiply}, {"__truediv__", Py_nb_true_divide, Py_nb_inplace_true_divide},
-    {"__floordiv__", Py_nb_floor_divide, Py_nb_inplace_floor_divide}, {"__mod__", Py_nb_remainder, Py_nb_inplace_remainder},
-    {"__and__", Py_nb_and, Py_nb_inplace_and},       {"__or__", Py_nb_or, Py_nb_inplace_or},
-    {"__xor__", Py_nb_xor, Py_nb_inplace_xor},       {"__lshift__", Py_nb_lshift, Py_nb_inplace_lshift},
-    {"__rshift__", Py_nb_rshift, Py_nb_inplace_rshift}, {"__matmul__", Py_nb_matrix_multiply, Py_nb_inplace_matrix_multiply}};
-constexpr SlotName kUnary[] = {{"__neg__", Py_nb_negative, 0}, {"__pos__", Py_nb_positive, 0}, {"__abs__", Py_nb_absolute, 0}, {"__invert__", Py_nb_invert, 0}};
-constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-constexpr int kBinaries = sizeof kBinary / sizeof kBinary[0];
-constexpr int kUnaries = sizeof kUnary / sizeof kUnary[0];
-
-const Operator* binary_ops[kBinaries];
-const Operator* unary_ops[kUnaries];
-const Operator* compare_ops[6];
-const Operator* power_op;
-
-const Operator* find_python(const char* python) {
-  for (const Operator* op : operators())
-    if (!std::strcmp(op->python, python)) return op;
-  return nullptr;
-}
-
-PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
-  try {
-    Lent<2> in;
-    Tensor number;  // the operand that was none
-    const bool ta = is_tensor(a), tb = is_tensor(b);
-    if (ta && tb && op.elementwise && !out && unwrap(a).numel() < kUnlockFrom && unwrap(b).numel() < kUnlockFrom) {
-      in[0] = unwrap(a).get();
-      in[1] = unwrap(b).get();
-      return wrap(call_elementwise(*op.elementwise, in, nullptr));
-    }
-    if (ta) in[0] = unwrap(a).get();
-    else in[0] = (number = operand(a, unwrap(b).dtype())).get();
-    if (tb) in[1] = unwrap(b).get();
-    else in[1] = (number = operand(b, unwrap(a).dtype())).get();
-    if (!in[0] || !in[1] || (number.defined() && !op.elementwise)) Py_RETURN_NOTIMPLEMENTED;
-    Tensor result;
-    {
-      Unlocked u(in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom);
-      if (op.elementwise) {
-        result = call_elementwise(*op.elementwise, in, nullptr, out, out != nullptr);
-      } else {
-        const Tensor* tensors = in;
-        Value v[2];
-        v[0].tensor = &tensors[0];
-        v[1].tensor = &tensors[1];
-        v[0].present = v[1].present = true;
-        Results r;
-        op.boxed(v, r);
-        result = std::move(r.one);
-        if (out) become(*out, result, op.name);
-      }
-    }
-    if (out) return Py_NewRef(a);
-    return wrap(std::move(result));
-  } catch (...) {
-    return raise();
-  }
-}
-
-template <int S> PyObject* binary_slot(PyObject* a, PyObject* b) { return call_binary(*binary_ops[S], a, b, nullptr); }
-template <int S> PyObject* inplace_slot(PyObject* a, PyObject* b) {
-  const Tensor self = unwrap(a);
-  return call_binary(*binary_ops[S], a, b, &self);
-}
-template <int S> PyObject* unary_slot(PyObject* a) {
-  try {
-    return wrap(call_unary(*unary_ops[S]->elementwise, unwrap(a)));
-  } catch (...) {
-    return raise();
-  }
-}
-PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return call_binary(*power_op, a, b, nullptr); }
-PyObject* inplace_power_slot(PyObject* a, PyObject* b, PyObject*) {
-  const Tensor self = unwrap(a);
-  return call_binary(*power_op, a, b, &self);
-}
-PyObject* compare_slot(PyObject* a, PyObject* b, int how) {
-  if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b))) Py_RETURN_NOTIMPLEMENTED;
-  return call_binary(*compare_ops[how], a, b, nullptr);
-}
-
-template <int... S> void fill_binary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
-  auto one = [&]<int I>(std::integral_constant<int, I>) {
-    binary_ops[I] = find_python(kBinary[I].python);
-    if (!binary_ops[I]) return;
-    slots.push_back({kBinary[I].slot, reinterpret_cast<void*>(&binary_slot<I>)});
-    slots.push_back({kBinary[I].inplace, reinterpret_cast<void*>(&inplace_slot<I>)});
-  };
-  (one(std::integral_constant<int, S>{}), ...);
-}
-template <int... S> void fill_unary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
-  auto one = [&]<int I>(std::integral_constant<int, I>) {
-    unary_ops[I] = find_python(kUnary[I].python);
-    if (unary_ops[I]) slots.push_back({kUnary[I].slot, reinterpret_cast<void*>(&unary_slot<I>)});
-  };
-  (one(std::integral_constant<int, S>{}), ...);
-}
-
-Py_hash_t hash_by_identity(PyObject* o) {
-  const auto p = reinterpret_cast<uintptr_t>(o);
-  return static_cast<Py_hash_t>((p >> 4) | (p << (8 * sizeof p - 4)));
-}
-
 }  // namespace
-
-Tensor operand(PyObject* o, DType like) {
-  if (is_tensor(o)) return unwrap(o);
-  if (PyFloat_CheckExact(o)) {
-    // Programs use few different numbers: the last ones are kept, ready for the type that they met.
-    struct Known {
-      uint64_t bits;
-      DType like, meaning;
-      Tensor number;
-    };
-#ifdef Py_GIL_DISABLED
-    static thread_local Known known[8];  // static room for threads is scarce
-#else
-    static Known known[64];
-#endif
-    const double value = PyFloat_AS_DOUBLE(o);
-    uint64_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) % (sizeof known / sizeof known[0])];
-    if (!k.number.defined() || k.bits != bits || k.like != like || k.meaning != default_dtype())
-      k = {bits, like, default_dtype(), wrap_number(Scalar(value), like)};
-    return k.number;
-  }
-  if (const auto s = as_scalar(o)) return wrap_number(*s, like);
-  return {};
-}
 
 PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   static std::map<const Operator*, std::unique_ptr<Signature>> signatures;
@@ -462,20 +303,15 @@ PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t na
   return wrap_results(r, op.returns);
 }
 
-void become_result(const Tensor& self, const Tensor& result, const char* name) { become(self, result, name); }
-
-void add_operator_slots(std::vector<PyType_Slot>& slots) {
-  fill_binary(slots, std::make_integer_sequence<int, kBinaries>{});
-  fill_unary(slots, std::make_integer_sequence<int, kUnaries>{});
-  power_op = find_python("__pow__");
-  if (power_op) {
-    slots.push_back({Py_nb_power, reinterpret_cast<void*>(power_slot)});
-    slots.push_back({Py_nb_inplace_power, reinterpret_cast<void*>(inplace_power_slot)});
-  }
-  bool all = true;
-  for (int i = 0; i < 6; ++i) all &= (compare_ops[i] = find_python(kCompare[i])) != nullptr;
-  if (all) slots.push_back({Py_tp_richcompare, reinterpret_cast<void*>(compare_slot)});
-  slots.push_back({Py_tp_hash, reinterpret_cast<void*>(hash_by_identity)});
+void become_result(const Tensor& self, const Tensor& result, const char* name) {
+  if (!same(self.sizes(), result.sizes()))
+    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
+  if (!can_cast(result.dtype(), self.dtype()))
+    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
+  check_writable(self, name, result.requires_grad() && thread_state.grad);
+  copy_into(self, result);
+  wrote(self);
+  if (result.requires_grad() && result->grad_fn) set_history(self, Ref<Node>::share(result->grad_fn), result->output_nr);
 }
 
 bool add_operators(PyObject* module) {

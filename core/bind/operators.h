@@ -8,14 +8,22 @@
 
 #include <vector>
 
+#include "bind/object.h"
 #include "dispatch/operator.h"
 
 namespace adjoint::bind {
 
-/// Number and comparison slots of the Tensor type.
+/// Number and comparison slots of the Tensor type (slots.cpp).
 void add_operator_slots(std::vector<PyType_Slot>& slots);
 /// The callables: functions into the module, methods into the type.
 bool add_operators(PyObject* module);
+
+/// An element-wise operator on one tensor.
+/// Its result leaves before Python's lock is asked for again: a return statement makes its value first.
+inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
+  Unlocked u(t.numel() >= kUnlockFrom);
+  return call_elementwise(info, &t, nullptr);
+}
 
 /// Call an operator of the table by Python's arguments.
 PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);

@@ -42,12 +42,12 @@ struct BitwiseNot : Unary {
   }
 };
 
-struct Shift : Binary {
+struct BitShift : Binary {
   static constexpr TypeSet types = types::integer;
   template <class T> static constexpr bool in_range(T by) { return by >= 0 && by < static_cast<T>(8 * sizeof(T)); }
 };
 
-struct LeftShift : Shift {
+struct LeftShift : BitShift {
   static constexpr auto name = "bitwise_left_shift";
   static constexpr auto python = "__lshift__";
   static constexpr auto doc = "Bits of self moved up by other places; 0 where other is negative or not less than their number.";
@@ -56,7 +56,7 @@ struct LeftShift : Shift {
   }
 };
 
-struct RightShift : Shift {
+struct RightShift : BitShift {
   static constexpr auto name = "bitwise_right_shift";
   static constexpr auto python = "__rshift__";
   static constexpr auto doc = "Bits of self moved down by other places, copies of the sign moving in.";

@@ -40,7 +40,7 @@ template <class T>
 T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy, bool conjugate = false);
 
 /// Where to look first, before the first use; later calls throw std::runtime_error. ADJOINT_BLAS goes before
-/// it.
+/// it, and says "built-in" for no library at all.
 void set_blas_path(std::string path);
 
 /// The library in use, "built-in" without one. Opens it.

@@ -1,8 +1,8 @@
 // Finds a BLAS library and its routines. Start reading at `search`.
 //
-// Looked for, in this order: what ADJOINT_BLAS names; what set_blas_path was told; the OpenBLAS wheel
-// installed beside the package; the system's libraries by name. A library counts if it has dgemm under its
-// plain name or with the prefix that the wheel gives, and integers of 32 bits.
+// Looked for, in this order: what ADJOINT_BLAS names ("built-in": none at all); what set_blas_path was told; the
+// OpenBLAS wheel installed beside the package; the system's libraries by name. A library counts if it has dgemm under
+// its plain name or with the prefix that the wheel gives, and integers of 32 bits.
 #include "runtime/blas_library.h"
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/blas.h"
@@ -37,12 +38,14 @@ bool searched = false;
 
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
-  if (const char* text = std::getenv("ADJOINT_BLAS"); text && *text) paths.emplace_back(text);
+  const char* text = std::getenv("ADJOINT_BLAS");
+  if (text && *text) paths.emplace_back(text);
   {
     const std::lock_guard<std::mutex> lock(path_mutex);
     searched = true;
     if (!chosen_path.empty()) paths.push_back(chosen_path);
   }
+  if (text && std::string_view(text) == "built-in") return {};
   const std::string folder = own_folder();
 #if defined(__APPLE__)
   const std::string suffix = ".dylib";

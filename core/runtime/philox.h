@@ -18,9 +18,9 @@
 #define ADJOINT_VECTOR_CLONES
 #endif
 #if defined(__GNUC__)
-#define ADJOINT_INLINE inline __attribute__((always_inline))
+#define ADJOINT_RANDOM_INLINE inline __attribute__((always_inline))
 #else
-#define ADJOINT_INLINE inline
+#define ADJOINT_RANDOM_INLINE inline
 #endif
 
 namespace adjoint::runtime::philox {
@@ -38,7 +38,7 @@ struct Group {
   alignas(64) uint32_t word[4][lanes];
 };
 
-ADJOINT_INLINE void generate(Stream stream, uint64_t group_number, Group& out) {
+ADJOINT_RANDOM_INLINE void generate(Stream stream, uint64_t group_number, Group& out) {
   constexpr uint32_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
   constexpr uint32_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
   const uint64_t first = stream.block + group_number * lanes;

@@ -28,7 +28,7 @@ using philox::lanes;
 
 /// Calls make(group, destination) for each group; the last one, if it is cut short, by way of a buffer.
 template <int64_t per_group, class T, class Make>
-ADJOINT_INLINE void each_group(const Part& part, T* out, const Make& make) {
+ADJOINT_RANDOM_INLINE void each_group(const Part& part, T* out, const Make& make) {
   for (int64_t g = part.first; g < part.last; ++g) {
     Group words;
     generate(part.stream, static_cast<uint64_t>(g), words);
@@ -45,21 +45,21 @@ ADJOINT_INLINE void each_group(const Part& part, T* out, const Make& make) {
 
 // --- words to numbers ----------------------------------------------------------------------------------
 
-ADJOINT_INLINE float to_float(uint32_t w) { return static_cast<float>(static_cast<int32_t>(w)); }
-ADJOINT_INLINE double to_double(uint32_t w) { return static_cast<double>(static_cast<int32_t>(w)); }
+ADJOINT_RANDOM_INLINE float to_float(uint32_t w) { return static_cast<float>(static_cast<int32_t>(w)); }
+ADJOINT_RANDOM_INLINE double to_double(uint32_t w) { return static_cast<double>(static_cast<int32_t>(w)); }
 
 /// In [0, 1), a multiple of 2^-24 or 2^-53.
-ADJOINT_INLINE float unit(uint32_t w) { return to_float(w >> 8) * 0x1p-24f; }
-ADJOINT_INLINE double unit(uint32_t high, uint32_t low) {
+ADJOINT_RANDOM_INLINE float unit(uint32_t w) { return to_float(w >> 8) * 0x1p-24f; }
+ADJOINT_RANDOM_INLINE double unit(uint32_t high, uint32_t low) {
   return (to_double(high >> 5) * 0x1p26 + to_double(low >> 6)) * 0x1p-53;
 }
 /// In (0, 1]; the float keeps all 31 bits for small values, which make the tail of a distribution.
-ADJOINT_INLINE float unit_above_zero(uint32_t w) { return to_float(w >> 1) * 0x1p-31f + 0x1p-32f; }
-ADJOINT_INLINE double unit_above_zero(uint32_t high, uint32_t low) { return unit(high, low) + 0x1p-53; }
+ADJOINT_RANDOM_INLINE float unit_above_zero(uint32_t w) { return to_float(w >> 1) * 0x1p-31f + 0x1p-32f; }
+ADJOINT_RANDOM_INLINE double unit_above_zero(uint32_t high, uint32_t low) { return unit(high, low) + 0x1p-53; }
 
 /// log(x) for normal x > 0: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh(s), s = (m - 1) /
 /// (m + 1).
-ADJOINT_INLINE float log(float x) {
+ADJOINT_RANDOM_INLINE float log(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const int32_t e = static_cast<int32_t>(bits - 0x3F3504F3u) >> 23;
   const float f = std::bit_cast<float>(bits - (static_cast<uint32_t>(e) << 23)) - 1.0f;
@@ -69,7 +69,7 @@ ADJOINT_INLINE float log(float x) {
                   z * (0.666668153381511875f + z * (0.399748505175190478f + z * 0.299243904791449868f));
   return static_cast<float>(e) * 0.693147180559945309f + s * p;
 }
-ADJOINT_INLINE double log(double x) {
+ADJOINT_RANDOM_INLINE double log(double x) {
   const uint64_t bits = std::bit_cast<uint64_t>(x);
   const uint64_t biased = (bits - 0x3FE6A09E667F3BCDu + (uint64_t{1023} << 52)) >> 52;  // e + 1023
   const double f = std::bit_cast<double>(bits - ((biased - 1023) << 52)) - 1.0;
@@ -87,9 +87,9 @@ ADJOINT_INLINE double log(double x) {
 }
 
 /// The turn w / 2^32 is `quadrant` quarter turns and r eighths of a turn, r in [-1, 1].
-ADJOINT_INLINE uint32_t quadrant(uint32_t w) { return (w + (uint32_t{1} << 29)) >> 30; }
-ADJOINT_INLINE float eighths(uint32_t w) { return to_float(w << 2) * 0x1p-31f; }
-ADJOINT_INLINE double eighths(uint32_t w, uint32_t fine) {
+ADJOINT_RANDOM_INLINE uint32_t quadrant(uint32_t w) { return (w + (uint32_t{1} << 29)) >> 30; }
+ADJOINT_RANDOM_INLINE float eighths(uint32_t w) { return to_float(w << 2) * 0x1p-31f; }
+ADJOINT_RANDOM_INLINE double eighths(uint32_t w, uint32_t fine) {
   return to_double(w << 2) * 0x1p-31 + to_double(fine >> 1) * 0x1p-60;
 }
 
@@ -102,7 +102,7 @@ struct DoublePair {
 
 /// Turns the first octants' values into the quadrant's: swaps them where it is odd, then sets the signs.
 template <class Pair, class Bits, class T>
-ADJOINT_INLINE Pair turn(Bits q, T cosine, T sine) {
+ADJOINT_RANDOM_INLINE Pair turn(Bits q, T cosine, T sine) {
   constexpr int top = sizeof(Bits) * 8 - 1;
   const Bits c = std::bit_cast<Bits>(cosine), s = std::bit_cast<Bits>(sine);
   const Bits swapped = Bits{0} - (q & 1);
@@ -111,7 +111,7 @@ ADJOINT_INLINE Pair turn(Bits q, T cosine, T sine) {
           std::bit_cast<T>(s ^ difference ^ ((q >> 1 & 1) << top))};
 }
 
-ADJOINT_INLINE FloatPair circle(uint32_t w) {
+ADJOINT_RANDOM_INLINE FloatPair circle(uint32_t w) {
   const float r = eighths(w);
   const float z = r * r;
   const float s =
@@ -123,7 +123,7 @@ ADJOINT_INLINE FloatPair circle(uint32_t w) {
            z * (0.0158543252284445922f + z * (-0.000325938585941626204f + z * 3.52979713429785348e-6f)));
   return turn<FloatPair>(quadrant(w), c, s);
 }
-ADJOINT_INLINE DoublePair circle(uint32_t w, uint32_t fine) {
+ADJOINT_RANDOM_INLINE DoublePair circle(uint32_t w, uint32_t fine) {
   const double r = eighths(w, fine);
   const double z = r * r;
   const double s = r * (0.785398163397448307 +

@@ -1,6 +1,6 @@
 // Tests of core/runtime/blas.h against sums in long double, for sizes on all three ways, every op, strides
-// wider than the rows, and scalars; then the errors. Run once more with ADJOINT_BLAS=none and no library to
-// be found, it tests the built-in loops: `test_blas built-in` fails unless those are what is in use, plain
+// wider than the rows, and scalars; then the errors. Run once more with ADJOINT_BLAS=built-in it tests the
+// loops of our own: `test_blas built-in` fails unless those are what is in use, plain
 // `test_blas` unless a library is.
 #include <cmath>
 #include <complex>

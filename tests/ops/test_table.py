@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import reference
 from helpers import (
-    assert_close,
     ALL_DTYPES,
     COMPLEX_DTYPES,
     FLOAT_DTYPES,
@@ -23,6 +22,7 @@ from helpers import (
     NUMPY_DTYPES,
     TOLERANCE,
     array,
+    assert_close,
     assert_same,
     check_gradient,
     check_second_derivative,

@@ -26,7 +26,9 @@ def test_examples(name):
 def test_operators_are_documented():
     for row in ad._C.operators():
         assert row["doc"].strip(), row["name"]
-        assert len(row["kinds"]) == len([p for p in _split(_parameters(row["signature"])) if p != "*"]), row["name"]
+        assert len(row["kinds"]) == len([p for p in _split(_parameters(row["signature"])) if p != "*"]), row[
+            "name"
+        ]
 
 
 def _parameters(signature):

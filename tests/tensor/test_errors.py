@@ -181,7 +181,7 @@ def state(tensors):
 def test_bad_input(label, call, kind, phrase):
     tensors = fresh()
     before = copy.deepcopy(state(tensors))
-    with pytest.raises(kind, match=phrase):
+    with pytest.raises(kind, match=phrase or None):
         call(tensors)
     assert state(tensors) == before
 

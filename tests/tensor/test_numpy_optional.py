@@ -2,17 +2,16 @@
 process.
 """
 
-import subprocess
-import sys
-
 import pytest
+from helpers import run_python
 
 import adjoint as ad
 
 
 def modules_after(code):
     script = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_python("-c", script)
+    assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 

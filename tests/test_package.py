@@ -1,0 +1,95 @@
+"""The package as it is installed: its version, its types, its licence, its libraries.
+
+What only an installation has is skipped where the tests run on the sources with the core built into them.
+"""
+
+import ast
+import importlib.metadata
+import importlib.util
+import pathlib
+import re
+
+import pytest
+
+import adjoint as ad
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = pathlib.Path(ad.__file__).resolve().parent
+
+installed = pytest.mark.skipif(
+    PACKAGE == ROOT / "adjoint", reason="runs on the sources, not on an installation"
+)
+
+
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", ad.__version__)
+
+
+@installed
+def test_the_version_is_the_one_installed():
+    assert importlib.metadata.version("adjoint") == ad.__version__
+
+
+def test_typed():
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def declared(stub):
+    """The names that a stub declares, and the names in its classes as Class.name."""
+    names = set()
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets}
+        elif isinstance(node, ast.AnnAssign):
+            names.add(node.target.id)
+        else:
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            inner = [m.target.id if isinstance(m, ast.AnnAssign) else m.name for m in node.body]
+            names |= {f"{node.name}.{name}" for name in inner}
+    return names
+
+
+@installed
+def test_stubs_declare_every_public_name():
+    names = declared(PACKAGE / "__init__.pyi")
+    subpackages = {n for n in ad._LAZY if importlib.util.find_spec(f"adjoint.{n}") is None}
+    assert set(dir(ad)) - names - subpackages == set()
+
+
+@installed
+def test_stubs_declare_every_method():
+    names = declared(PACKAGE / "_C.pyi")
+    public = {f"Tensor.{name}" for name in vars(ad.Tensor) if not name.startswith("_")}
+    assert public - names == set()
+
+
+@installed
+def test_licence():
+    files = importlib.metadata.files("adjoint")
+    text = next(f for f in files if f.name == "LICENSE").read_text(encoding="utf-8")
+    assert text == (ROOT / "LICENSE").read_text(encoding="utf-8") and "BSD 3-Clause" in text
+
+
+@installed
+def test_licence_of_the_library_that_is_shipped():
+    for library in (PACKAGE / "lib").glob("libtbb.so*"):
+        assert (library.parent / "libtbb-LICENSE.txt").read_text(encoding="utf-8").strip()
+
+
+@installed
+def test_nothing_but_the_package_is_installed():
+    tops = {f.parts[0] for f in importlib.metadata.files("adjoint")}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"adjoint"}
+
+
+@installed
+def test_size():
+    # What is promised: at most 40 MB on the disk, the BLAS included.
+    total = 0
+    for name in ("adjoint", "scipy-openblas32"):
+        files = importlib.metadata.files(name)
+        total += sum(f.locate().stat().st_size for f in files if f.suffix != ".pyc" and f.locate().exists())
+    assert total <= 40e6
