@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from adjoint import _C
 from adjoint._C import Tensor
+
+TYPE_CHECKING = False  # importing typing, or collections, would take longer than this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["functions", "overload"]
 
