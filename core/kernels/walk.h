@@ -82,16 +82,11 @@ class Walk {
       });
       return;
     }
+    if (grain != INT64_MAX && crosses()) return run_tiles(rows / shape_[inner - 1], grain, f);
     runtime::parallel_for(0, rows, std::max<int64_t>(1, grain / n), [&](int64_t b, int64_t e) {
       char* p[kMost] = {};
       Dims at(static_cast<size_t>(inner));
-      for (int k = 0; k < count_; ++k) p[k] = base_[k];
-      int64_t rest = b;
-      for (int i = inner - 1; i >= 0; --i) {
-        at[i] = rest % shape_[i];
-        rest /= shape_[i];
-        for (int k = 0; k < count_; ++k) p[k] += at[i] * strides_[k][i];
-      }
+      locate(b, inner, p, at);
       for (int64_t row = b; row < e; ++row) {
         f(static_cast<char* const*>(p), step, n);
         for (int i = inner - 1; i >= 0; --i) {
@@ -107,6 +102,52 @@ class Walk {
   const Dims& shape() const { return shape_; }
 
  private:
+  static constexpr int64_t kTile = 64;
+
+  /// Whether an operand lies along the last dimension but one: runs along the last would use one element of each of
+  /// its cache lines.
+  bool crosses() const {
+    const size_t inner = shape_.size() - 1;
+    if (shape_[inner] < kTile || shape_[inner - 1] < 8) return false;
+    for (int k = 0; k < count_; ++k) {
+      const int64_t along = std::abs(strides_[k][inner]), across = std::abs(strides_[k][inner - 1]);
+      if (along >= 64 && across != 0 && across < along) return true;
+    }
+    return false;
+  }
+
+  /// The addresses of the run number `row` of the first `dims` dimensions, and its position.
+  void locate(int64_t row, int dims, char** p, Dims& at) const {
+    for (int k = 0; k < count_; ++k) p[k] = base_[k];
+    for (int i = dims - 1; i >= 0; --i) {
+      at[i] = row % shape_[i];
+      row /= shape_[i];
+      for (int k = 0; k < count_; ++k) p[k] += at[i] * strides_[k][i];
+    }
+  }
+
+  /// Squares of the last two dimensions, so that what one run brings to the cache serves its neighbours.
+  template <class F> void run_tiles(int64_t matrices, int64_t grain, F&& f) const {
+    const int inner = static_cast<int>(shape_.size()) - 1;
+    const int64_t n = shape_[inner], m = shape_[inner - 1], strips = (m - 1) / kTile + 1;
+    int64_t step[kMost];
+    for (int k = 0; k < count_; ++k) step[k] = strides_[k][inner];
+    runtime::parallel_for(0, matrices * strips, std::max<int64_t>(1, grain / (n * kTile)), [&](int64_t b, int64_t e) {
+      Dims at(static_cast<size_t>(inner));
+      for (int64_t strip = b; strip < e; ++strip) {
+        char* start[kMost] = {};
+        locate(strip / strips, inner - 1, start, at);
+        const int64_t first = strip % strips * kTile, last = std::min(m, first + kTile);
+        for (int64_t column = 0; column < n; column += kTile)
+          for (int64_t row = first; row < last; ++row) {
+            char* p[kMost] = {};
+            for (int k = 0; k < count_; ++k) p[k] = start[k] + row * strides_[k][inner - 1] + column * step[k];
+            f(static_cast<char* const*>(p), step, std::min(kTile, n - column));
+          }
+      }
+    });
+  }
+
   Dims shape_;
   Dims strides_[kMost];
   char* base_[kMost];
