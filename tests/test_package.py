@@ -6,6 +6,7 @@ What only an installation has is skipped where the tests run on the sources with
 import ast
 import importlib.metadata
 import importlib.util
+import inspect
 import pathlib
 import re
 
@@ -55,8 +56,10 @@ def declared(stub):
 @installed
 def test_stubs_declare_every_public_name():
     names = declared(PACKAGE / "__init__.pyi")
-    subpackages = {n for n in ad._LAZY if importlib.util.find_spec(f"adjoint.{n}") is None}
-    assert set(dir(ad)) - names - subpackages == set()
+    # Modules that another test has imported stand in the package too: only those count that it brings itself.
+    public = {name for name in dir(ad) if name not in ad._LAZY and not inspect.ismodule(getattr(ad, name))}
+    public |= {name for name in ad._LAZY if importlib.util.find_spec(f"adjoint.{name}")}
+    assert public - names == set()
 
 
 @installed
