@@ -6,8 +6,10 @@
 namespace adjoint {
 
 struct AutogradMeta {
-  /// Guards `grad` and `accumulator`: concurrent backward passes over shared parameters lose no update.
+  /// Guards all but `hooked`: concurrent backward passes over shared parameters lose no update.
   std::mutex mutex;
+  /// Whether there was ever a hook: spares the leaves without any a second lock.
+  std::atomic<bool> hooked{false};
   Tensor grad;
   /// Not owned: the accumulator owns the tensor, and takes itself out when it dies.
   Node* accumulator = nullptr;
@@ -22,9 +24,13 @@ inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_
 /// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is wanted.
 Edge gradient_edge(const Tensor& t);
 
+/// Take `t` out of the list of its grad_fn, and into that of `node`, if any: who retains its gradient.
+void move_retainer(const Tensor& t, Node* node, uint32_t output_nr);
+
 /// Make `t` result number `output_nr` of `node`.
 inline void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output_nr) {
   Node* old = t->grad_fn;
+  if (t->is(TensorImpl::kRetainsGrad)) [[unlikely]] move_retainer(t, node.get(), output_nr);
   t->grad_fn = Ref<Node>(node).detach();
   t->output_nr = output_nr;
   t->flags |= TensorImpl::kRequiresGrad;

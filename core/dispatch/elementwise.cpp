@@ -80,6 +80,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
       parameters_ = std::make_unique<double[]>(op.parameters);
       for (int i = 0; i < op.parameters; ++i) parameters_[i] = parameters[i];
     }
+    if constexpr (S > 0) saves_something();
   }
   std::string name() const override { return backward_name(op_->name); }
   std::span<Edge> edges() override { return {edges_, A}; }
@@ -110,7 +111,6 @@ template <int A, int S> class ElementwiseNode final : public Node {
   void release() override {
     if constexpr (S > 0)
       for (auto& s : saved_) s.release();
-    if (S > 0) released = true;
   }
 
   std::vector<SavedValue> saved() override {
