@@ -6,10 +6,12 @@
 #include "runtime/parallel.h"
 
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #ifndef ADJOINT_NO_TBB
 #include <tbb/blocked_range.h>
@@ -32,28 +34,6 @@ struct InRegion {
   ~InRegion() { --region_depth; }
 };
 
-/// What orders the chunks of a region: after what the caller did before it, before what it does afterwards. oneTBB sees
-/// to that; ThreadSanitizer, which cannot look into it, is shown the same order here.
-class Order {
-#ifdef __SANITIZE_THREAD__
- public:
-  void start() { begun_.store(true, std::memory_order_release); }
-  void enter() { (void)begun_.load(std::memory_order_acquire); }
-  void leave() { left_.fetch_add(1, std::memory_order_release); }
-  void finish() { (void)left_.load(std::memory_order_acquire); }
-
- private:
-  std::atomic<bool> begun_{false};
-  std::atomic<int> left_{0};
-#else
- public:
-  void start() {}
-  void enter() {}
-  void leave() {}
-  void finish() {}
-#endif
-};
-
 int default_num_threads() {
 #ifdef ADJOINT_NO_TBB
   return 1;
@@ -74,7 +54,7 @@ std::mutex arenas_mutex;
 tbb::task_arena* arenas[most_threads + 1] = {};
 constinit std::atomic<bool> forked = false;
 
-tbb::task_arena& arena(int threads) {
+[[maybe_unused]] tbb::task_arena& arena(int threads) {
   const std::lock_guard<std::mutex> lock(arenas_mutex);
   tbb::task_arena*& slot = arenas[threads];
   if (slot == nullptr) slot = new tbb::task_arena(threads);
@@ -127,6 +107,31 @@ void run_chunks(int64_t begin, int64_t end, int64_t, RangeFunction f) {
   f.call(f.object, begin, end);
 }
 
+#elif defined(__SANITIZE_THREAD__)
+
+/// oneTBB's library is not instrumented, and ThreadSanitizer takes its handing over of tasks for races. So that the
+/// chunks themselves are watched, plain threads run them in such builds.
+void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
+  const int64_t chunk = std::max(grain, (end - begin - 1) / (int64_t{4} * get_num_threads()) + 1);
+  std::atomic<int64_t> next{begin};
+  std::exception_ptr error;
+  std::mutex error_mutex;
+  const auto work = [&] {
+    const InRegion in_region;
+    try {
+      for (int64_t b; (b = next.fetch_add(chunk)) < end;) f.call(f.object, b, std::min(b + chunk, end));
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(error_mutex);
+      error = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < get_num_threads() && !in_parallel_region(); ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+  if (error) std::rethrow_exception(error);
+}
+
 #else
 
 /// A few chunks per thread: enough to even out what other programs take from one of them, few enough that a
@@ -144,8 +149,6 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
   if (chunk >= 1024)
     chunk = (chunk + 63) & ~int64_t{63};  // boundaries on whole cache lines, vectors and pairs
   const int64_t chunks = (length - 1) / chunk + 1;
-  Order order;
-  order.start();
   arena(threads).execute([&] {
     // Isolated: while this thread waits for its own chunks it must not pick up those of another region, whose
     // work could want a lock that the caller holds.
@@ -154,16 +157,13 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
           tbb::blocked_range<int64_t>(0, chunks, 1),
           [&](const tbb::blocked_range<int64_t>& range) {
             const InRegion in_region;
-            order.enter();
             for (int64_t i = range.begin(); i < range.end(); ++i) {
               f.call(f.object, begin + i * chunk, std::min(begin + (i + 1) * chunk, end));
             }
-            order.leave();
           },
           tbb::simple_partitioner());
     });
   });
-  order.finish();
 }
 
 #endif
