@@ -21,12 +21,34 @@ class AccumulateGrad final : public LeafNode {
     if (!g.defined()) return;
     const Tensor variable = Tensor::share(leaf);
     AutogradMeta& m = *meta_of(variable);
-    for (size_t i = 0; i < m.hooks.size(); ++i)
-      if (Tensor changed = m.hooks[i].second(g); changed.defined()) g = std::move(changed);
+    if (!m.hooked.load(std::memory_order_acquire)) return accumulate_gradient(variable, std::move(g));
+    // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
+    for (auto& hook : copied(m, m.hooks))
+      if (Tensor changed = hook.second(g); changed.defined()) g = std::move(changed);
     accumulate_gradient(variable, std::move(g));
-    for (size_t i = 0; i < m.post_accumulate_hooks.size(); ++i) m.post_accumulate_hooks[i].second(variable);
+    for (auto& hook : copied(m, m.post_accumulate_hooks)) hook.second(variable);
+  }
+
+ private:
+  template <class Hooks> static Hooks copied(AutogradMeta& m, const Hooks& hooks) {
+    std::lock_guard lock(m.lock);
+    return hooks;
   }
 };
+
+/// Take out the hooks that `gone` names. They die after the lock: they may own anything, and want other locks for it.
+template <class Lock, class Hooks, class Gone> void remove(Lock& mutex, Hooks& hooks, const Gone& gone) {
+  Hooks removed;
+  std::lock_guard lock(mutex);
+  for (size_t i = 0; i < hooks.size();) {
+    if (gone(hooks[i])) {
+      removed.push_back(std::move(hooks[i]));
+      hooks.erase(hooks.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+}
 
 }  // namespace
 
@@ -66,8 +88,10 @@ Tensor gradient(const Tensor& t) {
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
   AutogradMeta& m = make_meta(t.get());
+  Tensor old;  // dies after the lock, as g does: it may be the last owner of anything
   std::lock_guard lock(m.lock);
-  if (!m.grad.defined()) m.grad = own_gradient(std::move(g), t);
+  if (thread_state.grad) old = m.grad;
+  if (!m.grad.defined()) m.grad = own_gradient(g, t);
   else if (thread_state.grad) m.grad = add_gradients(m.grad, g);
   else add_in_place(m.grad, g);
 }
@@ -113,6 +137,17 @@ void retain_grad(const Tensor& t) {
   t->set(TensorImpl::kRetainsGrad, true);
 }
 
+void move_retainer(const Tensor& t, Node* node, uint32_t output_nr) {
+  if (NodeExtras* old = t->grad_fn->extras()) {
+    std::lock_guard lock(old->mutex);
+    std::erase_if(old->retainers, [&](auto& r) { return r.second == t.get(); });
+  }
+  if (!node) return;
+  NodeExtras& extras = node->make_extras();
+  std::lock_guard lock(extras.mutex);
+  extras.retainers.emplace_back(output_nr, t.get());
+}
+
 Tensor detach(const Tensor& t) {
   Tensor d = alias(t);
   d->flags |= t->flags & (TensorImpl::kView | TensorImpl::kMultiView | TensorImpl::kInference);
@@ -123,7 +158,10 @@ uint64_t register_hook(const Tensor& t, GradientHook hook) {
   if (!t.requires_grad()) fail("cannot register a hook on a tensor that doesn't require gradient");
   const uint64_t id = next_hook++;
   if (t.is_leaf()) {
-    make_meta(t.get()).hooks.emplace_back(id, std::move(hook));
+    AutogradMeta& m = make_meta(t.get());
+    std::lock_guard lock(m.lock);
+    m.hooks.emplace_back(id, std::move(hook));
+    m.hooked.store(true, std::memory_order_release);
   } else {
     NodeExtras& extras = t->grad_fn->make_extras();
     std::lock_guard lock(extras.mutex);
@@ -134,11 +172,12 @@ uint64_t register_hook(const Tensor& t, GradientHook hook) {
 
 void remove_hook(const Tensor& t, uint64_t id) {
   if (t.is_leaf()) {
-    if (AutogradMeta* m = meta_of(t)) std::erase_if(m->hooks, [&](auto& h) { return h.first == id; });
-    if (AutogradMeta* m = meta_of(t)) std::erase_if(m->post_accumulate_hooks, [&](auto& h) { return h.first == id; });
+    AutogradMeta* m = meta_of(t);
+    if (!m) return;
+    remove(m->lock, m->hooks, [&](auto& h) { return h.first == id; });
+    remove(m->lock, m->post_accumulate_hooks, [&](auto& h) { return h.first == id; });
   } else if (NodeExtras* e = t->grad_fn->extras()) {
-    std::lock_guard lock(e->mutex);
-    std::erase_if(e->tensor_hooks, [&](auto& h) { return h.id == id; });
+    remove(e->mutex, e->tensor_hooks, [&](auto& h) { return h.id == id; });
   }
 }
 
@@ -146,7 +185,10 @@ uint64_t register_post_accumulate_hook(const Tensor& t, std::function<void(const
   if (!t.is_leaf() || !t.requires_grad())
     fail("post accumulate grad hooks cannot be registered on non-leaf tensors, nor on tensors that need no gradient");
   const uint64_t id = next_hook++;
-  make_meta(t.get()).post_accumulate_hooks.emplace_back(id, std::move(hook));
+  AutogradMeta& m = make_meta(t.get());
+  std::lock_guard lock(m.lock);
+  m.post_accumulate_hooks.emplace_back(id, std::move(hook));
+  m.hooked.store(true, std::memory_order_release);
   return id;
 }
 

@@ -10,8 +10,9 @@ namespace adjoint {
 Tensor add_gradients(const Tensor& a, const Tensor& b);
 /// a += b without history.
 void add_in_place(const Tensor& a, const Tensor& b);
-/// A gradient that `.grad` may keep: `g` itself when nobody else holds it and it lies like the leaf, else a copy.
-Tensor own_gradient(Tensor g, const Tensor& leaf);
+/// A gradient that `.grad` may keep: `g` itself, moved from, when nobody else holds it and it lies like the leaf, else a
+/// copy.
+Tensor own_gradient(Tensor& g, const Tensor& leaf);
 /// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
 /// A tensor of ones like the result: the implicit cotangent.

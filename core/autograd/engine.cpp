@@ -174,22 +174,31 @@ class Pass {
     }
   }
 
+  template <class Hooks> static Hooks copied(NodeExtras& extras, const Hooks& hooks) {
+    std::lock_guard lock(extras.mutex);
+    return hooks;
+  }
+
   void run_tensor_hooks(Node& node, Gradients& in) {
     NodeExtras* extras = node.extras();
     if (!extras) return;
-    for (size_t i = 0; i < extras->tensor_hooks.size(); ++i) {
-      auto& h = extras->tensor_hooks[i];
+    // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
+    for (auto& h : copied(*extras, extras->tensor_hooks)) {
       Tensor& g = in[h.input_nr];
       if (!g.defined()) continue;
       if (Tensor changed = h.hook(g); changed.defined()) g = fit_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
     }
-    for (auto& hook : extras->prehooks) hook.second(in);
+    for (auto& hook : copied(*extras, extras->prehooks)) hook.second(in);
+    // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are alive. What
+    // is replaced goes after the lock, since it may be the last owner of anything.
+    Tensors replaced;
+    std::lock_guard alive(extras->mutex);
     for (auto [input_nr, impl] : extras->retainers) {
       if (!in[input_nr].defined()) continue;
-      AutogradMeta& m = *impl->meta.load();
+      AutogradMeta& m = *impl->meta.load(std::memory_order_acquire);
       std::lock_guard lock(m.lock);
-      if (!m.grad.defined()) m.grad = in[input_nr];
-      else m.grad = add_gradients(m.grad, in[input_nr]);
+      replaced.push_back(m.grad);
+      m.grad = m.grad.defined() ? add_gradients(m.grad, in[input_nr]) : in[input_nr];
     }
   }
 
@@ -205,16 +214,17 @@ class Pass {
     const bool defined = std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
     Gradients out(edges.size());
     if (wanted && !(selective_ && only_captured(number)) && (defined || node.wants_undefined())) {
+      Reading reading(node, options_.retain_graph ? Reading::Keep : Reading::Free);
       NodeExtras* extras = node.extras();
-      if (extras && !extras->posthooks.empty()) {
+      if (const auto posthooks = extras ? copied(*extras, extras->posthooks) : decltype(extras->posthooks)(); !posthooks.empty()) {
         Gradients copy(in.size());
         for (size_t i = 0; i < in.size(); ++i) copy[i] = in[i];
         node.apply(in, out);
-        for (auto& hook : extras->posthooks) hook.second(out, copy);
+        for (auto& hook : posthooks) hook.second(out, copy);
       } else {
         node.apply(in, out);
       }
-      if (!options_.retain_graph) node.release();
+      reading.done();
     }
     in = Gradients();
     for (size_t i = 0; i < edges.size(); ++i) {

@@ -7,8 +7,10 @@
 namespace adjoint {
 
 struct AutogradMeta {
-  /// Guards `grad` and `accumulator`: concurrent backward passes over shared parameters lose no update.
+  /// Guards all but `hooked` and `accumulator`: concurrent backward passes over shared parameters lose no update.
   runtime::SmallLock lock;
+  /// Whether there was ever a hook: spares the leaves without any a second lock.
+  std::atomic<bool> hooked{false};
   Tensor grad;
   /// Owned; made when the leaf is first recorded.
   std::atomic<LeafNode*> accumulator{nullptr};
@@ -24,9 +26,13 @@ inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_
 /// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is wanted.
 Edge gradient_edge(const Tensor& t);
 
+/// Take `t` out of the list of its grad_fn, and into that of `node`, if any: who retains its gradient.
+void move_retainer(const Tensor& t, Node* node, uint32_t output_nr);
+
 /// Make `t` result number `output_nr` of `node`.
 inline void set_history(const Tensor& t, Ref<Node> node, uint32_t output_nr) {
   Node* old = t->grad_fn;
+  if (t->is(TensorImpl::kRetainsGrad)) [[unlikely]] move_retainer(t, node.get(), output_nr);
   t->grad_fn = node.detach();
   t->output_nr = output_nr;
   t->flags |= TensorImpl::kRequiresGrad;

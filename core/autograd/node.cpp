@@ -81,10 +81,10 @@ void SavedTensor::refuse_inference() {
        "in autograd.");
 }
 
-void SavedTensor::refuse_released(Node* owner) const {
+void Node::refuse_released() const {
   fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(); "
-       "they were saved by ", owner->name(), ". Specify retain_graph=True if you need to backward through the graph a "
+       "they were saved by ", name(), ". Specify retain_graph=True if you need to backward through the graph a "
        "second time or if you need to access saved tensors after calling backward.");
 }
 

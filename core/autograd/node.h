@@ -1,7 +1,7 @@
 // A node of the graph: the derivative of one recorded call.
 //
 // A node keeps edges to the nodes that made its call's inputs, and what its rule needs. It is immutable but for
-// `release`, which frees what was saved. Gradients arrive one per result of the call (`inputs`), and leave one per
+// `release`, which frees what was saved; passes in several threads meet there, and `Reading` keeps them apart. Gradients arrive one per result of the call (`inputs`), and leave one per
 // input of the call (`edges`). Nodes form a graph without cycles, freed by counting; `Node::destroy` keeps a list
 // instead of recursing, so that a chain of any length can go.
 #pragma once
@@ -47,6 +47,8 @@ class ResultInfo {
   ~ResultInfo() { if (ndim_ > 4) delete[] heap_; }
   DType dtype() const { return dtype_; }
   IntList sizes() const { return {ndim_ > 4 ? heap_ : inline_, ndim_}; }
+  /// For the node: the type that its rule computes in. It stands here because there is room.
+  DType computed = DType::Float32;
   bool fits(const Tensor& g) const { return g.dtype() == dtype_ && same(g.sizes(), sizes()); }
 
  private:
@@ -115,10 +117,8 @@ class Node {
   std::atomic<uint32_t> refcount{1};
   /// Number of results of the recorded call.
   uint16_t num_inputs = 1;
-  /// A second pass is refused where something was freed.
-  std::atomic<bool> released{false};
-  /// For derived nodes, where it costs no room.
-  DType type = DType::Float32;
+  /// Who reads what was saved: see Reading.
+  std::atomic<uint16_t> readers{0};
   uint64_t sequence;
   std::atomic<NodeExtras*> extras_{nullptr};
   ResultInfo info;
@@ -139,6 +139,10 @@ class Node {
   virtual std::vector<SavedValue> saved() { return {}; }
   /// Whether the rule wants to run when no gradient arrived.
   virtual bool wants_undefined() const { return false; }
+
+  /// Asked for once, when recorded: something is saved, which a pass will free.
+  void saves_something() { readers.store(1, std::memory_order_relaxed); }
+  [[noreturn]] void refuse_released() const;
 
   const ResultInfo& result(uint32_t i) const { return i == 0 ? info : more_info[i - 1]; }
   void set_result(uint32_t i, const Tensor& t) { (i == 0 ? info : more_info[i - 1]).describe(t); }
@@ -165,6 +169,45 @@ inline void share_count(Node* node) noexcept {
   if (node->sequence == Node::kFirst) runtime::share_count(static_cast<LeafNode*>(node)->leaf);
   else runtime::share_count<Node>(node);
 }
+/// One reader of what a node saved. A pass that will free it claims it on entering: from then on other passes are
+/// refused as they are after it, and the last reader to leave frees. Nobody waits. A node that saves nothing is free to
+/// all. In `Node::readers`, bit 0 says that something is saved, bit 1 that it is claimed, the rest counts readers.
+class Reading {
+ public:
+  enum Purpose { Look, Keep, Free };
+  Reading(Node& node, Purpose purpose) : node_(node) {
+    uint16_t seen = node.readers.load(std::memory_order_relaxed);
+    if (!(seen & kSaves)) return;
+    for (;;) {
+      if (seen & kClaimed && (purpose != Look || seen < kOne)) node.refuse_released();
+      const auto entered = static_cast<uint16_t>((seen + kOne) | (purpose == Free ? kClaimed : 0));
+      if (node.readers.compare_exchange_weak(seen, entered, std::memory_order_acquire, std::memory_order_relaxed)) break;
+    }
+    inside_ = kOne;
+    // Given back with the place if the pass fails here.
+    if (purpose == Free) inside_ += kClaimed;
+  }
+  Reading(const Reading&) = delete;
+  ~Reading() {
+    if (inside_) leave(inside_);
+  }
+  /// The rule has run: what was claimed may go.
+  void done() {
+    if (inside_) leave(kOne);
+    inside_ = 0;
+  }
+
+ private:
+  static constexpr uint16_t kSaves = 1, kClaimed = 2, kOne = 4;
+  void leave(uint16_t taken) {
+    const auto left = static_cast<uint16_t>(node_.readers.fetch_sub(taken, std::memory_order_acq_rel) - taken);
+    if (left == (kSaves | kClaimed)) node_.release();
+  }
+
+  Node& node_;
+  uint16_t inside_ = 0;
+};
+
 inline void release_count(Node* node) noexcept {
   if (node->sequence == Node::kFirst) runtime::release_count(static_cast<LeafNode*>(node)->leaf);
   else runtime::release_count<Node>(node);

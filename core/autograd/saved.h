@@ -24,7 +24,7 @@ class SavedTensor {
 
   /// The tensor as it was kept, without history: for rules that are not recorded.
   TensorImpl* lend(Node* owner) const {
-    if (!tensor_.defined()) refuse_released(owner);
+    if (!tensor_.defined()) owner->refuse_released();
     if (tensor_.version() != version_) refuse_written(owner);
     return tensor_.get();
   }
@@ -32,14 +32,13 @@ class SavedTensor {
   /// The tensor; refused when it was freed or written since. `input_nr` is which result of `owner` it is.
   Tensor unpack(Node* owner, uint32_t input_nr = 0) const {
     if (!saved_) return {};
-    if (!tensor_.defined()) refuse_released(owner);
+    if (!tensor_.defined()) owner->refuse_released();
     if (tensor_.version() != version_) refuse_written(owner);
     return result_ && thread_state.grad ? with_history(owner, input_nr) : tensor_;
   }
 
  private:
   [[noreturn]] static void refuse_inference();
-  [[noreturn]] void refuse_released(Node* owner) const;
   [[noreturn]] void refuse_written(Node* owner) const;
   Tensor with_history(Node* owner, uint32_t input_nr) const;
 

@@ -66,6 +66,7 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
   const bool saved = std::strncmp(text, "_saved_", 7) == 0;
   if (saved || std::strcmp(text, "variable") == 0) {
     try {
+      Reading reading(of(o), Reading::Look);
       for (SavedValue& v : of(o).saved())
         if (v.name == (saved ? text + 7 : text)) return v.tensor.defined() ? wrap(std::move(v.tensor)) : value_of(v.text);
     } catch (...) {
@@ -78,6 +79,7 @@ PyObject* node_dir(PyObject* o, PyObject*) {
   PyObject* list = PyObject_Dir(reinterpret_cast<PyObject*>(node_type));
   if (!list) return nullptr;
   try {
+    Reading reading(of(o), Reading::Look);
     for (SavedValue& v : of(o).saved()) {
       PyObject* s = PyUnicode_FromString(("_saved_" + v.name).c_str());
       PyList_Append(list, s);

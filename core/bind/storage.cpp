@@ -64,10 +64,7 @@ void bind_storage(nb::module_& m) {
       t->set(TensorImpl::kRequiresGrad, false);
       return;
     }
-    if (NodeExtras* extras = t->grad_fn->extras()) {
-      std::lock_guard lock(extras->mutex);
-      std::erase_if(extras->retainers, [&](auto& r) { return r.second == t.get(); });
-    }
+    move_retainer(t, nullptr, 0);
     Node* old = std::exchange(t->grad_fn, nullptr);
     t->output_nr = 0;
     t->set(TensorImpl::kRequiresGrad, false);

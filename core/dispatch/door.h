@@ -5,6 +5,7 @@
 // need a gradient and no others. Included only where families are instantiated (dispatch/family.cpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -148,7 +149,6 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     for (auto& s : outputs_) s.release();
     if constexpr (kNeed.list)
       for (auto& s : list_) s.release();
-    if (kNeed.inputs | kNeed.outputs | kNeed.list) released = true;
   }
 
   std::vector<SavedValue> saved() override {
@@ -191,6 +191,10 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
       for (size_t i = 0; i < results.size(); ++i)
         if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true);
     if constexpr (kNeed.arguments) arguments_ = {own<own_t<P>>(arguments)...};
+    const auto kept = [](const auto& saved) { return std::ranges::any_of(saved, &SavedTensor::saved); };
+    bool any = kept(inputs_) || kept(outputs_);
+    if constexpr (kNeed.list) any |= kept(list_);
+    if (any) saves_something();
   }
 
   std::conditional_t<kList, std::vector<Edge>, std::array<Edge, kTensors>> edges_;

@@ -76,11 +76,12 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parame
 template <int A, int S> class ElementwiseNode final : public Node {
  public:
   ElementwiseNode(const ElementwiseInfo& op, DType type, const double* parameters) : op_(&op) {
-    this->type = type;
+    info.computed = type;
     if (parameters && op.parameters) {
       parameters_ = std::make_unique<double[]>(op.parameters);
       for (int i = 0; i < op.parameters; ++i) parameters_[i] = parameters[i];
     }
+    if constexpr (S > 0) saves_something();
   }
   std::string name() const override { return backward_name(op_->name); }
   std::span<Edge> edges() override { return {edges_, A}; }
@@ -98,7 +99,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
     for (int i = 0; i < A; ++i) {
       if (!edges_[i]) continue;
       switch (op_->rules[i]) {
-        case RuleKind::Zero: out[i] = zeros(g.sizes(), type); break;
+        case RuleKind::Zero: out[i] = zeros(g.sizes(), info.computed); break;
         case RuleKind::Missing: fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i, " is not implemented");
         case RuleKind::One: out[i] = g; break;
         default:
@@ -111,7 +112,6 @@ template <int A, int S> class ElementwiseNode final : public Node {
   void release() override {
     if constexpr (S > 0)
       for (auto& s : saved_) s.release();
-    if (S > 0) released = true;
   }
 
   std::vector<SavedValue> saved() override {
@@ -137,6 +137,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
 
  private:
   Tensor fused(int i, const Tensor& g, const Tensor* values) {
+    const DType type = info.computed;
     const int takes = op_->takes[i];
     const DType g_type = result_dtype(*op_, type);
     const int slot = loop_slot(type);
@@ -157,6 +158,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
   }
 
   [[gnu::noinline]] Tensor fused_general(int i, const Tensor& g, const Tensor* values) {
+    const DType type = info.computed;
     const int takes = op_->takes[i];
     const DType c = compute_dtype(type);
     Tensor out = empty(g.sizes(), type);

@@ -19,11 +19,11 @@ void add_in_place(const Tensor& a, const Tensor& b) {
   call_elementwise(info_of<Add>(), in, nullptr, &a, true);
 }
 
-Tensor own_gradient(Tensor g, const Tensor& leaf) {
-  if (thread_state.grad) return g;  // recorded: the history must stay
+Tensor own_gradient(Tensor& g, const Tensor& leaf) {
+  if (thread_state.grad) return std::move(g);  // recorded: the history must stay
   if (g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External &&
       (g.is_contiguous() || same(g.strides(), leaf.strides())))
-    return g;
+    return std::move(g);
   return copy_of(g);
 }
 

@@ -8,7 +8,7 @@ namespace adjoint {
 #undef ADJOINT_FAMILY_LINE
 
 std::vector<const Operator*>& operators() {
-  static std::vector<const Operator*> table;
+  static auto& table = *new std::vector<const Operator*>;  // never destroyed, like the rows that it points to
   return table;
 }
 

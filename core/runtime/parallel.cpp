@@ -6,10 +6,12 @@
 #include "runtime/parallel.h"
 
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #ifndef ADJOINT_NO_TBB
 #include <tbb/blocked_range.h>
@@ -52,7 +54,7 @@ std::mutex arenas_mutex;
 tbb::task_arena* arenas[most_threads + 1] = {};
 constinit std::atomic<bool> forked = false;
 
-tbb::task_arena& arena(int threads) {
+[[maybe_unused]] tbb::task_arena& arena(int threads) {
   const std::lock_guard<std::mutex> lock(arenas_mutex);
   tbb::task_arena*& slot = arenas[threads];
   if (slot == nullptr) slot = new tbb::task_arena(threads);
@@ -103,6 +105,31 @@ int initialize_num_threads() {
 void run_chunks(int64_t begin, int64_t end, int64_t, RangeFunction f) {
   const InRegion in_region;
   f.call(f.object, begin, end);
+}
+
+#elif defined(__SANITIZE_THREAD__)
+
+/// oneTBB's library is not instrumented, and ThreadSanitizer takes its handing over of tasks for races. So that the
+/// chunks themselves are watched, plain threads run them in such builds.
+void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
+  const int64_t chunk = std::max(grain, (end - begin - 1) / (int64_t{4} * get_num_threads()) + 1);
+  std::atomic<int64_t> next{begin};
+  std::exception_ptr error;
+  std::mutex error_mutex;
+  const auto work = [&] {
+    const InRegion in_region;
+    try {
+      for (int64_t b; (b = next.fetch_add(chunk)) < end;) f.call(f.object, b, std::min(b + chunk, end));
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(error_mutex);
+      error = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < get_num_threads() && !in_parallel_region(); ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+  if (error) std::rethrow_exception(error);
 }
 
 #else

@@ -118,14 +118,13 @@ void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
 }
 
 TensorImpl::~TensorImpl() {
-  if (AutogradMeta* m = meta.load(std::memory_order_relaxed)) destroy_meta(m);
-  if (grad_fn) {
-    if (NodeExtras* extras = is(kRetainsGrad) ? grad_fn->extras() : nullptr) {
-      std::lock_guard lock(extras->mutex);
-      std::erase_if(extras->retainers, [this](auto& r) { return r.second == this; });
-    }
-    release_count(grad_fn);
+  // Out of the list of retainers first: until then a pass may write the gradient.
+  if (NodeExtras* extras = grad_fn && is(kRetainsGrad) ? grad_fn->extras() : nullptr) {
+    std::lock_guard lock(extras->mutex);
+    std::erase_if(extras->retainers, [this](auto& r) { return r.second == this; });
   }
+  if (AutogradMeta* m = meta.load(std::memory_order_acquire)) destroy_meta(m);
+  if (grad_fn) release_count(grad_fn);
   if (ndim > kInlineDims) runtime::deallocate(heap_, 2 * ndim * sizeof(int64_t));
 }
 
