@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from adjoint import _C
 from adjoint._C import Tensor
 
 __all__ = ["functions", "overload"]
 
 #: What the package publishes, by name.
-functions: dict[str, Callable] = {}
+functions: dict = {}
 
 
 def overload(function=None, *, method=True, inplace=False):
