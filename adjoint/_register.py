@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["functions", "overload"]
 
 #: What the package publishes, by name.
-functions: dict[str, Callable] = {}
+functions: dict = {}
 
 
 def overload(function=None, *, method=True, inplace=False):
