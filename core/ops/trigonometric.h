@@ -152,6 +152,26 @@ struct Hypot : Binary {
   template <class T> ADJOINT_INLINE static T ratio(T a, T h) { return select(h == T(0), T(0), a / select(h == T(0), T(1), h)); }
 };
 
-using Trigonometric = Family<Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Atan2, Hypot>;
+struct Sinc : FloatFunction {
+  static constexpr double pi = 3.141592653589793;
+  static constexpr auto name = "sinc";
+  static constexpr auto doc = "sin(pi x) / (pi x) of each element, 1 at 0.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr Domain samples{-2, 2};
+  template <class T> ADJOINT_INLINE static T forward(T x) {
+    const T angle = T(pi) * x;
+    return select(x == T(0), T(1), math::sin(angle) / select(x == T(0), T(1), angle));
+  }
+  // Near 0 by the series, where the closed form would lose its digits and, at 0, its further derivatives.
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x, Result<T> y) {
+    const T t = T(pi * pi) * (x.value * x.value);
+    const T series = ((((T(-10.0 / 39916800) * t + T(8.0 / 362880)) * t - T(6.0 / 5040)) * t + T(4.0 / 120)) * t - T(2.0 / 6));
+    const auto near = t <= T(0.05);
+    return select(near, T(pi * pi) * x.value * series,
+                  (apply<Cos>(T(pi) * x.value) - y.value) / select(near, T(1), x.value));
+  }
+};
+
+using Trigonometric = Family<Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Atan2, Hypot, Sinc>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
