@@ -19,6 +19,7 @@ from adjoint._C import (
     logit,
     round,
     sigmoid,
+    sinc,
     xlogy,
 )
 
@@ -94,13 +95,6 @@ def entr(input) -> Tensor:
     inside = -_C.xlogy(_C.where(positive, input, 1.0), _C.where(positive, input, 1.0))
     outside = _C.where(input == 0, 0.0, _C.where(input != input, input, float("-inf")))
     return _C.where(positive, inside, outside)
-
-
-def sinc(input) -> Tensor:
-    """``sin(πx) / (πx)``, and 1 at 0."""
-    zero = input == 0
-    angle = _C.where(zero, 1.0, input) * 3.141592653589793
-    return _C.where(zero, 1.0, angle.sin() / angle)
 
 
 def ndtr(input) -> Tensor:
