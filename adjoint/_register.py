@@ -5,10 +5,6 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 
-TYPE_CHECKING = False  # importing typing, or collections, would take longer than this package
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 __all__ = ["functions", "overload"]
 
 #: What the package publishes, by name.
