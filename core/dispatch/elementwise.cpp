@@ -11,6 +11,7 @@
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
+#include "kernels/slices.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint {
@@ -304,7 +305,9 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
     }
     result = *out;
   } else {
-    result = empty(sizes, out_type);
+    // Laid as the first input that has the shape, where that is dense: a transposed input gives a transposed result.
+    const Tensor* like = std::find_if(in, in + op.arity, [&](const Tensor& t) { return same(t.sizes(), sizes); });
+    result = like != in + op.arity && !like->is_contiguous() && without_gaps(*like) ? empty_as(*like, out_type) : empty(sizes, out_type);
   }
   LoopCall call{op.loops.forward[loop_slot(c)], parameters};
   call.operands = op.arity;

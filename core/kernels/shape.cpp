@@ -2,7 +2,7 @@
 #include "ops/shape.h"
 
 #include "dispatch/operator.h"
-#include "kernels/copy.h"
+#include "kernels/slices.h"
 #include "ops/reduction.h"
 
 namespace adjoint {
@@ -259,27 +259,12 @@ Tensor Unflatten::forward(const Tensor& self, int64_t dim, IntList sizes) {
 
 Tensor Contiguous::forward(const Tensor& self) { return dense(self); }
 
-Tensor Clone::forward(const Tensor& self) {
-  if (self.is_contiguous()) return copy_of(self);
-  // Where the dimensions lie without gaps in another order, the copy has them in that order too.
-  const auto sizes = self.sizes(), strides = self.strides();
-  Dims order;
-  for (int64_t i = 0; i < self.dim(); ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
-  int64_t gapless = 1;
-  bool whole = true;
-  for (size_t i = order.size(); i-- > 0;) {
-    if (sizes[order[i]] == 1) continue;
-    whole &= strides[order[i]] == gapless;
-    gapless *= sizes[order[i]];
-  }
-  if (!whole) return copy_of(self);
-  const int64_t count[] = {self.numel()};
-  const Tensor to = alias(empty(count, self.dtype()), sizes, strides, 0);
+Tensor To::forward(const Tensor& self, DType dtype) {
+  const Tensor to = empty_as(self, dtype);
   copy_into(to, self);
   return to;
 }
 
-Tensor To::forward(const Tensor& self, DType dtype) { return copy_of(self, dtype); }
+Tensor Clone::forward(const Tensor& self) { return To::forward(self, self.dtype()); }
 
 }  // namespace adjoint

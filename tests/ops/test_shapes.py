@@ -223,6 +223,17 @@ def test_reshape_returns_the_view_where_it_can():
     assert not shares_memory(x, x.transpose(0, 1).reshape(24))
 
 
+def test_results_are_laid_out_as_a_dense_input():
+    t, other = ad.rand(3, 4, 2).permute(2, 0, 1), ad.rand(2, 3, 4)
+    for result in (t.clone(), t.to(ad.float64), t.sin(), t * 2, t + t, t + other, t > 0, t + 1j):
+        assert result.stride() == t.stride()
+    assert (other + t).stride() == other.stride()
+    # A gap or a repetition is not repeated.
+    assert ad.rand(3, 4)[:, ::2].sin().is_contiguous()
+    assert (ad.rand(3, 1).expand(3, 4) * 2).is_contiguous()
+    np.testing.assert_array_equal((t + other).numpy(), t.numpy() + other.numpy())
+
+
 def test_contiguous_returns_itself():
     x = ad.zeros(2, 3)
     assert x.contiguous() is x

@@ -33,6 +33,7 @@ ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
     for (int64_t l = 0; l < L; ++l) lane[l] = identity;
     int64_t i = 0;
     for (; i + L <= n; i += L) {
+      if constexpr (requires { step.ahead(i); }) step.ahead(i);
 #pragma GCC ivdep
       for (int64_t l = 0; l < L; ++l) lane[l] = step(lane[l], i + l);
     }
@@ -50,6 +51,41 @@ ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
 /// The sum of f(i) over i < n in T; n is at most some thousands, so that rounding errors stay small.
 template <class T, class F> ADJOINT_INLINE T lane_sum(int64_t n, F f) {
   return fold_lanes<T>(n, T(0), [f](T a, int64_t i) { return a + f(i); }, [](T a, T b) { return a + b; });
+}
+
+/// The sum of f(p[i]) over a run that comes from memory, row after row: what lies some lines ahead is asked for before the
+/// processor, which starts anew at every page, would ask.
+template <class T, class E, class F> ADJOINT_INLINE T stream_sum(const E* p, int64_t n, F f) {
+  struct Step {
+    const E* p;
+    F f;
+    ADJOINT_INLINE T operator()(T a, int64_t i) const { return a + f(p[i]); }
+    ADJOINT_INLINE void ahead(int64_t i) const {
+      constexpr int kLine = 64;
+      const char* at = reinterpret_cast<const char*>(p + i) + 1536;
+      for (int64_t b = 0; b < static_cast<int64_t>(kLanes<T> * sizeof(E)); b += kLine) __builtin_prefetch(at + b);
+    }
+  };
+  return fold_lanes<T>(n, T(0), Step{p, f}, [](T a, T b) { return a + b; });
+}
+
+/// Two sums in one pass: f(i, x, y) adds to x and to y.
+template <class T, class F> ADJOINT_INLINE void lane_sums(int64_t n, T& first, T& second, F f) {
+  constexpr int64_t L = kLanes<T> / 2;
+  alignas(64) T a[L] = {}, b[L] = {};
+  int64_t i = 0;
+  for (; i + L <= n; i += L)
+#pragma GCC ivdep
+    for (int64_t l = 0; l < L; ++l) f(i + l, a[l], b[l]);
+  for (int64_t l = 0; i < n; ++i, ++l) f(i, a[l], b[l]);
+  for (int64_t width = L / 2; width > 0; width /= 2)
+#pragma GCC ivdep
+    for (int64_t l = 0; l < width; ++l) {
+      a[l] += a[l + width];
+      b[l] += b[l + width];
+    }
+  first = a[0];
+  second = b[0];
 }
 
 /// The larger of two; NaN if either is.

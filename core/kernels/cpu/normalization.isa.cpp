@@ -20,7 +20,7 @@ template <class T> ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n
   double sum = 0, squares = 0, off = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
     const T* p = x + at;
-    sum += double(lane_sum<T>(n - at < kBlock ? n - at : kBlock, [p](int64_t i) { return p[i]; }));
+    sum += double(stream_sum<T>(p, n - at < kBlock ? n - at : kBlock, [](T v) { return v; }));
   }
   const T mean = T(sum / double(n));
   for (int64_t at = 0; at < n; at += kBlock) {
@@ -70,17 +70,28 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
       const T m = s.mean, k = s.scale;
       if (gx) {
         auto h = [q, weight](int64_t i) { return kWeight ? q[i] * weight[i] : q[i]; };
-        const T a = lane_sum<T>(n, h) / T(n);
-        const T b = lane_sum<T>(n, [h, p, m, k](int64_t i) { return h(i) * ((p[i] - m) * k); }) / T(n);
+        T a, b;
+        lane_sums<T>(n, a, b, [h, p, m](int64_t i, T& x, T& y) {
+          const T v = h(i);
+          x += v;
+          y += v * (p[i] - m);
+        });
+        a /= T(n);
+        b *= k / T(n);
         T* o = gx + r * n;
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) o[i] = k * ((h(i) - a) - (p[i] - m) * k * b);
       }
-      if (gw) {
+      if (gw && gb) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) {
+          gw[i] += q[i] * ((p[i] - m) * k);
+          gb[i] += q[i];
+        }
+      } else if (gw) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) gw[i] += q[i] * ((p[i] - m) * k);
-      }
-      if (gb) {
+      } else if (gb) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) gb[i] += q[i];
       }
@@ -127,7 +138,8 @@ template <class T, int64_t W> struct Tile {
     }
   }
 
-  static void backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t columns, double eps) {
+  static void backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t to, int64_t columns,
+                       double eps) {
     const int64_t width = W > 0 ? W : columns;
     T mean[kWidth], scale[kWidth], a[kWidth], b[kWidth];
     statistics(mean, scale, x, n, stride, width, eps);
@@ -144,7 +156,7 @@ template <class T, int64_t W> struct Tile {
         const T w = weight ? weight[k] : T(1);
 #pragma GCC ivdep
         for (int64_t j = 0; j < width; ++j)
-          gx[k * stride + j] = scale[j] * ((g[k * stride + j] * w - a[j]) - (x[k * stride + j] - mean[j]) * scale[j] * b[j]);
+          gx[k * to + j] = scale[j] * ((g[k * stride + j] * w - a[j]) - (x[k * stride + j] - mean[j]) * scale[j] * b[j]);
       }
     }
     for (int64_t k = 0; k < n && (gw || gb); ++k) {
@@ -171,9 +183,10 @@ void columns(const T* x, const T* weight, const T* bias, T* y, int64_t n, int64_
   else Tile<T, 0>::forward(x, weight, bias, y, n, stride, columns, eps);
 }
 template <class T>
-void columns_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t columns, double eps) {
-  if (columns == kNormalizationColumns) Tile<T, kNormalizationColumns>::backward(g, x, weight, gx, gw, gb, n, stride, columns, eps);
-  else Tile<T, 0>::backward(g, x, weight, gx, gw, gb, n, stride, columns, eps);
+void columns_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t to, int64_t columns,
+                      double eps) {
+  if (columns == kNormalizationColumns) Tile<T, kNormalizationColumns>::backward(g, x, weight, gx, gw, gb, n, stride, to, columns, eps);
+  else Tile<T, 0>::backward(g, x, weight, gx, gw, gb, n, stride, to, columns, eps);
 }
 
 template <class T> constexpr NormalizationTable<T> table{&rows<T>, &columns<T>, &rows_backward<T>, &columns_backward<T>};

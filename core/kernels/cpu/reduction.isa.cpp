@@ -85,7 +85,7 @@ template <class T, class F> struct Additive {
       W sum = a[r];
       for (int64_t at = 0; at < n; at += kBlock) {
         const T* q = p + r * row_stride + at;
-        sum = sum + W(lane_sum<S>(least(kBlock, n - at), [q, parameter](int64_t i) { return F::term(q[i], parameter); }));
+        sum = sum + W(stream_sum<S>(q, least(kBlock, n - at), [parameter](T v) { return F::term(v, parameter); }));
       }
       a[r] = sum;
     }
