@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "autograd/arithmetic.h"
-#include "autograd/meta.h"
+#include "autograd/views.h"
 
 namespace adjoint {
 
@@ -65,7 +65,17 @@ AutogradMeta& make_meta(TensorImpl* t) {
 
 void destroy_meta(AutogradMeta* meta) noexcept { delete meta; }
 
+void forget_history(const Tensor& t) {
+  if (t->is(TensorImpl::kRetainsGrad)) move_retainer(t, nullptr, 0);
+  Node* old = std::exchange(t->grad_fn, nullptr);
+  t->output_nr = 0;
+  t->set(TensorImpl::kRequiresGrad, false);
+  t->set(TensorImpl::kRetainsGrad, false);
+  if (old) release_count(old);
+}
+
 Edge gradient_edge(const Tensor& t) {
+  if (is_stale(t)) [[unlikely]] refresh_view(t);
   if (t->grad_fn) return {Ref<Node>::share(t->grad_fn), t->output_nr};
   if (!t.requires_grad()) return {};
   AutogradMeta& m = make_meta(t.get());
@@ -115,7 +125,7 @@ void set_gradient(const Tensor& t, Tensor grad) {
 }
 
 void set_requires_grad(const Tensor& t, bool on) {
-  if (!t.is_leaf()) {
+  if (!is_leaf(t)) {
     if (!on)
       fail("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
            "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
@@ -129,7 +139,7 @@ void set_requires_grad(const Tensor& t, bool on) {
 
 void retain_grad(const Tensor& t) {
   if (!t.requires_grad()) fail("can't retain_grad on Tensor that has requires_grad=False");
-  if (t.is_leaf() || t->is(TensorImpl::kRetainsGrad)) return;
+  if (is_leaf(t) || t->is(TensorImpl::kRetainsGrad)) return;
   make_meta(t.get());
   NodeExtras& extras = t->grad_fn->make_extras();
   std::lock_guard lock(extras.mutex);
@@ -150,14 +160,14 @@ void move_retainer(const Tensor& t, Node* node, uint32_t output_nr) {
 
 Tensor detach(const Tensor& t) {
   Tensor d = alias(t);
-  d->flags |= t->flags & (TensorImpl::kView | TensorImpl::kMultiView | TensorImpl::kInference);
+  d->flags |= t->flags & TensorImpl::kInference;
   return d;
 }
 
 uint64_t register_hook(const Tensor& t, GradientHook hook) {
   if (!t.requires_grad()) fail("cannot register a hook on a tensor that doesn't require gradient");
   const uint64_t id = next_hook++;
-  if (t.is_leaf()) {
+  if (is_leaf(t)) {
     AutogradMeta& m = make_meta(t.get());
     std::lock_guard lock(m.lock);
     m.hooks.emplace_back(id, std::move(hook));
@@ -171,7 +181,7 @@ uint64_t register_hook(const Tensor& t, GradientHook hook) {
 }
 
 void remove_hook(const Tensor& t, uint64_t id) {
-  if (t.is_leaf()) {
+  if (is_leaf(t)) {
     AutogradMeta* m = meta_of(t);
     if (!m) return;
     remove(m->lock, m->hooks, [&](auto& h) { return h.first == id; });
@@ -182,7 +192,7 @@ void remove_hook(const Tensor& t, uint64_t id) {
 }
 
 uint64_t register_post_accumulate_hook(const Tensor& t, std::function<void(const Tensor&)> hook) {
-  if (!t.is_leaf() || !t.requires_grad())
+  if (!is_leaf(t) || !t.requires_grad())
     fail("post accumulate grad hooks cannot be registered on non-leaf tensors, nor on tensors that need no gradient");
   const uint64_t id = next_hook++;
   AutogradMeta& m = make_meta(t.get());

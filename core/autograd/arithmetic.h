@@ -17,6 +17,22 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf);
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
 /// A tensor of ones like the result: the implicit cotangent.
 Tensor ones_like_result(const Tensor& t);
+
+/// Where a view lies in its base.
+struct ViewPart {
+  Dims base_sizes, base_strides, sizes, strides;
+  DType base_dtype, dtype;
+  int64_t bytes;  // from the base's first element to the view's
+  ViewPart(const Tensor& base, const Tensor& view);
+};
+/// The view again, of a tensor that is laid out like the base. Recorded.
+Tensor replay_view(const Tensor& base, const ViewPart& part);
+/// A copy of `g` that is laid out like the base. Recorded.
+Tensor laid_out_like_base(const Tensor& g, const ViewPart& part);
+/// A copy of its own. Recorded.
+Tensor owned(const Tensor& t);
+/// Write zeros. Recorded.
+void write_zeros(const Tensor& t);
 bool has_nan(const Tensor& t);
 
 }  // namespace adjoint

@@ -39,6 +39,9 @@ inline void set_history(const Tensor& t, Ref<Node> node, uint32_t output_nr) {
   if (old) release_count(old);
 }
 
+/// Make `t` a leaf that needs no gradient.
+void forget_history(const Tensor& t);
+
 Tensor gradient(const Tensor& t);
 void set_gradient(const Tensor& t, Tensor grad);
 /// Add to `.grad` as the leaf's accumulator would.

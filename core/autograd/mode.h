@@ -12,6 +12,8 @@ struct Interpreter;  // transforms/interpreter.h
 struct ThreadState {
   bool grad = true;
   bool inference = false;
+  /// What new tensors are marked with: TensorImpl::kInference in inference mode.
+  uint16_t flags_of_new = 0;
   /// The innermost active transform; null in ordinary programs.
   Interpreter* interpreter = nullptr;
   /// Orders nodes: later operations of a thread run backward first.

@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "autograd/meta.h"
+#include "autograd/views.h"
 #include "autograd/saved.h"
 #include "runtime/allocator.h"
 
@@ -76,9 +76,12 @@ std::string backward_name(const char* op) {
   return s + "Backward0";
 }
 
-void SavedTensor::refuse_inference() {
-  fail("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it "
-       "in autograd.");
+void SavedTensor::prepare(const Tensor& t) {
+  if (t->is(TensorImpl::kInference))
+    fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+         "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use no_grad() instead of "
+         "inference_mode(). The tensor is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
+  if (!t->wrapper && t->is(TensorImpl::kView)) let_base_go(t.get());
 }
 
 void Node::refuse_released() const {

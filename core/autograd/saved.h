@@ -12,7 +12,7 @@ class SavedTensor {
  public:
   SavedTensor() = default;
   void save(const Tensor& t, bool is_result) {
-    if (t->is(TensorImpl::kInference)) [[unlikely]] refuse_inference();
+    if (t->flags & (TensorImpl::kInference | TensorImpl::kView)) prepare(t);
     version_ = t.version();
     result_ = is_result;
     tensor_ = is_result ? alias(t) : t;
@@ -38,7 +38,7 @@ class SavedTensor {
   }
 
  private:
-  [[noreturn]] static void refuse_inference();
+  static void prepare(const Tensor& t);
   [[noreturn]] void refuse_written(Node* owner) const;
   Tensor with_history(Node* owner, uint32_t input_nr) const;
 

@@ -1,6 +1,6 @@
 // Modes, backward and hooks.
 #include "autograd/engine.h"
-#include "autograd/inplace.h"
+#include "autograd/views.h"
 #include "autograd/meta.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
@@ -75,7 +75,10 @@ void bind_autograd(nb::module_& m) {
   m.def("is_grad_enabled", [] { return thread_state.grad; });
   m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad, on); }, "Switch recording on or off; returns what it was.");
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
-  m.def("_set_inference_mode", [](bool on) { thread_state.inference = on; });
+  m.def("_set_inference_mode", [](bool on) {
+    thread_state.inference = on;
+    thread_state.flags_of_new = on ? TensorImpl::kInference : 0;
+  });
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(), nb::arg("inputs").none(), nb::arg("retain_graph"),
         nb::arg("create_graph"), nb::arg("accumulate"), nb::arg("allow_unused"));
   m.def("_register_hook", [](const Tensor& t, nb::object f) {

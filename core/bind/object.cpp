@@ -5,7 +5,7 @@
 
 #include <new>
 
-#include "autograd/meta.h"
+#include "autograd/views.h"
 #include "autograd/mode.h"
 #include "bind/convert.h"
 #include "bind/operators.h"
@@ -56,14 +56,27 @@ bool change_sides(TensorObject* o) {
   // Resurrect: the count that just reached zero is one again, and the tensor holds it.
   Py_SET_REFCNT(reinterpret_cast<PyObject*>(o), 1);
   impl->set(TensorImpl::kOwnsWrapper, true);
+  if (impl->is(TensorImpl::kView)) let_base_go(impl);
   runtime::release_count(impl);
   return true;
+}
+
+// A write gave the object another tensor; nodes keep the old one.
+void move_object(TensorImpl* from, Tensor to) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  auto* o = static_cast<TensorObject*>(std::exchange(from->wrapper, nullptr));
+  o->impl = to.detach();
+  o->impl->wrapper = o;
+  runtime::release_count(from);
+  PyGILState_Release(state);
 }
 
 void drop_impl(TensorObject* o) {
   if (TensorImpl* impl = o->impl) {
     o->impl = nullptr;
     impl->wrapper = nullptr;
+    // From now on only nodes hold it, if anybody.
+    if (impl->is(TensorImpl::kView) && impl->refcount.load(std::memory_order_acquire) > 1) let_base_go(impl);
     runtime::release_count(impl);
   }
 }
@@ -194,7 +207,6 @@ PyObject* wrap(Tensor t) {
   }
   TensorObject* o = new_object(tensor_type);
   if (!o) return nullptr;
-  if (thread_state.inference) t->set(TensorImpl::kInference, true);
   o->impl = t.detach();
   o->impl->wrapper = o;
   return reinterpret_cast<PyObject*>(o);
@@ -211,6 +223,7 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
 
 bool add_tensor_type(PyObject* module) {
   release_wrapper = release;
+  move_wrapper = move_object;
   std::vector<PyType_Slot> slots = {
       {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},

@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "autograd/inplace.h"
+#include "autograd/views.h"
 #include "bind/arguments.h"
 #include "kernels/copy.h"
 
@@ -311,7 +311,8 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
   check_writable(self, name, result.requires_grad() && thread_state.grad);
   copy_into(self, result);
   wrote(self);
-  if (result.requires_grad() && result->grad_fn) set_history(self, Ref<Node>::share(result->grad_fn), result->output_nr);
+  Tensor written = self;
+  if (history(result)) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);
 }
 
 bool add_operators(PyObject* module) {

@@ -1,9 +1,11 @@
 // Generators and random fills.
 #include <cmath>
 
-#include "autograd/inplace.h"
+#include "autograd/views.h"
 #include "bind/caster.h"
+#include "dispatch/operator.h"
 #include "kernels/copy.h"
+#include "ops/writing.h"
 #include "runtime/random.h"
 
 namespace nb = nanobind;
@@ -16,9 +18,15 @@ using runtime::Generator;
 
 Generator& chosen(Generator* g) { return g ? *g : runtime::default_generator(); }
 
+// Random numbers do not depend on what was there before.
+void write_untracked(const Tensor& t, const char* op) {
+  check_writable(t, op, false);
+  if (thread_state.grad && t.requires_grad()) call<ZeroAll>(t);
+}
+
 // Fill a tensor by a function that fills contiguous memory; other layouts go through a copy.
 template <class F> void fill(const Tensor& t, const char* op, F&& f) {
-  check_writable(t, op, false);
+  write_untracked(t, op);
   const Tensor to = t.is_contiguous() ? t : empty(t.sizes(), t.dtype());
   switch (t.dtype()) {
     case DType::Float32: f(to.data<float>(), to.numel()); break;
@@ -95,7 +103,7 @@ void bind_random(nb::module_& m) {
   }, nb::arg(), nb::arg(), nb::arg().none());
   m.def("_random_", [](const Tensor& t, int64_t lo, int64_t hi, Generator* g) {
     if (lo >= hi) fail("random_ expects 'from' to be less than 'to', but got from=", lo, " >= to=", hi);
-    check_writable(t, "random", false);
+    write_untracked(t, "random");
     const Tensor wide = t.dtype() == DType::Int64 && t.is_contiguous() ? t : empty(t.sizes(), DType::Int64);
     runtime::fill_randint(chosen(g), wide.data<int64_t>(), wide.numel(), lo, hi);
     if (wide.get() != t.get()) copy_into(t, wide);

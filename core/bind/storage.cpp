@@ -59,17 +59,9 @@ void bind_storage(nb::module_& m) {
     return self;
   });
   m.def("_detach_", [](const Tensor& t) {
-    if (t->is(TensorImpl::kView)) fail("Can't detach views in-place. Use detach() instead");
-    if (!t->grad_fn) {
-      t->set(TensorImpl::kRequiresGrad, false);
-      return;
-    }
-    move_retainer(t, nullptr, 0);
-    Node* old = std::exchange(t->grad_fn, nullptr);
-    t->output_nr = 0;
-    t->set(TensorImpl::kRequiresGrad, false);
-    t->set(TensorImpl::kRetainsGrad, false);
-    release_count(old);
+    if (t->is(TensorImpl::kView))
+      fail("Can't detach views in-place: this one has shape ", to_string(t.sizes()), ". Use detach() instead.");
+    forget_history(t);
   });
 }
 

@@ -1,6 +1,6 @@
 #include "bind/tensor_members.h"
 
-#include "autograd/inplace.h"
+#include "autograd/views.h"
 #include "autograd/meta.h"
 #include "bind/buffer.h"
 #include "bind/convert.h"
@@ -42,16 +42,27 @@ int set_requires(PyObject* s, PyObject* v, void*) {
     set_requires_grad(unwrap(s), v == Py_True);
   });
 }
-PyObject* get_is_leaf(PyObject* s, void*) { return PyBool_FromLong(unwrap(s).is_leaf()); }
+PyObject* get_is_leaf(PyObject* s, void*) { return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); }); }
 PyObject* get_retains_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kRetainsGrad)); }
-PyObject* get_output_nr(PyObject* s, void*) { return PyLong_FromLong(unwrap(s)->output_nr); }
-PyObject* get_version(PyObject* s, void*) { return PyLong_FromUnsignedLong(unwrap(s).version()); }
+PyObject* get_output_nr(PyObject* s, void*) {
+  return guard([&] {
+    history(unwrap(s));
+    return PyLong_FromLong(unwrap(s)->output_nr);
+  });
+}
+PyObject* get_version(PyObject* s, void*) {
+  return guard([&] {
+    if (unwrap(s)->is(TensorImpl::kInference)) fail("Inference tensors do not track version counter.");
+    return PyLong_FromUnsignedLong(unwrap(s).version());
+  });
+}
+PyObject* get_base(PyObject* s, void*) { return wrap(base_of(unwrap(s))); }
 PyObject* get_itemsize(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
 PyObject* get_nbytes(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize() * unwrap(s).numel()); }
 PyObject* get_grad(PyObject* s, void*) {
   return guard([&]() -> PyObject* {
     const Tensor& t = unwrap(s);
-    if (!t.is_leaf() && !t->is(TensorImpl::kRetainsGrad)) {
+    if (!is_leaf(t) && !t->is(TensorImpl::kRetainsGrad)) {
       if (PyErr_WarnEx(PyExc_UserWarning,
                        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
                        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
@@ -69,9 +80,10 @@ int set_grad(PyObject* s, PyObject* v, void*) {
   });
 }
 PyObject* get_grad_fn(PyObject* s, void*) {
-  const Tensor& t = unwrap(s);
-  if (!t->grad_fn) Py_RETURN_NONE;
-  return wrap_node(Ref<Node>::share(t->grad_fn));
+  return guard([&] {
+    Node* node = history(unwrap(s));
+    return node ? wrap_node(Ref<Node>::share(node)) : Py_NewRef(Py_None);
+  });
 }
 // A storage of its own over the same bytes, so that writes through it are not counted.
 PyObject* get_data(PyObject* s, void*) {
@@ -114,6 +126,7 @@ PyGetSetDef getset[] = {
     {"grad_fn", get_grad_fn, nullptr, "The node that made this tensor, or None for a leaf.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this is.", nullptr},
     {"data", get_data, set_data, "The same values without history.", nullptr},
+    {"_base", get_base, nullptr, "The tensor that this one is a view of, or None.", nullptr},
     {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},

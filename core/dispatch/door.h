@@ -9,7 +9,7 @@
 #include <array>
 #include <vector>
 
-#include "autograd/inplace.h"
+#include "autograd/views.h"
 #include "autograd/saved.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
@@ -342,15 +342,6 @@ template <class X> uint64_t wants_gradient(const X& x, int& number) {
   }
 }
 
-/// Results of a view operation that stand on the input's storage are marked as views of it.
-inline void register_views(const Tensor& base, std::span<const Tensor> results) {
-  for (const Tensor& t : results) {
-    if (t->storage != base->storage || t.get() == base.get()) continue;
-    t->flags |= results.size() > 1 ? TensorImpl::kView | TensorImpl::kMultiView : TensorImpl::kView;
-    t->view_version = t.version();
-  }
-}
-
 /// Boxed calls, for transforms and bindings.
 template <class Op, class R, class... P> void boxed(const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
@@ -389,7 +380,8 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
   else if constexpr (std::is_same_v<R, Tensors>) results = result;
   else results = listed = door::list_of(result);
-  if constexpr (Op::view) door::register_views(std::get<0>(std::tie(arguments...)), results);
+  if constexpr (Op::view)
+    for (const Tensor& t : results) register_view(std::get<0>(std::tie(arguments...)), t, std::is_same_v<R, Tensors>);
   if (!tracked) return result;
   if constexpr (Op::differentiable && door::HasRules<Op>) {
     using N = door::OperatorNode<Op, R, P...>;
@@ -423,7 +415,9 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     node->keep(wanted, {parameters, sizeof...(P)}, results, arguments...);
     for (uint32_t i = 0; i < results.size(); ++i) {
       node->set_result(i, results[i]);
-      if (is_differentiable(results[i].dtype())) set_history(results[i], owner, i);
+      if (!is_differentiable(results[i].dtype())) continue;
+      if constexpr (Op::writes) write_history(result, owner, i, 2);  // held by the program, and here
+      else set_history(results[i], owner, i);
     }
   } else if constexpr (Op::differentiable) {
     fail<NotImplemented>("the derivative of '", Op::name, "' is not implemented");

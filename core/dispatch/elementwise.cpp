@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/inplace.h"
+#include "autograd/views.h"
 #include "autograd/saved.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
@@ -183,7 +183,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
 };
 
 template <int A, int S>
-void record_as(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, const Tensor* original, DType type,
+void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, const Tensor* original, DType type,
                const double* parameters, int takes) {
   auto* node = new ElementwiseNode<A, S>(op, type, parameters);
   Ref<Node> owner = Ref<Node>::steal(node);
@@ -194,10 +194,11 @@ void record_as(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, c
     if (takes >> k & 1) node->save(slot++, k, k == 0 && original ? *original : in[k]);
   if (takes & kResult) node->save(slot++, 3, out);
   node->info.describe(out);
-  set_history(out, std::move(owner), 0);
+  if (out.get() == in[0].get()) [[unlikely]] write_history(out, std::move(owner), 0, 2);  // held by the program, and by `general`
+  else set_history(out, std::move(owner), 0);
 }
 
-template <int A> void record_arity(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, const Tensor* original, DType type,
+template <int A> void record_arity(const ElementwiseInfo& op, const Tensor* in, Tensor& out, const Tensor* original, DType type,
                                   const double* parameters) {
   int takes = 0;
   for (int i = 0; i < A; ++i)
@@ -211,7 +212,7 @@ template <int A> void record_arity(const ElementwiseInfo& op, const Tensor* in, 
   }
 }
 
-void record(const ElementwiseInfo& op, const Tensor* in, const Tensor& out, const Tensor* original, DType type, const double* parameters) {
+void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, const Tensor* original, DType type, const double* parameters) {
   switch (op.arity) {
     case 1: return record_arity<1>(op, in, out, original, type, parameters);
     case 2: return record_arity<2>(op, in, out, original, type, parameters);
@@ -242,7 +243,8 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
   if (!(a.flags & b.flags & TensorImpl::kContiguous) || (a.flags & b.flags & TensorImpl::kWrapped)) return false;
   const TensorImpl& lead = a.ndim ? a : b;
   if (A == 2 && a.ndim && b.ndim && !same(a.sizes(), b.sizes())) return false;
-  const bool tracked = (a.flags | b.flags) & TensorImpl::kRequiresGrad && thread_state.grad && op.result != ResultType::Bool && is_differentiable(a.dtype);
+  const bool tracked = (a.flags | b.flags) & (TensorImpl::kRequiresGrad | TensorImpl::kView) && thread_state.grad && op.result != ResultType::Bool &&
+                       is_differentiable(a.dtype) && (in[0].requires_grad() || in[A - 1].requires_grad());
   const DType type = a.dtype;
   const DType out_type = op.result == ResultType::Same ? type : result_dtype(op, type);
   const int64_t n = lead.numel;

@@ -7,7 +7,9 @@
 #include "kernels/copy.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
+#include "ops/part.h"
 #include "ops/shape.h"
+#include "ops/writing.h"
 
 namespace adjoint {
 
@@ -43,6 +45,33 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
 }
 
 Tensor ones_like_result(const Tensor& t) { return t.dim() == 0 ? scalar_tensor(Scalar(1), t.dtype()) : full(t.sizes(), Scalar(1), t.dtype()); }
+
+Tensor replay_view(const Tensor& base, const ViewPart& p) {
+  Dims sizes(p.sizes), strides(p.strides);
+  Tensor from = base;
+  if (is_complex(p.base_dtype) && !is_complex(p.dtype)) from = call<ViewAsReal>(base);
+  const bool pairs = is_complex(p.dtype) && !is_complex(p.base_dtype);
+  if (pairs) {
+    for (int64_t& s : strides) s *= 2;
+    sizes.push_back(2);
+    strides.push_back(1);
+  }
+  if (from.itemsize() != itemsize(p.dtype) / (pairs ? 2 : 1))
+    fail<NotImplemented>("the history of a view of ", name_of(p.base_dtype), " elements as ", name_of(p.dtype), " cannot be recorded again");
+  const Tensor view = call<AsStrided>(from, sizes.span(), strides.span(), std::optional<int64_t>(from.offset() + p.bytes / from.itemsize()));
+  return pairs ? call<ViewAsComplex>(view) : view;
+}
+
+Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
+  int64_t span = 1;
+  for (size_t i = 0; i < p.base_sizes.size(); ++i) span += p.base_sizes[i] ? (p.base_sizes[i] - 1) * p.base_strides[i] : 0;
+  const Tensor memory = zeros({&span, 1}, g.dtype());
+  const Tensor like = over(Ref<Storage>::share(memory->storage), g.dtype(), p.base_sizes.span(), p.base_strides.span(), 0);
+  return call<Copy>(like, g);
+}
+
+Tensor owned(const Tensor& t) { return call<Clone>(t); }
+void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
 
 bool has_nan(const Tensor& t) {
   if (!is_differentiable(t.dtype())) return false;

@@ -168,7 +168,7 @@ Tensor Transpose::forward(const Tensor& self, int64_t dim0, int64_t dim1) {
 
 Tensor MatrixT::forward(const Tensor& self) {
   if (self.dim() > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", self.dim(), "D");
-  return self.dim() == 2 ? Transpose::forward(self, 0, 1) : alias(self);
+  return self.dim() == 2 ? Transpose::forward(self, 0, 1) : alias(self, self.sizes(), self.strides(), self.offset());
 }
 
 Dims Permute::inverse(IntList dims) {

@@ -36,7 +36,7 @@ TensorImpl* new_embedded(size_t nbytes) {
   block->storage.nbytes = nbytes;
   block->tensor.storage = &block->storage;
   block->tensor.data = block->bytes;
-  block->tensor.flags = TensorImpl::kEmbedded;
+  block->tensor.flags = TensorImpl::kEmbedded | thread_state.flags_of_new;
   return &block->tensor;
 }
 
@@ -48,7 +48,16 @@ TensorImpl* allocate_tensor(size_t nbytes) {
   TensorImpl* impl = new_impl();
   impl->storage = storage.detach();
   impl->data = impl->storage->data;
+  impl->flags = thread_state.flags_of_new;
   return impl;
+}
+
+Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
+  impl->dtype = dtype;
+  impl->data = storage->data + offset * itemsize(dtype);
+  impl->storage = storage.detach();
+  impl->set_geometry(sizes, strides.data());
+  return Tensor::steal(impl);
 }
 
 }  // namespace
@@ -130,7 +139,8 @@ TensorImpl::~TensorImpl() {
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   if (impl->is(kOwnsWrapper)) release_wrapper(impl->wrapper);
-  const bool embedded = impl->is(kEmbedded);
+  const bool embedded = impl->is(kEmbedded), can_be_view = impl->is(kHasBase);
+  TensorImpl* base = can_be_view ? static_cast<ViewImpl*>(impl)->base : nullptr;
   Storage* storage = impl->storage;
   impl->~TensorImpl();
   if (embedded) {
@@ -141,7 +151,9 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
     return;
   }
   if (storage) runtime::release_count(storage);
-  runtime::deallocate_small(impl, sizeof(TensorImpl));
+  if (!can_be_view) return runtime::deallocate_small(impl, sizeof(TensorImpl));
+  if (base) runtime::release_count(base);
+  runtime::deallocate_small(impl, sizeof(ViewImpl));
 }
 
 Tensor empty(IntList sizes, DType dtype) {
@@ -197,19 +209,18 @@ Tensor wrap_number(const Scalar& value, DType like) {
 }
 
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
-  TensorImpl* impl = new_impl();
-  impl->dtype = dtype;
-  impl->data = storage->data + offset * itemsize(dtype);
-  impl->storage = storage.detach();
-  impl->set_geometry(sizes, strides.data());
-  return Tensor::steal(impl);
+  TensorImpl* impl = new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl;
+  impl->flags = TensorImpl::kHasBase;
+  return over_with(impl, std::move(storage), dtype, sizes, strides, offset);
 }
 
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
   return over(Ref<Storage>::share(base->storage), base.dtype(), sizes, strides, offset);
 }
 
-Tensor alias(const Tensor& base) { return alias(base, base.sizes(), base.strides(), base.offset()); }
+Tensor alias(const Tensor& base) {
+  return over_with(new_impl(), Ref<Storage>::share(base->storage), base.dtype(), base.sizes(), base.strides(), base.offset());
+}
 
 Scalar read_element(const char* at, DType dtype) {
   return visit(dtype, [&](auto tag) -> Scalar {

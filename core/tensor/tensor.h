@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/lock.h"
 #include "tensor/dtype.h"
 #include "tensor/scalar.h"
 #include "tensor/shape.h"
@@ -26,13 +27,20 @@ struct TensorImpl {
     kRequiresGrad = 1,    // a leaf that asked for it, or the result of a recorded operation
     kWrapped = 2,         // made from a bare number: weak in promotion
     kContiguous = 4,      // row-major without gaps
-    kView = 8,            // made by a view operation over another tensor
+    kView = 8,            // made by a view operation over another tensor, its base
     kInference = 16,      // made in inference mode
     kEmbedded = 32,       // the block holds the storage too
     kOwnsWrapper = 64,    // the wrapper outlived its last reference in the other language: this tensor keeps it
     kMultiView = 128,     // one of several views made by one call
     kRetainsGrad = 256,
+    kNoGradView = 512,    // a view made while recording was off
+    kInferenceView = 1024,  // a view of a normal tensor, made in inference mode
+    kFunctionView = 2048,   // a view whose history its base cannot rewrite: of a Function, or without its base
+    kHasBase = 4096,      // the block is a ViewImpl
+    kHasViews = 8192,     // was ever the base of a view
   };
+  /// Why a view may not be written while recording; empty for ordinary views.
+  static constexpr uint16_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;
 
   std::atomic<uint32_t> refcount{1};
   DType dtype = DType::Float32;
@@ -47,8 +55,8 @@ struct TensorImpl {
   Node* grad_fn = nullptr;
   /// Which result of grad_fn this is.
   uint32_t output_nr = 0;
-  /// Version of the storage when this view's history was recorded.
-  uint32_t view_version = 0;
+  /// Version of the storage up to which this view's history is right.
+  std::atomic<uint32_t> view_version{0};
   /// Owned; made when a gradient, a hook or an accumulator needs a place.
   std::atomic<AutogradMeta*> meta{nullptr};
   void* wrapper = nullptr;
@@ -77,6 +85,16 @@ struct TensorImpl {
   };
 };
 
+/// A tensor that can be a view: what it is a view of, the first of a chain. See autograd/views.h.
+struct ViewImpl : TensorImpl {
+  runtime::SmallLock lock;  // guards `base`
+  /// Owned; null when there is none.
+  TensorImpl* base = nullptr;
+};
+
+/// Whether gradients are wanted for the base of a view. Slow.
+bool base_requires_grad(const TensorImpl* view);
+
 /// Called when a tensor that owns its wrapper dies; set by the bindings.
 extern void (*release_wrapper)(void* wrapper) noexcept;
 
@@ -102,8 +120,12 @@ class Tensor : public Ref<TensorImpl> {
   uint32_t version() const { return get()->version(); }
   template <class T> T* data() const { return reinterpret_cast<T*>(get()->data); }
   char* bytes() const { return get()->data; }
-  bool requires_grad() const { return get()->is(TensorImpl::kRequiresGrad); }
-  bool is_leaf() const { return get()->grad_fn == nullptr; }
+  /// For a view also where its base has become differentiable since.
+  bool requires_grad() const {
+    const uint16_t flags = get()->flags;
+    if (!(flags & (TensorImpl::kRequiresGrad | TensorImpl::kView))) return false;
+    return flags & TensorImpl::kRequiresGrad || base_requires_grad(get());
+  }
   bool is_complex() const { return adjoint::is_complex(dtype()); }
   bool is_floating() const { return adjoint::is_floating(dtype()); }
 };
@@ -134,10 +156,11 @@ Tensor scalar_tensor(const Scalar& value, DType dtype);
 /// A bare number on its way into an operator: weak in promotion, shared and therefore never to be written.
 /// `like` is the type it will meet: a number whose category fits is stored in that type at once.
 Tensor wrap_number(const Scalar& value, DType like);
-/// Another tensor over the same storage; offset in elements from the storage's start. No history.
+/// Another tensor over the same storage; offset in elements from the storage's start. No history. It can be a view.
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset);
+/// The same elements again, without history. It cannot be a view.
 Tensor alias(const Tensor& base);
-/// A tensor over given bytes.
+/// A tensor over given bytes. It can be a view.
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset);
 
 /// Read or write one element, converting; no bounds are checked.

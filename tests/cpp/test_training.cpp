@@ -76,7 +76,7 @@ void training() {
     for (const Tensor& p : net.parameters) {
       const uint32_t version = p.version();
       call<Copy>(p, call<Sub>(p, call<Mul>(gradient(p), 0.5)));
-      CHECK(p.version() == version + 1 && p.is_leaf() && p.requires_grad());
+      CHECK(p.version() == version + 1 && is_leaf(p) && p.requires_grad());
       set_gradient(p, {});
     }
   }

@@ -1,0 +1,198 @@
+#include "autograd/views.h"
+
+#include "autograd/arithmetic.h"
+
+namespace adjoint {
+
+void (*move_wrapper)(TensorImpl*, Tensor) = nullptr;
+
+namespace {
+
+ViewImpl& as_view(const TensorImpl* t) { return *static_cast<ViewImpl*>(const_cast<TensorImpl*>(t)); }
+
+// Called where `t` is being written (or, `indirectly`, was through its base), and should not be.
+[[noreturn, gnu::cold]] void refuse_view(const Tensor& t, const char* op, bool indirectly) {
+  const std::string shape = text(" The view has shape ", to_string(t.sizes()), op ? text("; it is written by ", op, "_().") : ".");
+  const std::string what = indirectly ? "its base or another view of its base has been modified inplace" : "is being modified inplace";
+  const auto how = [&](const char* mode) {
+    return text("A view was created in ", mode, " mode and ", what, mode == std::string_view("inference") ? " in normal mode." : " with grad mode enabled.");
+  };
+  const auto ambiguous = [&](const char* block) {
+    return text(" Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
+                "view and the inplace either both inside the ", block, " block (if you don't want the inplace to be tracked) or both "
+                "outside (if you want the inplace to be tracked).");
+  };
+  std::string made_by = t->grad_fn ? t->grad_fn->name() : "";
+  made_by.resize(std::min(made_by.find("Backward"), made_by.size()));
+  std::string head = t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
+                     : t->is(TensorImpl::kInferenceView) ? how("inference") : how("no_grad");
+  if (t->is(TensorImpl::kMultiView))
+    fail(head, " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+         "modified inplace. You should replace the inplace operation by an out-of-place one.", shape);
+  if (t->is(TensorImpl::kFunctionView))
+    fail(head, " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+         "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This "
+         "behavior is forbidden. You can fix this by cloning the output of the custom Function.", shape);
+  fail(head, ambiguous(t->is(TensorImpl::kInferenceView) ? "inference_mode" : "no_grad"), shape);
+}
+
+/// The base as it was, with a part replaced by another result.
+class CopySlices final : public Node {
+ public:
+  CopySlices(const Tensor& base, const Tensor& view, Edge value) : part_(base, view) {
+    edges_[0] = gradient_edge(base);
+    edges_[1] = std::move(value);
+    info.describe(base);
+  }
+  std::string name() const override { return "CopySlices"; }
+  std::span<Edge> edges() override { return edges_; }
+
+  void apply(Gradients& in, Gradients& out) override {
+    // The gradient, laid out like the base, so that the view is the same part of it.
+    const Tensor g = laid_out_like_base(in[0], part_);
+    const Tensor slice = replay_view(g, part_);
+    if (edges_[1]) out[1] = owned(slice);
+    if (!edges_[0]) return;
+    write_zeros(slice);
+    out[0] = g;
+  }
+
+ private:
+  ViewPart part_;
+  Edge edges_[2];
+};
+
+// Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its identity. They are
+// left with the tensor as it was, which is all that they could use, and the program gets another.
+bool give_up_identity(const Tensor& t, uint32_t holders) {
+  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !t->meta.load(std::memory_order_acquire) &&
+         !t->is(TensorImpl::kHasViews) && !t->is(TensorImpl::kOwnsWrapper);
+}
+
+}  // namespace
+
+bool base_requires_grad(const TensorImpl* view) {
+  if (!is_differentiable(view->dtype)) return false;
+  ViewImpl& v = as_view(view);
+  std::lock_guard lock(v.lock);
+  return v.base && v.base->is(TensorImpl::kRequiresGrad);
+}
+
+ViewPart::ViewPart(const Tensor& base, const Tensor& view)
+    : base_sizes(base.sizes()), base_strides(base.strides()), sizes(view.sizes()), strides(view.strides()),
+      base_dtype(base.dtype()), dtype(view.dtype()), bytes(view.bytes() - base.bytes()) {}
+
+Tensor base_of(const Tensor& t) {
+  if (!t->is(TensorImpl::kView)) return {};
+  ViewImpl& v = as_view(t.get());
+  std::lock_guard lock(v.lock);
+  return v.base ? Tensor::share(v.base) : Tensor();
+}
+
+void register_view(const Tensor& base, const Tensor& result, bool several) {
+  if (result->storage != base->storage || result.get() == base.get() || !result->is(TensorImpl::kHasBase)) return;
+  TensorImpl* root = base.get();
+  uint16_t flags = TensorImpl::kView;
+  if (root->flags & (TensorImpl::kView | TensorImpl::kInference)) [[unlikely]] {
+    flags |= root->flags & (TensorImpl::kSpecialView | TensorImpl::kInference);
+    if (root->is(TensorImpl::kInference)) {
+      // It has no history to rewrite.
+      result->flags |= TensorImpl::kInference;
+      return;
+    }
+  }
+  if (!thread_state.grad) [[unlikely]] flags |= thread_state.inference ? TensorImpl::kInferenceView : TensorImpl::kNoGradView;
+  if (several) flags |= TensorImpl::kMultiView;
+  Tensor first;
+  if (root->is(TensorImpl::kView)) {
+    first = base_of(base);
+    if (!first.defined()) flags |= TensorImpl::kFunctionView, first = base;
+  }
+  ViewImpl& v = as_view(result.get());
+  v.base = first.defined() ? first.detach() : Tensor::share(root).detach();
+  v.base->flags |= TensorImpl::kHasViews;
+  v.flags |= flags;
+  v.view_version.store(v.version(), std::memory_order_relaxed);
+}
+
+void let_base_go(TensorImpl* view) {
+  ViewImpl& v = as_view(view);
+  Tensor base;  // dies after the lock
+  std::lock_guard lock(v.lock);
+  base = Tensor::steal(std::exchange(v.base, nullptr));
+  v.flags |= TensorImpl::kFunctionView;
+}
+
+void refresh_view(const Tensor& t) {
+  const Tensor base = base_of(t);
+  if (!base.defined()) return;
+  const uint32_t now = t.version();
+  if (t->grad_fn || base.requires_grad()) {
+    if (t->flags & TensorImpl::kSpecialView) refuse_view(t, nullptr, true);
+    GradMode on(true);
+    const Tensor again = is_differentiable(t.dtype()) ? replay_view(base, ViewPart(base, t)) : Tensor();
+    ViewImpl& v = as_view(t.get());
+    Ref<Node> old;  // dies after the lock
+    std::lock_guard lock(v.lock);
+    if (t->view_version.load(std::memory_order_acquire) == now) return;  // somebody else was first
+    old = t->grad_fn ? Ref<Node>::share(t->grad_fn) : Ref<Node>();
+    if (again.defined() && again->grad_fn) set_history(t, Ref<Node>::share(again->grad_fn), again->output_nr);
+    else forget_history(t);
+    t->view_version.store(now, std::memory_order_release);
+    return;
+  }
+  t->view_version.store(now, std::memory_order_release);
+}
+
+bool overlaps_itself(const Tensor& t) {
+  if (t.is_contiguous()) return false;
+  const auto sizes = t.sizes(), strides = t.strides();
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1 && strides[i] == 0) return true;
+  return false;
+}
+
+void check_writable(const Tensor& t, const char* op, bool recorded) {
+  if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
+    fail("unsupported operation: ", op, "_(): more than one element of the written-to tensor refers to a single memory location. Its "
+         "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
+         ". Please clone() the tensor before performing the operation.");
+  if (t->storage->readonly)
+    fail<ValueError>(op, "_(): the tensor's memory is read-only: it belongs to an array that may not be written. clone() it first");
+  if (t->is(TensorImpl::kInference) && !thread_state.inference) [[unlikely]]
+    fail("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing "
+         "inplace update. It was ", op, "_() on shape ", to_string(t.sizes()), ".");
+  if (!thread_state.grad || !(recorded || t.requires_grad())) return;
+  const auto refuse_leaf = [&](const char* which) {
+    fail(which, " that requires grad is being used in an in-place operation: ", op, "_() on shape ", to_string(t.sizes()), ", ",
+         name_of(t.dtype()), ". Write under no_grad() if the write is not to be differentiated, or to a clone() of the leaf if it is");
+  };
+  if (t->is(TensorImpl::kView)) {
+    if (t->flags & TensorImpl::kSpecialView) refuse_view(t, op, false);
+    const Tensor base = base_of(t);
+    if (base.defined() && base->is(TensorImpl::kRequiresGrad) && !base->grad_fn) refuse_leaf("a view of a leaf Variable");
+    history(t);
+  }
+  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf("a leaf Variable");
+}
+
+void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders) {
+  if (t->is(TensorImpl::kView)) {
+    if (const Tensor base = base_of(t); base.defined()) {
+      set_history(base, Ref<Node>::steal(new CopySlices(base, t, Edge{std::move(node), output_nr})), 0);
+      t->view_version.store(t.version() - 1, std::memory_order_release);
+      if (t->is(TensorImpl::kRetainsGrad)) refresh_view(t);
+      return;
+    }
+  } else if (give_up_identity(t, holders)) {
+    const Tensor fresh = alias(t);
+    fresh->flags |= t->flags & TensorImpl::kRequiresGrad;
+    set_history(fresh, std::move(node), output_nr);
+    move_wrapper(t.get(), fresh);
+    t = fresh;
+    return;
+  }
+  set_history(t, std::move(node), output_nr);
+}
+
+}  // namespace adjoint

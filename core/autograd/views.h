@@ -1,0 +1,61 @@
+// Views and what a write in place does to history.
+//
+// A view knows its base, the first tensor of a chain of views; the base does not know its views. A write through a view
+// gives the base a new history (`CopySlices`): what the base was before, with a part replaced by what was written. Every
+// view remembers up to which version of the storage its own history is right (`view_version`), and when asked for it
+// later (`history`), is recorded again as a view of the base as that now is. A write to the base itself is the same
+// without the first step. Start reading at `write_history`.
+//
+// See Note: views and writes.
+#pragma once
+
+#include "autograd/meta.h"
+
+namespace adjoint {
+
+/// Mark the results of a view operation that share its input's storage as views. `several`: the operation returns a list.
+void register_view(const Tensor& base, const Tensor& result, bool several);
+
+/// What a view is a view of; undefined for other tensors.
+Tensor base_of(const Tensor& t);
+
+/// Record a view again whose base was written since.
+void refresh_view(const Tensor& t);
+inline bool is_stale(const Tensor& t) {
+  return t->is(TensorImpl::kView) && t->view_version.load(std::memory_order_acquire) != t.version();
+}
+/// The node that made this tensor; null for a leaf. Views are brought up to date.
+inline Node* history(const Tensor& t) {
+  if (is_stale(t)) [[unlikely]] refresh_view(t);
+  return t->grad_fn;
+}
+inline bool is_leaf(const Tensor& t) { return history(t) == nullptr; }
+
+/// A view that only nodes hold, and no program any more: it lets go of its base, which may own those nodes.
+void let_base_go(TensorImpl* view);
+
+/// Refuses a write to `t` that differentiation cannot follow. Called before anything is changed. `recorded` says that
+/// the write itself will be recorded.
+void check_writable(const Tensor& t, const char* op, bool recorded);
+
+/// Whether any two elements of the tensor lie at one address, as after expand().
+bool overlaps_itself(const Tensor& t);
+
+/// After a write: the version goes up. The history of the tensor written stays right until it is given a new one.
+inline void wrote(const Tensor& t) {
+  if (t->is(TensorImpl::kView) && !is_stale(t)) {
+    t->storage->bump();
+    t->view_version.store(t.version(), std::memory_order_release);
+  } else if (!t->is(TensorImpl::kInference)) {
+    t->storage->bump();
+  }
+}
+
+/// What was written to `t` is result number `output_nr` of `node`. `holders`: how many owners of `t` the caller knows of,
+/// the program's own included; more are nodes that saved it, and keep the old identity: `t` is then another tensor.
+void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders);
+
+/// Where `t` becomes the object of another language that `from` was; set by the bindings.
+extern void (*move_wrapper)(TensorImpl* from, Tensor to);
+
+}  // namespace adjoint
