@@ -207,7 +207,9 @@ fast_mode, masked
     if grad_outputs is None:
         outputs = _tracked(func(*inputs))
         if not outputs:
-            raise ValueError("gradgradcheck expects func to return a tensor that requires a gradient, but none does")
+            raise ValueError(
+                "gradgradcheck expects func to return a tensor that requires a gradient, but none does"
+            )
         grad_outputs = others.random_cotangents(outputs, gen_non_contig_grad_outputs)
     grad_outputs = jacobians.as_tuple(grad_outputs)
     count = len(inputs)
