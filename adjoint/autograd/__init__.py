@@ -6,6 +6,8 @@ reading at `grad`.
 
 from __future__ import annotations
 
+import sys
+
 from adjoint._C import Node, Tensor, _run_backward
 
 from .grad_mode import (
@@ -24,7 +26,10 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_grad_enabled",
@@ -300,3 +305,46 @@ def refuse_volatile(*_):
     raise TypeError(
         "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead"
     )
+
+
+# --- imported when first used ------------------------------------------------------------------------------------------
+
+
+def __getattr__(name):
+    if name == "functional":
+        from importlib import import_module
+
+        return import_module("adjoint.autograd.functional")
+    if name == "gradgradcheck":
+        from .gradcheck import gradgradcheck
+
+        return gradgradcheck
+    raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+
+
+class _Module(type(sys)):  # type: ignore[misc]
+    """This module, in which ``gradcheck`` is the function although a submodule has that name, as in torch.
+
+    Importing a submodule sets it as an attribute of its parent. The property takes no notice of that.
+    """
+
+    @property
+    def gradcheck(self):
+        """Check first derivatives; see `adjoint.autograd.gradcheck`."""
+        if "gradcheck" in self.__dict__:
+            return self.__dict__["gradcheck"]
+        from .gradcheck import gradcheck
+
+        return gradcheck
+
+    @gradcheck.setter
+    def gradcheck(self, value):
+        if not isinstance(value, type(sys)):
+            self.__dict__["gradcheck"] = value
+
+    @gradcheck.deleter
+    def gradcheck(self):
+        self.__dict__.pop("gradcheck", None)
+
+
+sys.modules[__name__].__class__ = _Module
