@@ -84,7 +84,19 @@ globals().update(_register.functions)
 globals().update(_dtypes.ALIASES)
 del _module
 
-_LAZY = ("autograd", "fft", "func", "linalg", "nn", "optim", "special", "testing", "utils")
+_LAZY = (
+    "as_torch",
+    "autograd",
+    "fft",
+    "func",
+    "linalg",
+    "nn",
+    "optim",
+    "random",
+    "special",
+    "testing",
+    "utils",
+)
 
 
 def __getattr__(name):

@@ -97,12 +97,13 @@ class _Named:
     """A constant that prints as it is written."""
 
     __slots__ = ("name",)
+    namespace = "adjoint"
 
     def __init__(self, name):
         self.name = name
 
     def __repr__(self):
-        return "adjoint." + self.name
+        return f"{self.namespace}.{self.name}"
 
     def __reduce__(self):
         return self.name
