@@ -55,18 +55,22 @@ from adjoint import (  # noqa: E402
     _einsum,
     _members,
     _overloads,
+    _portable,
     _products,
     _random,
     _register,
+    _searching,
     _shaping,
     _tensor,
 )
 from adjoint._device import (  # noqa: E402
     contiguous_format,
     device,
+    get_default_device,
     layout,
     memory_format,
     preserve_format,
+    set_default_device,
     strided,
 )
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
@@ -93,6 +97,7 @@ _LAZY = (
     "nn",
     "optim",
     "random",
+    "serialization",
     "special",
     "testing",
     "utils",
@@ -100,6 +105,13 @@ _LAZY = (
 
 
 def __getattr__(name):
+    if name in ("load", "save"):
+        from adjoint import serialization
+
+        return getattr(serialization, name)
+    if name.endswith("_") and isinstance(globals().get(name[:-1]), _C.Operator) and hasattr(Tensor, name):
+        # Every operator's in-place form as a function: relu_(x).
+        return getattr(Tensor, name)
     if name in _LAZY:
         from importlib import import_module
 

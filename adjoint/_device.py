@@ -7,9 +7,11 @@ __all__ = [
     "contiguous_format",
     "cpu",
     "device",
+    "get_default_device",
     "layout",
     "memory_format",
     "preserve_format",
+    "set_default_device",
     "strided",
 ]
 
@@ -91,6 +93,16 @@ def check_device(value):
     """Refuse every device but the CPU."""
     if value is not cpu and value is not None:
         device(value)
+
+
+def get_default_device() -> device:
+    """Where new tensors are made: the CPU."""
+    return cpu
+
+
+def set_default_device(device) -> None:
+    """Make new tensors on a device: the CPU is the only one, others are refused."""
+    check_device(device)
 
 
 class _Named:

@@ -355,35 +355,6 @@ for _dtype in _DTYPES:
 class Making(Members):
     """Tensors of this one's dtype, and its shape seen otherwise."""
 
-    def new(self, *args, size=None, device=None) -> Tensor:
-        """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
-
-        Examples
-        --------
-        >>> import adjoint as ad
-        >>> ad.ones(1).new(2, 3).shape
-        adjoint.Size([2, 3])
-        >>> ad.ones(1).new([2, 3])
-        tensor([2., 3.])
-        """
-        check_device(device)
-        if size is not None:
-            args = (_C.Size(size),)
-        if not args:
-            args = (0,)
-        first = args[0]
-        if len(args) > 1 or isinstance(first, (_C.Size, int)):
-            return _C._empty(args, self.dtype, False)
-        if isinstance(first, Tensor):
-            if first.dtype is not self.dtype:
-                raise TypeError(
-                    f"new(): expected a tensor of {self.dtype}, but got one of {first.dtype}; convert it with .to()"
-                )
-            return first.detach()
-        if isinstance(first, (float, complex)):
-            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
-        return _C.tensor(first, self.dtype)
-
     def new_tensor(
         self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
     ) -> Tensor:

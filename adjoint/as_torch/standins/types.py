@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import builtins
 import os
-from typing import Any, Union
+from typing import Any
 
 from adjoint import Size, Tensor, device, dtype, layout
 
 __all__ = ["Device", "FileLike", "Number", "Tensor"]
 
 _bool, _float, _int, _complex = builtins.bool, builtins.float, builtins.int, builtins.complex
-_dtype, _device, _layout, _size = dtype, device, layout, Union[Size, list[int], tuple[int, ...]]
-_TensorOrTensors = Union[Tensor, tuple[Tensor, ...], list[Tensor]]
+_dtype, _device, _layout, _size = dtype, device, layout, Size | list[int] | tuple[int, ...]
+_TensorOrTensors = Tensor | tuple[Tensor, ...] | list[Tensor]
 
-Number = Union[int, float, bool]
-Device = Union[device, str, int, None]
-FileLike = Union[str, "os.PathLike[str]", Any]
+Number = int | float | bool
+Device = device | str | int | None
+FileLike = str | os.PathLike | Any
 Storage = Any
