@@ -318,13 +318,18 @@ class Types(Members):
     def type(self, dtype=None, non_blocking=False):
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:
-            return f"adjoint.{self.dtype._type_name}Tensor"
+            return f"{str(self.dtype).partition('.')[0]}.{self.dtype._type_name}Tensor"
+        if dtype is Tensor:
+            dtype = _C.get_default_dtype()
         if isinstance(dtype, str):
             name = dtype.rpartition(".")[2].removesuffix("Tensor")
             found = [d for d in _DTYPES if d._type_name == name]
             if not found:
                 raise ValueError(f"invalid type: {dtype!r}")
             dtype = found[0]
+        elif isinstance(dtype, type):
+            # A tensor type of old, such as LongTensor, has its dtype as an attribute.
+            dtype = getattr(dtype, "dtype", dtype)
         return self if dtype is self.dtype else _to_type(self, dtype)
 
     def type_as(self, other) -> Tensor:

@@ -289,6 +289,8 @@ class Variable(metaclass=_VariableMeta):
     def __new__(cls, data, requires_grad=False, volatile=None):
         if volatile is not None:
             refuse_volatile()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {data.__class__.__name__}")
         return data.detach().requires_grad_(requires_grad)
 
     class _execution_engine:
