@@ -219,9 +219,6 @@ OPTIONS = {
     "index_add": lambda x, y: x.index_add(0, ad.tensor([1, 0]), y, alpha=2j),
 }
 
-# Found wrong by this test: the option is not conjugated on the way back.
-WRONG = {"addmm, beta", "addmm, alpha", "baddbmm, beta", "baddbmm, alpha", "index_add"}
-
 
 def leaf(shape, seed, real=False):
     rng = np.random.default_rng([seed, 7])
@@ -240,10 +237,7 @@ def test_structured_operators(name):
     check(f, *[leaf(shape, k) for k, shape in enumerate(shapes)])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.xfail(strict=True) if n in WRONG else ()) for n in OPTIONS],
-)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_complex_options(name):
     check(OPTIONS[name], leaf((2, 2), 1), leaf((2, 2), 2))
 
