@@ -300,7 +300,6 @@ def test_undefined_gradients(fast):
                 others.check_undefined(lambda x, f=f: (f(x), x * 2), (x,), (x,), GradcheckError)
 
 
-@pytest.mark.skipif(not hasattr(ad.autograd, "Function"), reason="needs autograd.Function")
 @MODES
 def test_a_function_that_cannot_take_undefined_gradients(fast):
     class Twice(ad.autograd.Function):
