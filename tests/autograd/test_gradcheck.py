@@ -423,6 +423,14 @@ def test_the_tolerances():
         assert not gradcheck(slightly, real(3), fast_mode=fast, raise_exception=False)
 
 
+def test_errors_within_the_tolerance_may_add_up_in_fast_mode():
+    for count in range(1, 30):
+        x = real(count)
+        assert gradcheck(
+            lambda x: spoiled(x, lambda g: g * 1.009).sum(), x, atol=1e-2, rtol=0, fast_mode=True
+        )
+
+
 # --- the attributes that gradients must have ---------------------------------------------------------------------------
 
 
