@@ -55,18 +55,22 @@ from adjoint import (  # noqa: E402
     _einsum,
     _members,
     _overloads,
+    _portable,
     _products,
     _random,
     _register,
+    _searching,
     _shaping,
     _tensor,
 )
 from adjoint._device import (  # noqa: E402
     contiguous_format,
     device,
+    get_default_device,
     layout,
     memory_format,
     preserve_format,
+    set_default_device,
     strided,
 )
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
@@ -84,10 +88,30 @@ globals().update(_register.functions)
 globals().update(_dtypes.ALIASES)
 del _module
 
-_LAZY = ("autograd", "fft", "func", "linalg", "nn", "optim", "special", "testing", "utils")
+_LAZY = (
+    "as_torch",
+    "autograd",
+    "fft",
+    "func",
+    "linalg",
+    "nn",
+    "optim",
+    "random",
+    "serialization",
+    "special",
+    "testing",
+    "utils",
+)
 
 
 def __getattr__(name):
+    if name in ("load", "save"):
+        from adjoint import serialization
+
+        return getattr(serialization, name)
+    if name.endswith("_") and isinstance(globals().get(name[:-1]), _C.Operator) and hasattr(Tensor, name):
+        # Every operator's in-place form as a function: relu_(x).
+        return getattr(Tensor, name)
     if name in _LAZY:
         from importlib import import_module
 

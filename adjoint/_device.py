@@ -7,9 +7,11 @@ __all__ = [
     "contiguous_format",
     "cpu",
     "device",
+    "get_default_device",
     "layout",
     "memory_format",
     "preserve_format",
+    "set_default_device",
     "strided",
 ]
 
@@ -93,16 +95,27 @@ def check_device(value):
         device(value)
 
 
+def get_default_device() -> device:
+    """Where new tensors are made: the CPU."""
+    return cpu
+
+
+def set_default_device(device) -> None:
+    """Make new tensors on a device: the CPU is the only one, others are refused."""
+    check_device(device)
+
+
 class _Named:
     """A constant that prints as it is written."""
 
     __slots__ = ("name",)
+    namespace = "adjoint"
 
     def __init__(self, name):
         self.name = name
 
     def __repr__(self):
-        return "adjoint." + self.name
+        return f"{self.namespace}.{self.name}"
 
     def __reduce__(self):
         return self.name

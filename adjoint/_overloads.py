@@ -199,6 +199,15 @@ def is_tensor(obj) -> bool:
 
 
 @overload(method=False)
+def typename(obj) -> str:
+    """The name of an object's type; of a tensor with its dtype, as ``x.type()``."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = type(obj)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+@overload(method=False)
 def is_floating_point(input) -> bool:
     """Whether the dtype is a floating-point type."""
     return input.is_floating_point()
@@ -407,6 +416,12 @@ def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     if x.ndim == 1 and y.ndim > 1:
         steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
     return (ends * steps).sum(dim) / 2
+
+
+@overload(method=False)
+def trapz(y, x=None, *, dx=1, dim=-1) -> Tensor:
+    """`trapezoid`, by its older name."""
+    return trapezoid(y, x, dx=dx, dim=dim)
 
 
 @overload

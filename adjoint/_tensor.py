@@ -59,14 +59,13 @@ class Gradients(Members):
         >>> x.grad
         tensor(8.)
         """
-        if inputs is not None:
-            inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-            if not inputs:
-                raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        if inputs is not None or create_graph:
+            from adjoint.autograd import backward
+
+            return backward(self, gradient, retain_graph, create_graph, inputs=inputs)
         if gradient is not None:
             gradient = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)
-        keep = create_graph if retain_graph is None else retain_graph
-        _run_backward((self,), gradient, inputs, keep, create_graph, True, True)
+        _run_backward((self,), gradient, None, bool(retain_graph), False, True, True)
 
     def register_hook(self, hook):
         """Call ``hook(gradient)`` whenever the gradient of this tensor is known; a returned Tensor replaces it.
@@ -113,27 +112,49 @@ def _refuse_volatile():
 
 
 def _handle(tensor, number):
-    import weakref
+    from weakref import ref
 
-    from adjoint.utils.hooks import HookTable, RemovableHandle
+    # A handle keeps no tensor alive.
+    owner = ref(tensor)
 
-    # The handle's table says whether the hook is still there; taking the entry out takes it out of the core.
-    class Table(HookTable):
-        __slots__ = ("tensor",)
+    def remove():
+        tensor = owner()
+        if tensor is not None:
+            _C._remove_hook(tensor, number)
 
-        def pop(self, key, default=None):
-            entry = super().pop(key, default)
-            tensor = self.tensor()
-            if entry is not None and tensor is not None:
-                _C._remove_hook(tensor, entry)
-            return entry
+    return _handle_that(remove)
 
-    table = Table()
-    table.tensor = weakref.ref(tensor)
-    handle = RemovableHandle(table)
-    table[handle.id] = number
-    handle.table = table
-    return handle
+
+def _handle_that(remove):
+    from adjoint.utils.hooks import handle_that
+
+    return handle_that(remove)
+
+
+def _register_node_hook(self, fn):
+    """Call ``fn(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces `grad_inputs`.
+
+    Returns
+    -------
+    RemovableHandle
+    """
+    number = _C._register_node_hook(self, fn, False)
+    return _handle_that(lambda: _C._remove_node_hook(self, number))
+
+
+def _register_node_prehook(self, fn):
+    """Call ``fn(grad_outputs)`` before this node runs; a returned tuple replaces `grad_outputs`.
+
+    Returns
+    -------
+    RemovableHandle
+    """
+    number = _C._register_node_hook(self, fn, True)
+    return _handle_that(lambda: _C._remove_node_hook(self, number))
+
+
+_C.Node.register_hook = _register_node_hook
+_C.Node.register_prehook = _register_node_prehook
 
 
 @extend
@@ -297,13 +318,18 @@ class Types(Members):
     def type(self, dtype=None, non_blocking=False):
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:
-            return f"adjoint.{self.dtype._type_name}Tensor"
+            return f"{str(self.dtype).partition('.')[0]}.{self.dtype._type_name}Tensor"
+        if dtype is Tensor:
+            dtype = _C.get_default_dtype()
         if isinstance(dtype, str):
             name = dtype.rpartition(".")[2].removesuffix("Tensor")
             found = [d for d in _DTYPES if d._type_name == name]
             if not found:
                 raise ValueError(f"invalid type: {dtype!r}")
             dtype = found[0]
+        elif isinstance(dtype, type):
+            # A tensor type of old, such as LongTensor, has its dtype as an attribute.
+            dtype = getattr(dtype, "dtype", dtype)
         return self if dtype is self.dtype else _to_type(self, dtype)
 
     def type_as(self, other) -> Tensor:

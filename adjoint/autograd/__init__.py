@@ -6,9 +6,10 @@ reading at `grad`.
 
 from __future__ import annotations
 
+import sys
+
 from adjoint._C import Node, Tensor, _run_backward
 
-from . import graph
 from .grad_mode import (
     enable_grad,
     inference_mode,
@@ -19,18 +20,44 @@ from .grad_mode import (
 )
 
 __all__ = [
+    "Function",
     "Node",
     "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+# What is imported when it is first asked for: name → module.
+_LATER = {
+    "Function": "function",
+    "detect_anomaly": "anomaly_mode",
+    "set_detect_anomaly": "anomaly_mode",
+    **{name: name for name in ("anomaly_mode", "function", "graph")},
+}
+
+
+def __getattr__(name):
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = import_module("adjoint.autograd." + module)
+    value = found if module == name else getattr(found, name)
+    globals()[name] = value
+    return value
 
 
 def backward(
@@ -78,9 +105,11 @@ def backward(
                 "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    tensors = _ends(tensors)
+    if create_graph:
+        _warn_of_cycle()
     if inputs is not None:
-        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        inputs = _ends(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     _run_backward(
@@ -157,8 +186,7 @@ def grad(
         )
     if allow_unused is None:
         allow_unused = materialize_grads
-    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs, inputs = _ends(outputs), _ends(inputs)
     if not inputs:
         raise ValueError("grad requires non-empty inputs.")
     if retain_graph is None:
@@ -171,8 +199,45 @@ def grad(
     if materialize_grads:
         from adjoint import zeros_like
 
-        results = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True))
+        results = tuple(
+            _zeros_at(x, zeros_like) if g is None else g for x, g in zip(inputs, results, strict=True)
+        )
     return results
+
+
+def _ends(ends):
+    """Tensors or edges of the graph as a tuple. An edge is a tuple itself."""
+    if isinstance(ends, Tensor) or (isinstance(ends, tuple) and len(ends) == 2 and isinstance(ends[0], Node)):
+        return (ends,)
+    return tuple(ends)
+
+
+def _zeros_at(end, zeros_like):
+    if isinstance(end, Tensor):
+        return zeros_like(end)
+    from adjoint import zeros
+
+    shape, dtype = end[0]._result(end[1])
+    return zeros(shape, dtype=dtype)
+
+
+_warned = False
+
+
+def _warn_of_cycle():
+    """Once: a gradient that is itself recorded, kept in the ``.grad`` of what it was computed from."""
+    global _warned
+    if not _warned:
+        from warnings import warn
+
+        _warned = True
+        warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+            "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+            "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+            "the cycle and avoid the leak.",
+            stacklevel=3,
+        )
 
 
 def _seeds(gradients, count):
@@ -224,10 +289,64 @@ class Variable(metaclass=_VariableMeta):
     def __new__(cls, data, requires_grad=False, volatile=None):
         if volatile is not None:
             refuse_volatile()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {data.__class__.__name__}")
         return data.detach().requires_grad_(requires_grad)
+
+    class _execution_engine:
+        """What programs reach of the engine: a callback at the end of the backward pass that is running."""
+
+        @staticmethod
+        def queue_callback(callback):
+            from adjoint._C import _at_end_of_pass
+
+            _at_end_of_pass(callback)
 
 
 def refuse_volatile(*_):
     raise TypeError(
         "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead"
     )
+
+
+# --- imported when first used ------------------------------------------------------------------------------------------
+
+
+def __getattr__(name):
+    if name == "functional":
+        from importlib import import_module
+
+        return import_module("adjoint.autograd.functional")
+    if name == "gradgradcheck":
+        from .gradcheck import gradgradcheck
+
+        return gradgradcheck
+    raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+
+
+class _Module(type(sys)):  # type: ignore[misc]
+    """This module, in which ``gradcheck`` is the function although a submodule has that name, as in torch.
+
+    Importing a submodule sets it as an attribute of its parent. The property takes no notice of that.
+    """
+
+    @property
+    def gradcheck(self):
+        """Check first derivatives; see `adjoint.autograd.gradcheck`."""
+        if "gradcheck" in self.__dict__:
+            return self.__dict__["gradcheck"]
+        from .gradcheck import gradcheck
+
+        return gradcheck
+
+    @gradcheck.setter
+    def gradcheck(self, value):
+        if not isinstance(value, type(sys)):
+            self.__dict__["gradcheck"] = value
+
+    @gradcheck.deleter
+    def gradcheck(self):
+        self.__dict__.pop("gradcheck", None)
+
+
+sys.modules[__name__].__class__ = _Module

@@ -1,14 +1,35 @@
-"""Looking at the graph: nodes, and the edge through which a tensor's gradient flows."""
+"""Looking at the graph and reaching into it: edges, hooks over several tensors, hooks for what is saved, source lines.
+
+`saved_tensors_hooks` and its neighbours decide what a node keeps; `register_multi_grad_hook` waits for several gradients;
+`set_record_lines` lets errors name the lines of your program. `explain` and `draw` show a graph (adjoint/autograd/_show.py).
+"""
 
 from __future__ import annotations
 
-from adjoint._C import Node, Tensor, _gradient_edge
+from adjoint import _C
+from adjoint._C import Node, Tensor
 
-__all__ = ["GradientEdge", "Node", "get_gradient_edge"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "draw",
+    "explain",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_record_lines",
+]
 
 
 class GradientEdge(tuple):
     """A node and the number of its result whose gradient arrives there.
+
+    `autograd.grad` and `autograd.backward` take one wherever they take a tensor, so that the tensor itself need not be
+    kept.
 
     Attributes
     ----------
@@ -42,11 +63,252 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     --------
     >>> import adjoint as ad
     >>> x = ad.ones(2, requires_grad=True)
-    >>> ad.autograd.graph.get_gradient_edge(x * 2).node.name()
+    >>> edge = ad.autograd.graph.get_gradient_edge(x * 2)
+    >>> edge.node.name()
     'MulBackward0'
     """
     if not tensor.requires_grad:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients"
         )
-    return GradientEdge(*_gradient_edge(tensor))
+    return GradientEdge(*_C._gradient_edge(tensor))
+
+
+def increment_version(tensor) -> None:
+    """Say that the memory of a tensor (or of each of several) was changed by something that the library cannot see."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        t._bump_version()
+
+
+# --- what nodes keep ----------------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:
+    """While this context is open in a thread, ``pack_hook(tensor)`` makes what nodes keep instead of the tensors that they
+    save, and ``unpack_hook(kept)`` makes a tensor of it when a backward pass needs it.
+
+    Parameters
+    ----------
+    pack_hook : callable
+        Takes the tensor, without recording; must not change it. May return anything.
+    unpack_hook : callable
+        Takes what `pack_hook` returned; must return a tensor of the same values.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor was changed by `pack_hook`; hooks are disabled (see `disable_saved_tensors_hooks`).
+    TypeError
+        `unpack_hook` returned no tensor.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(3, requires_grad=True)
+    >>> kept = []
+    >>> with ad.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or len(kept) - 1, lambda i: kept[i]):
+    ...     y = x * x
+    >>> len(kept)
+    2
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2., 2., 2.])
+    """
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self):
+        _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *exception):
+        _C._pop_saved_tensors_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep saved tensors as copies in main memory, where tensors live on another device; here, copies.
+
+    Parameters
+    ----------
+    pin_memory : bool
+        Without effect on the CPU.
+    """
+
+    def __init__(self, pin_memory=False, device_type="cpu"):
+        super().__init__(lambda tensor: tensor.clone(), lambda kept: kept)
+
+
+class disable_saved_tensors_hooks:
+    """While this context is open, `saved_tensors_hooks` is refused with the given message.
+
+    Raises
+    ------
+    RuntimeError
+        Hooks are in use already.
+    """
+
+    def __init__(self, error_message: str):
+        self.error_message = error_message
+
+    def __enter__(self):
+        self.before = _C._disable_saved_tensors_hooks(self.error_message)
+
+    def __exit__(self, *exception):
+        _C._disable_saved_tensors_hooks("")
+        if self.before:
+            _C._disable_saved_tensors_hooks(self.before)
+
+    def __call__(self, function):
+        from functools import wraps
+
+        @wraps(function)
+        def wrapper(*args, **kwargs):
+            with disable_saved_tensors_hooks(self.error_message):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+class allow_mutation_on_saved_tensors:
+    """While this context is open, tensors that were saved may be changed in place: the backward pass sees them as they
+    were, since a copy is made of each that is saved.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     x = ad.ones(2, requires_grad=True)
+    ...     y = x.clone()
+    ...     z = (y * y).sum()
+    ...     _ = y.mul_(10)
+    ...     z.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+
+    def __init__(self):
+        self.hooks = saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept)
+
+    def __enter__(self):
+        self.hooks.__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        self.hooks.__exit__(*exception)
+
+
+# --- hooks over several tensors -----------------------------------------------------------------------------------------
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Call `fn` when the gradients of several tensors are known.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        All need a gradient.
+    fn : callable
+        With ``mode='all'``, ``fn(gradients)`` is called once per backward pass, when the last of the gradients that the
+        pass will compute is there; gradients that it will not compute are None. With ``mode='any'``,
+        ``fn(gradient)`` is called with the first.
+    mode : {'all', 'any'}
+
+    Returns
+    -------
+    RemovableHandle
+    """
+    from threading import Lock
+
+    from adjoint.utils.hooks import handle_that
+
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    tensors = tuple(tensors)
+    # Keys, not nodes: a node owns its hooks.
+    keys = [_C._node_key(t) for t in tensors]
+    lock = Lock()
+    passes: dict = {}
+
+    def state():
+        number = _C._current_pass()
+        if number not in passes:
+            passes[number] = _Arrivals(len(keys))
+            _C._at_end_of_pass(lambda: passes.pop(number, None))
+        return passes[number]
+
+    def all_hook(i, gradient):
+        with lock:
+            arrivals = state()
+            if arrivals.expected is None:
+                arrivals.expected = sum(_C._current_pass_runs(*key) for key in keys)
+            arrivals.gradients[i] = gradient
+            arrivals.count += 1
+            complete = arrivals.count == arrivals.expected
+        if complete:
+            fn(arrivals.gradients)
+
+    def any_hook(i, gradient):
+        with lock:
+            arrivals = state()
+            arrivals.count += 1
+            first = arrivals.count == 1
+        if first:
+            fn(gradient)
+
+    hook = all_hook if mode == "all" else any_hook
+    handles = [t.register_hook(_numbered(hook, i)) for i, t in enumerate(tensors)]
+
+    def remove():
+        for handle in handles:
+            handle.remove()
+
+    return handle_that(remove)
+
+
+class _Arrivals:
+    """What has arrived in one backward pass."""
+
+    __slots__ = ("count", "expected", "gradients")
+
+    def __init__(self, n):
+        self.gradients = [None] * n
+        self.count = 0
+        self.expected = None
+
+
+def _numbered(hook, i):
+    return lambda gradient: hook(i, gradient)
+
+
+# --- lines --------------------------------------------------------------------------------------------------------------
+
+
+def set_record_lines(on: bool = True) -> bool:
+    """Note the source line of every recorded operation and of every write in place, so that errors can name them.
+
+    Returns what was set before. While it is off it costs nothing; while it is on, some microseconds per operation.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> before = ad.autograd.graph.set_record_lines(True)
+    >>> _ = ad.autograd.graph.set_record_lines(before)
+    """
+    from adjoint.autograd._lines import where
+
+    return _C._set_record_lines(bool(on), where)
+
+
+def explain(tensor, **options):
+    """A table of the graph of `tensor`: each operation with its shape, what it saves, and its line. See `_show.explain`."""
+    from adjoint.autograd._show import explain
+
+    return explain(tensor, **options)
+
+
+def draw(tensor, **options):
+    """A picture of the graph of `tensor`. See `_show.draw`."""
+    from adjoint.autograd._show import draw
+
+    return draw(tensor, **options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 
-__all__ = ["HookTable", "RemovableHandle"]
+__all__ = ["ActionTable", "HookTable", "RemovableHandle", "handle_that"]
 
 
 class HookTable(dict):
@@ -27,6 +27,26 @@ class HookTable(dict):
         else:
             self[handle.id] = entry
         return handle
+
+
+class ActionTable(HookTable):
+    """Functions, each of which is called when it is taken out: for hooks that lie elsewhere."""
+
+    __slots__ = ()
+
+    def pop(self, key, default=None):
+        action = super().pop(key, default)
+        if action is not None:
+            action()
+        return action
+
+
+def handle_that(remove) -> RemovableHandle:
+    """A handle whose `remove` calls a function, once."""
+    table = ActionTable()
+    handle = table.add(remove)
+    handle.table = table
+    return handle
 
 
 class RemovableHandle:
@@ -48,6 +68,8 @@ class RemovableHandle:
     """
 
     next_id = 0
+    #: What a handle keeps alive itself: the table of a hook that lies elsewhere.
+    table: HookTable | None = None
 
     def __init__(self, hooks_dict, *, extra_dict=None):
         self.id = RemovableHandle.next_id

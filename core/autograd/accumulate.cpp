@@ -14,18 +14,15 @@ class AccumulateGrad final : public LeafNode {
  public:
   using LeafNode::LeafNode;
   std::string name() const override { return "AccumulateGrad"; }
-  std::vector<SavedValue> saved() override { return {{"variable", Tensor::share(leaf), ""}}; }
+  std::vector<SavedValue> saved() override { return {{.name = "variable", .tensor = Tensor::share(leaf)}}; }
 
   void apply(Gradients& in, Gradients&) override {
     Tensor g = std::move(in[0]);
     if (!g.defined()) return;
     const Tensor variable = Tensor::share(leaf);
     AutogradMeta& m = *meta_of(variable);
-    if (!m.hooked.load(std::memory_order_acquire)) return accumulate_gradient(variable, std::move(g));
-    // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
-    for (auto& hook : copied(m, m.hooks))
-      if (Tensor changed = hook.second(g); changed.defined()) g = std::move(changed);
     accumulate_gradient(variable, std::move(g));
+    if (!m.hooked.load(std::memory_order_acquire)) return;
     for (auto& hook : copied(m, m.post_accumulate_hooks)) hook.second(variable);
   }
 
@@ -87,6 +84,17 @@ Edge gradient_edge(const Tensor& t) {
   }
   if (!end->info.fits(t)) end->info.describe(t);
   return {Ref<Node>::share(end), 0};
+}
+
+void run_leaf_hooks(LeafNode& node, Tensor& g) {
+  AutogradMeta& m = *node.leaf->meta.load(std::memory_order_acquire);
+  if (!m.hooked.load(std::memory_order_acquire)) return;
+  // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
+  std::unique_lock lock(m.lock);
+  const auto hooks = m.hooks;
+  lock.unlock();
+  for (auto& hook : hooks)
+    if (Tensor changed = hook.second(g); changed.defined()) g = fit_gradient(std::move(changed), node.info, node, 0);
 }
 
 Tensor gradient(const Tensor& t) {

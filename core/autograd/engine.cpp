@@ -1,6 +1,7 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
@@ -8,6 +9,8 @@
 namespace adjoint {
 
 void (*poll_interrupt)() = nullptr;
+std::atomic<bool> detecting_anomalies{false}, checking_nan{true};
+void (*report_anomaly)(const Node&) = nullptr;
 
 namespace {
 
@@ -40,13 +43,19 @@ class TaskIndex {
     }
     return slots_[i].task;
   }
+  /// The task of `node`, or ~0u.
+  uint32_t find(const Node* node) const {
+    size_t i = hash(node) & mask_;
+    while (slots_[i].node && slots_[i].node != node) i = (i + 1) & mask_;
+    return slots_[i].node ? slots_[i].task : ~0u;
+  }
 
  private:
   struct Slot {
     Node* node = nullptr;
     uint32_t task = ~0u;
   };
-  static size_t hash(Node* n) { return (reinterpret_cast<uintptr_t>(n) * 0x9e3779b97f4a7c15ull) >> 20; }
+  static size_t hash(const Node* n) { return (reinterpret_cast<uintptr_t>(n) * 0x9e3779b97f4a7c15ull) >> 20; }
   void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
@@ -63,8 +72,21 @@ class TaskIndex {
   size_t used_ = 0;
 };
 
+class Pass;
+thread_local Pass* running = nullptr;
+std::atomic<uint64_t> passes{0};
+
 class Pass {
  public:
+  const uint64_t id = ++passes;
+  std::vector<std::function<void()>> callbacks;
+
+  /// Whether it will come to a node, which may be gone: its address and sequence number.
+  bool runs(const Node* node, uint64_t sequence) {
+    const uint32_t t = index_.find(node);
+    return t != ~0u && tasks_[t].node->sequence == sequence && visited_[t] && tasks_[t].needed && !(selective_ && only_captured(t));
+  }
+
   Pass(const BackwardOptions& options, std::span<const Edge> inputs) : options_(options), captured_(inputs.size()) {
     tasks_.reserve(64);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -86,10 +108,19 @@ class Pass {
       if (tasks_[t].dependencies == 0 && !queued(t)) push(t);
     }
     GradMode mode(options_.create_graph);
+    struct Running {
+      Pass* outer;
+      ~Running() { running = outer; }
+    } scope{std::exchange(running, this)};
     uint32_t count = 0;
     while (!ready_.empty()) {
       if ((++count & 1023) == 0 && poll_interrupt) poll_interrupt();
       step(pop());
+    }
+    // They may add more.
+    for (size_t i = 0; i < callbacks.size(); ++i) {
+      const auto callback = std::move(callbacks[i]);
+      callback();
     }
     return std::move(captured_);
   }
@@ -180,6 +211,10 @@ class Pass {
   }
 
   void run_tensor_hooks(Node& node, Gradients& in) {
+    if (node.sequence == Node::kFirst) {
+      if (in[0].defined()) run_leaf_hooks(static_cast<LeafNode&>(node), in[0]);
+      return;
+    }
     NodeExtras* extras = node.extras();
     if (!extras) return;
     // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
@@ -188,7 +223,6 @@ class Pass {
       if (!g.defined()) continue;
       if (Tensor changed = h.hook(g); changed.defined()) g = fit_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
     }
-    for (auto& hook : copied(*extras, extras->prehooks)) hook.second(in);
     // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are alive. What
     // is replaced goes after the lock, since it may be the last owner of anything.
     Tensors replaced;
@@ -200,6 +234,31 @@ class Pass {
       replaced.push_back(m.grad);
       m.grad = m.grad.defined() ? add_gradients(m.grad, in[input_nr]) : in[input_nr];
     }
+  }
+
+  void apply_with_hooks(Node& node, Gradients& in, Gradients& out) {
+    NodeExtras* extras = node.extras();
+    const bool anomalies = detecting_anomalies.load(std::memory_order_relaxed);
+    if (extras)
+      for (auto& hook : copied(*extras, extras->prehooks)) hook.second(in);
+    const auto posthooks = extras ? copied(*extras, extras->posthooks) : decltype(extras->posthooks)();
+    Gradients given(posthooks.empty() ? 0 : in.size());
+    for (size_t i = 0; i < given.size(); ++i) given[i] = in[i];
+    try {
+      node.apply(in, out);
+    } catch (...) {
+      if (anomalies && report_anomaly) report_anomaly(node);
+      throw;
+    }
+    if (anomalies && checking_nan.load(std::memory_order_relaxed))
+      for (size_t i = 0; i < out.size(); ++i)
+        if (out[i].defined() && has_nan(out[i])) {
+          if (report_anomaly) report_anomaly(node);
+          const std::string line = node.line();
+          fail("Function '", node.name(), "' returned nan values in its ", i, "th output.",
+               line.empty() ? "" : text(" The forward call was made here: ", line));
+        }
+    for (auto& hook : posthooks) hook.second(out, given);
   }
 
   void step(uint32_t number) {
@@ -215,15 +274,8 @@ class Pass {
     Gradients out(edges.size());
     if (wanted && !(selective_ && only_captured(number)) && (defined || node.wants_undefined())) {
       Reading reading(node, options_.retain_graph ? Reading::Keep : Reading::Free);
-      NodeExtras* extras = node.extras();
-      if (const auto posthooks = extras ? copied(*extras, extras->posthooks) : decltype(extras->posthooks)(); !posthooks.empty()) {
-        Gradients copy(in.size());
-        for (size_t i = 0; i < in.size(); ++i) copy[i] = in[i];
-        node.apply(in, out);
-        for (auto& hook : posthooks) hook.second(out, copy);
-      } else {
-        node.apply(in, out);
-      }
+      if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out);
+      else node.apply(in, out);
       reading.done();
     }
     in = Gradients();
@@ -269,61 +321,92 @@ Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }
 
-Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options,
-                 bool allow_unused) {
-  if (!cotangents.empty() && cotangents.size() != tensors.size())
-    fail("got ", tensors.size(), " tensors and ", cotangents.size(), " gradients: give one gradient per tensor, or None");
-  std::vector<Edge> roots(tensors.size());
-  Tensors seeds(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& t = tensors[i];
-    if (!t.requires_grad())
-      fail("element ", i, " of tensors does not require grad and does not have a grad_fn: nothing in its history asked "
-           "for a gradient. Set requires_grad=True on an input before computing it");
-    roots[i] = gradient_edge(t);
-    Tensor g = cotangents.empty() ? Tensor() : cotangents[i];
-    if (!g.defined()) {
-      if (t.numel() != 1)
-        fail("grad can be implicitly created only for scalar outputs: this one has shape ", to_string(t.sizes()),
-             "; pass a gradient of that shape, or reduce it first, for example with .sum()");
-      if (t.is_complex())
-        fail("grad can be implicitly created only for real scalar outputs but got ", name_of(t.dtype()),
-             "; pass a gradient, or differentiate a real function of the result such as .abs() or .real");
-      g = ones_like_result(t);
-    } else {
-      if (!same(g.sizes(), t.sizes()))
-        fail("Mismatch in shape: grad_output[", i, "] has a shape of ", to_string(g.sizes()), " and output[", i,
-             "] has a shape of ", to_string(t.sizes()), ".");
-      if (g.is_complex() != t.is_complex())
-        fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-             "grad_output[", i, "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ",
-             name_of(t.dtype()), ".");
-      const ResultInfo& info = roots[i].node->result(roots[i].input_nr);
-      if (!info.fits(g)) g = fit_gradient(g, info, *roots[i].node, i);
-    }
-    seeds[i] = std::move(g);
+uint64_t current_pass() { return running ? running->id : 0; }
+bool current_pass_runs(const Node* node, uint64_t sequence) {
+  if (!running) fail("_will_engine_execute_node: no backward pass is running in this thread");
+  return running->runs(node, sequence);
+}
+void at_end_of_pass(std::function<void()> callback) {
+  if (!running) fail("Final callbacks can only be installed during backward pass.");
+  running->callbacks.push_back(std::move(callback));
+}
+
+namespace {
+
+/// The cotangent of a root, checked, or the implied one.
+Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
+  const ResultInfo& info = edge.node->result(edge.input_nr);
+  if (!g.defined()) {
+    if (product(info.sizes()) != 1)
+      fail("grad can be implicitly created only for scalar outputs: this one has shape ", to_string(info.sizes()),
+           "; pass a gradient of that shape, or reduce it first, for example with .sum()");
+    if (is_complex(info.dtype()))
+      fail("grad can be implicitly created only for real scalar outputs but got ", name_of(info.dtype()),
+           "; pass a gradient, or differentiate a real function of the result such as .abs() or .real");
+    return root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
   }
-  std::vector<Edge> ends(inputs.size());
+  if (!same(g.sizes(), info.sizes()))
+    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", to_string(g.sizes()), " and output[", i, "] has a shape of ",
+         to_string(info.sizes()), ".");
+  if (g.is_complex() != is_complex(info.dtype()))
+    fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[", i,
+         "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ", name_of(info.dtype()), ".");
+  return info.fits(g) ? g : fit_gradient(std::move(g), info, *edge.node, i);
+}
+
+std::string described(const GraphEnd& end, size_t i) {
+  return end.tensor.defined() ? text("input ", i, ", of shape ", to_string(end.tensor.sizes())) : text("input ", i, ", an edge to ", end.edge.node->name());
+}
+
+}  // namespace
+
+Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,
+                 bool allow_unused) {
+  if (!cotangents.empty() && cotangents.size() != given.size())
+    fail("got ", given.size(), " tensors and ", cotangents.size(), " gradients: give one gradient per tensor, or None");
+  const auto edge_of = [](const GraphEnd& end) { return end.tensor.defined() ? gradient_edge(end.tensor) : end.edge; };
+  std::vector<Edge> roots(given.size()), ends(inputs.size());
+  Tensors seeds(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Tensor& t = given[i].tensor;
+    if (t.defined() && !t.requires_grad())
+      fail("element ", i, " of tensors does not require grad and does not have a grad_fn: nothing in its history asked for a gradient. Its "
+           "shape is ", to_string(t.sizes()), ". Set requires_grad=True on an input before computing it");
+    roots[i] = edge_of(given[i]);
+    seeds[i] = seed_of(given[i], roots[i], cotangents.empty() ? Tensor() : cotangents[i], i);
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].requires_grad())
-      fail("One of the differentiated Tensors does not require grad: input ", i, " of shape ", to_string(inputs[i].sizes()));
-    ends[i] = gradient_edge(inputs[i]);
+    if (inputs[i].tensor.defined() && !inputs[i].tensor.requires_grad())
+      fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
+    ends[i] = edge_of(inputs[i]);
   }
   BackwardOptions o = options;
   if (!inputs.empty()) o.accumulate = false;
   Tensors captured = run_backward(roots, std::move(seeds), ends, o);
   if (options.accumulate) {
     GradMode mode(options.create_graph);
-    for (size_t i = 0; i < captured.size(); ++i)
-      if (captured[i].defined()) accumulate_gradient(inputs[i], std::move(captured[i]));
+    for (size_t i = 0; i < captured.size(); ++i) {
+      if (!captured[i].defined()) continue;
+      Tensor to = inputs[i].tensor;
+      if (!to.defined() && ends[i].node->sequence == Node::kFirst) to = Tensor::share(static_cast<LeafNode*>(ends[i].node.get())->leaf);
+      if (!to.defined()) fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
+      accumulate_gradient(to, std::move(captured[i]));
+    }
     return {};
   }
-  if (!options.accumulate && !allow_unused)
+  if (!allow_unused)
     for (size_t i = 0; i < captured.size(); ++i)
       if (!captured[i].defined())
-        fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
-             "is the desired behavior. It is input ", i, ", of shape ", to_string(inputs[i].sizes()));
+        fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
+             "behavior. It is ", described(inputs[i], i));
   return captured;
+}
+
+Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options, bool allow_unused) {
+  std::vector<GraphEnd> roots, ends;
+  for (const Tensor& t : tensors) roots.push_back({t, {}});
+  for (const Tensor& t : inputs) ends.push_back({t, {}});
+  return backward(roots, cotangents, ends, options, allow_unused);
 }
 
 }  // namespace adjoint

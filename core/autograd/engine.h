@@ -19,9 +19,27 @@ struct BackwardOptions {
 Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<const Edge> inputs,
                      const BackwardOptions& options);
 
-/// `tensors` with `cotangents` (undefined ones are implied for scalars): torch.autograd.backward and grad.
-Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options,
+/// Where a backward pass starts or ends: a tensor, or an edge of the graph whose tensor may be gone.
+struct GraphEnd {
+  Tensor tensor;
+  Edge edge;
+};
+
+/// torch.autograd.backward and grad: cotangents that are undefined are implied for scalars.
+Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,
                  bool allow_unused);
+Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options, bool allow_unused);
+
+/// The pass that runs in this thread: a number that no other has, or 0; whether it will come to a node; what is to be
+/// done at its end.
+uint64_t current_pass();
+bool current_pass_runs(const Node* node, uint64_t sequence);
+void at_end_of_pass(std::function<void()> callback);
+
+/// Whether passes look for NaN in what each node returns; and who is told of the node where one came up, or where a rule
+/// failed. Set by the bindings.
+extern std::atomic<bool> detecting_anomalies, checking_nan;
+extern void (*report_anomaly)(const Node& node);
 
 /// Polled now and then during a long pass; may throw (Ctrl-C). Set by the bindings.
 extern void (*poll_interrupt)();

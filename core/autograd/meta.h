@@ -26,6 +26,9 @@ inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_
 /// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is wanted.
 Edge gradient_edge(const Tensor& t);
 
+/// Call the hooks of a leaf with the gradient that arrived, which they may replace.
+void run_leaf_hooks(LeafNode& node, Tensor& g);
+
 /// Take `t` out of the list of its grad_fn, and into that of `node`, if any: who retains its gradient.
 void move_retainer(const Tensor& t, Node* node, uint32_t output_nr);
 

@@ -8,6 +8,7 @@
 namespace adjoint {
 
 struct Interpreter;  // transforms/interpreter.h
+class SavedHooks;    // autograd/saved.h
 
 struct ThreadState {
   bool grad = true;
@@ -16,6 +17,8 @@ struct ThreadState {
   uint16_t flags_of_new = 0;
   /// The innermost active transform; null in ordinary programs.
   Interpreter* interpreter = nullptr;
+  /// What packs tensors that are saved; null in ordinary programs.
+  SavedHooks* saved_hooks = nullptr;
   /// Orders nodes: later operations of a thread run backward first.
   uint64_t sequence = 0;
 };

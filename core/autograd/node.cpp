@@ -9,6 +9,8 @@
 namespace adjoint {
 
 constinit thread_local ThreadState thread_state;
+std::atomic<bool> recording_lines{false};
+std::string (*where_now)() = nullptr;
 
 void ResultInfo::describe_many(const Tensor& t) {
   if (ndim_ > 4) delete[] heap_;
@@ -76,14 +78,6 @@ std::string backward_name(const char* op) {
   return s + "Backward0";
 }
 
-void SavedTensor::prepare(const Tensor& t) {
-  if (t->is(TensorImpl::kInference))
-    fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
-         "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use no_grad() instead of "
-         "inference_mode(). The tensor is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
-  if (!t->wrapper && t->is(TensorImpl::kView)) let_base_go(t.get());
-}
-
 void Node::refuse_released() const {
   fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(); "
@@ -91,17 +85,12 @@ void Node::refuse_released() const {
        "second time or if you need to access saved tensors after calling backward.");
 }
 
-void SavedTensor::refuse_written(Node* owner) const {
-  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [",
-       name_of(tensor_.dtype()), " ", to_string(tensor_.sizes()), "], which ", owner->name(), " saved, is at version ",
-       tensor_.version(), "; expected version ", version_,
-       " instead. Hint: clone() the tensor before the in-place operation, or use the out-of-place form.");
+void Node::note_line() {
+  if (where_now) make_extras().trace = where_now();
 }
-
-Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
-  Tensor t = alias(tensor_);
-  if (is_differentiable(t.dtype())) set_history(t, Ref<Node>::share(owner), input_nr);
-  return t;
+std::string Node::line() const {
+  NodeExtras* e = extras();
+  return e ? e->trace : std::string();
 }
 
 }  // namespace adjoint

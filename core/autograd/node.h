@@ -88,7 +88,10 @@ class Gradients {
 
 using GradientHook = std::function<Tensor(const Tensor&)>;
 
-/// What few nodes have: hooks, tensors that retain their gradient, the wrapper in another language.
+class SavedTensor;
+struct PackedTensor;
+
+/// What few nodes have: hooks, tensors that retain their gradient, saved tensors that hooks packed, a source line.
 struct NodeExtras {
   struct TensorHook {
     uint64_t id;
@@ -101,13 +104,27 @@ struct NodeExtras {
   std::vector<std::pair<uint32_t, TensorImpl*>> retainers;
   std::vector<std::pair<uint64_t, std::function<void(Gradients&)>>> prehooks;
   std::vector<std::pair<uint64_t, std::function<void(Gradients& out, const Gradients& in)>>> posthooks;
+  std::vector<std::pair<const SavedTensor*, std::shared_ptr<PackedTensor>>> packed;
+  /// Where the program recorded this node, if that is switched on.
+  std::string trace;
+  /// What another language keeps with the node.
+  std::shared_ptr<void> metadata;
 };
+
+/// Recording lines: whether nodes and writes note where the program is. See Note: lines in errors.
+extern std::atomic<bool> recording_lines;
+/// What to note; set by the bindings.
+extern std::string (*where_now)();
 
 /// What `_saved_*` shows of a node.
 struct SavedValue {
   std::string name;
-  Tensor tensor;
-  std::string text;  // for values that are not tensors
+  /// Where it is saved; null for values that are not.
+  SavedTensor* slot = nullptr;
+  /// Which result of the node it is, if it is one.
+  uint32_t output_nr = 0;
+  Tensor tensor = {};
+  std::string text = {};  // for values that are not tensors
 };
 
 class Node {
@@ -125,7 +142,9 @@ class Node {
   std::unique_ptr<ResultInfo[]> more_info;
 
   explicit Node(uint64_t sequence_number) : sequence(sequence_number) {}
-  Node() : sequence(thread_state.sequence++) {}
+  Node() : sequence(thread_state.sequence++) {
+    if (recording_lines.load(std::memory_order_relaxed)) [[unlikely]] note_line();
+  }
   virtual ~Node() { delete extras_.load(std::memory_order_relaxed); }
   Node(const Node&) = delete;
 
@@ -137,12 +156,18 @@ class Node {
   /// Free what was saved, once it is not needed any more.
   virtual void release() {}
   virtual std::vector<SavedValue> saved() { return {}; }
+  /// The object of another language that this node stands for; null for nodes of the core.
+  virtual void* object() { return nullptr; }
   /// Whether the rule wants to run when no gradient arrived.
   virtual bool wants_undefined() const { return false; }
 
   /// Asked for once, when recorded: something is saved, which a pass will free.
   void saves_something() { readers.store(1, std::memory_order_relaxed); }
   [[noreturn]] void refuse_released() const;
+  void note_line();
+  void release_packed();
+  /// Where the program recorded this node; empty where that was not noted.
+  std::string line() const;
 
   const ResultInfo& result(uint32_t i) const { return i == 0 ? info : more_info[i - 1]; }
   void set_result(uint32_t i, const Tensor& t) { (i == 0 ? info : more_info[i - 1]).describe(t); }
@@ -201,7 +226,9 @@ class Reading {
   static constexpr uint16_t kSaves = 1, kClaimed = 2, kOne = 4;
   void leave(uint16_t taken) {
     const auto left = static_cast<uint16_t>(node_.readers.fetch_sub(taken, std::memory_order_acq_rel) - taken);
-    if (left == (kSaves | kClaimed)) node_.release();
+    if (left != (kSaves | kClaimed)) return;
+    node_.release();
+    if (node_.extras()) [[unlikely]] node_.release_packed();
   }
 
   Node& node_;

@@ -1,28 +1,55 @@
 // A tensor kept for the backward pass, with the version it had.
 //
 // A node's own result is kept as an alias without history, since a pointer back to the node would be a cycle; it
-// gets its history again when it is unpacked for a recorded backward.
+// gets its history again when it is unpacked for a recorded backward. With hooks set for the thread, what is kept is what
+// they make of the tensor, beside its place in the graph; that lies in the node's extras.
 #pragma once
 
 #include "autograd/node.h"
 
 namespace adjoint {
 
+/// What a hook made of a tensor.
+class Packed {
+ public:
+  virtual ~Packed() = default;
+  virtual Tensor unpack() = 0;
+};
+
+/// Packs tensors as they are saved. One per entry of the stack of hooks.
+class SavedHooks {
+ public:
+  virtual ~SavedHooks() = default;
+  virtual std::unique_ptr<Packed> pack(const Tensor& t) = 0;
+};
+
+/// A packed tensor, and the history that it gets when unpacked.
+struct PackedTensor {
+  std::unique_ptr<Packed> packed;
+  Edge edge;
+};
+
 class SavedTensor {
  public:
   SavedTensor() = default;
-  void save(const Tensor& t, bool is_result) {
+  /// Keep `t` for `owner`. A result of the node itself is marked as such.
+  void save(const Tensor& t, bool is_result, Node* owner) {
     if (t->flags & (TensorImpl::kInference | TensorImpl::kView)) prepare(t);
     version_ = t.version();
     result_ = is_result;
-    tensor_ = is_result ? alias(t) : t;
     saved_ = true;
+    if (thread_state.saved_hooks) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
+    tensor_ = is_result ? alias(t) : t;
   }
   bool saved() const { return saved_; }
   bool is_result() const { return result_; }
+  bool is_packed() const { return packed_; }
   void release() { tensor_.reset(); }
+  int64_t bytes() const { return tensor_.defined() ? tensor_.numel() * tensor_.itemsize() : 0; }
+  /// Let hooks have what is saved.
+  void pack_now(Node* owner, SavedHooks& hooks);
 
-  /// The tensor as it was kept, without history: for rules that are not recorded.
+  /// The tensor as it was kept, without history: for rules that are not recorded. Not for packed ones.
   TensorImpl* lend(Node* owner) const {
     if (!tensor_.defined()) owner->refuse_released();
     if (tensor_.version() != version_) refuse_written(owner);
@@ -32,6 +59,7 @@ class SavedTensor {
   /// The tensor; refused when it was freed or written since. `input_nr` is which result of `owner` it is.
   Tensor unpack(Node* owner, uint32_t input_nr = 0) const {
     if (!saved_) return {};
+    if (packed_) [[unlikely]] return unpack_packed(owner, input_nr);
     if (!tensor_.defined()) owner->refuse_released();
     if (tensor_.version() != version_) refuse_written(owner);
     return result_ && thread_state.grad ? with_history(owner, input_nr) : tensor_;
@@ -39,13 +67,16 @@ class SavedTensor {
 
  private:
   static void prepare(const Tensor& t);
+  void pack(const Tensor& t, Node* owner, SavedHooks& hooks);
   [[noreturn]] void refuse_written(Node* owner) const;
   Tensor with_history(Node* owner, uint32_t input_nr) const;
+  Tensor unpack_packed(Node* owner, uint32_t input_nr) const;
 
   Tensor tensor_;
   uint32_t version_ = 0;
   bool result_ = false;
   bool saved_ = false;
+  bool packed_ = false;
 
  public:
   /// For the owner: which of its values this is.

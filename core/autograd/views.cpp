@@ -1,5 +1,7 @@
 #include "autograd/views.h"
 
+#include <deque>
+
 #include "autograd/arithmetic.h"
 
 namespace adjoint {
@@ -24,7 +26,9 @@ ViewImpl& as_view(const TensorImpl* t) { return *static_cast<ViewImpl*>(const_ca
   };
   std::string made_by = t->grad_fn ? t->grad_fn->name() : "";
   made_by.resize(std::min(made_by.find("Backward"), made_by.size()));
-  std::string head = t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
+  const char* mode = t->is(TensorImpl::kInferenceView) ? "inference" : t->is(TensorImpl::kNoGradView) ? "no_grad" : nullptr;
+  std::string head = t->grad_fn && mode ? text("Output ", t->output_nr, " of ", made_by, " is a view of a view which was created in ", mode, " mode and ", what, " with grad mode enabled.")
+                     : t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
                      : t->is(TensorImpl::kInferenceView) ? how("inference") : how("no_grad");
   if (t->is(TensorImpl::kMultiView))
     fail(head, " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
@@ -153,6 +157,7 @@ bool overlaps_itself(const Tensor& t) {
 }
 
 void check_writable(const Tensor& t, const char* op, bool recorded) {
+  if (*op == '_') ++op;  // what users call copy_ is _copy in the table
   if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
     fail("unsupported operation: ", op, "_(): more than one element of the written-to tensor refers to a single memory location. Its "
          "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
@@ -174,6 +179,33 @@ void check_writable(const Tensor& t, const char* op, bool recorded) {
     history(t);
   }
   if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf("a leaf Variable");
+}
+
+namespace {
+// The lines of the latest writes, for the error that may come.
+struct WrittenAt {
+  const Storage* storage;
+  uint32_t version;
+  std::string line;
+};
+std::mutex written_mutex;
+std::deque<WrittenAt> written;
+constexpr size_t kMostWritten = 10000;
+}  // namespace
+
+void note_write(const Tensor& t) {
+  if (!where_now) return;
+  std::string line = where_now();
+  std::lock_guard lock(written_mutex);
+  written.push_back({t->storage, t.version(), std::move(line)});
+  if (written.size() > kMostWritten) written.pop_front();
+}
+
+std::string line_of_write(const Tensor& t) {
+  std::lock_guard lock(written_mutex);
+  for (auto at = written.rbegin(); at != written.rend(); ++at)
+    if (at->storage == t->storage && at->version == t.version()) return at->line;
+  return "";
 }
 
 void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders) {

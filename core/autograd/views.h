@@ -41,14 +41,22 @@ void check_writable(const Tensor& t, const char* op, bool recorded);
 /// Whether any two elements of the tensor lie at one address, as after expand().
 bool overlaps_itself(const Tensor& t);
 
-/// After a write: the version goes up. The history of the tensor written stays right until it is given a new one.
-inline void wrote(const Tensor& t) {
+/// Remember where the program is writing.
+void note_write(const Tensor& t);
+/// Where the last write came from; empty where that was not noted.
+std::string line_of_write(const Tensor& t);
+
+/// After a write by an operator: the version goes up. The history of the tensor stays right until it is given a new one.
+inline void wrote(const Tensor& t, const char* op) {
+  Storage& storage = *t->storage;
+  if (storage.kind != Storage::Kind::External) storage.writer = op;
   if (t->is(TensorImpl::kView) && !is_stale(t)) {
-    t->storage->bump();
+    storage.bump();
     t->view_version.store(t.version(), std::memory_order_release);
   } else if (!t->is(TensorImpl::kInference)) {
-    t->storage->bump();
+    storage.bump();
   }
+  if (recording_lines.load(std::memory_order_relaxed)) [[unlikely]] note_write(t);
 }
 
 /// What was written to `t` is result number `output_nr` of `node`. `holders`: how many owners of `t` the caller knows of,

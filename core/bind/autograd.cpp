@@ -1,7 +1,9 @@
 // Modes, backward and hooks.
 #include "autograd/engine.h"
+
+#include <thread>
+
 #include "autograd/views.h"
-#include "autograd/meta.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 
@@ -25,11 +27,54 @@ Tensors tensor_list(nb::handle o, const char* what) {
   return list;
 }
 
+// Tensors, or pairs (node, number of its result).
+std::vector<GraphEnd> graph_ends(nb::handle o, const char* what) {
+  std::vector<GraphEnd> list;
+  for (nb::handle e : nb::iter(o)) {
+    if (is_tensor(e.ptr())) {
+      list.push_back({unwrap(e.ptr()), {}});
+      continue;
+    }
+    Node* node = PyTuple_Check(e.ptr()) && PyTuple_GET_SIZE(e.ptr()) == 2 ? as_node(PyTuple_GET_ITEM(e.ptr(), 0)) : nullptr;
+    if (!node) fail<TypeError>(what, ": expected Tensors or GradientEdges, but found ", Py_TYPE(e.ptr())->tp_name);
+    const int64_t nr = as_int(PyTuple_GET_ITEM(e.ptr(), 1), "output_nr");
+    if (nr < 0 || nr >= node->num_inputs) fail<IndexError>(what, ": ", node->name(), " has no result number ", nr);
+    list.push_back({{}, {Ref<Node>::share(node), static_cast<uint32_t>(nr)}});
+  }
+  return list;
+}
+
+// Passes inside passes (from hooks and Functions) take stack; deep down, each goes on in a thread of its own.
+constexpr int kMostNested = 40;
+thread_local int nested = 0;
+
+Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::span<const GraphEnd> ends, const BackwardOptions& options, bool allow_unused) {
+  struct Depth {
+    Depth() { ++nested; }
+    ~Depth() { --nested; }
+  } depth;
+  if (nested <= kMostNested) return backward(roots, gs, ends, options, allow_unused);
+  Tensors result;
+  std::exception_ptr error;
+  const ThreadState modes = thread_state;
+  std::thread([&] {
+    thread_state = modes;
+    try {
+      result = backward(roots, gs, ends, options, allow_unused);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  thread_state.sequence = std::max(thread_state.sequence, modes.sequence);
+  if (error) std::rethrow_exception(error);
+  return result;
+}
+
 nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, bool retain_graph, bool create_graph, bool accumulate,
                bool allow_unused) {
-  const Tensors roots = tensor_list(tensors, "tensors");
+  const auto roots = graph_ends(tensors, "tensors");
   Tensors gs = cotangents.is_none() ? Tensors() : tensor_list(cotangents, "grad_tensors");
-  const Tensors ends = inputs.is_none() ? Tensors() : tensor_list(inputs, "inputs");
+  const auto ends = inputs.is_none() ? std::vector<GraphEnd>() : graph_ends(inputs, "inputs");
   BackwardOptions options;
   options.retain_graph = retain_graph;
   options.create_graph = create_graph;
@@ -37,7 +82,7 @@ nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, boo
   Tensors result;
   {
     Unlocked u(true);
-    result = backward(roots, gs, ends, options, allow_unused);
+    result = run_somewhere(roots, gs, ends, options, allow_unused);
   }
   if (accumulate) return nb::none();
   PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(result.size()));
@@ -45,33 +90,183 @@ nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, boo
   return nb::steal(t);
 }
 
-/// A Python callable that C++ threads may hold and drop.
-std::shared_ptr<nb::object> hold(nb::object f) {
-  return {new nb::object(std::move(f)), [](nb::object* p) {
-            if (!Py_IsInitialized()) return;
-            nb::gil_scoped_acquire gil;
-            delete p;
-          }};
+std::string name_of_hook(PyObject* f) {
+  nb::object name = nb::steal(PyObject_GetAttrString(f, "__name__"));
+  if (!name.is_valid()) {
+    PyErr_Clear();
+    return Py_TYPE(f)->tp_name;
+  }
+  return nb::cast<std::string>(nb::str(name));
 }
 
-Tensor call_hook(nb::object& f, const Tensor& g) {
+Tensor call_hook(PyObject* f, const Tensor& g) {
   nb::gil_scoped_acquire gil;
-  nb::object r = nb::steal(PyObject_CallOneArg(f.ptr(), nb::steal(wrap(g)).ptr()));
+  nb::object r = nb::steal(PyObject_CallOneArg(f, nb::steal(wrap(g)).ptr()));
   if (!r.is_valid()) throw nb::python_error();
   if (r.is_none()) return {};
-  if (!is_tensor(r.ptr())) fail<TypeError>("a hook must return a Tensor or None, but returned ", Py_TYPE(r.ptr())->tp_name);
-  return unwrap(r.ptr());
+  if (!is_tensor(r.ptr()))
+    fail<TypeError>("hook '", name_of_hook(f), "' must return a Tensor or None, but returned ", Py_TYPE(r.ptr())->tp_name);
+  const Tensor changed = unwrap(r.ptr());
+  if (!same(changed.sizes(), g.sizes()))
+    fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ", to_string(changed.sizes()),
+         ". Return a gradient of the same shape");
+  if (changed.dtype() != g.dtype())
+    fail("hook '", name_of_hook(f), "' has changed the type of value (was ", name_of(g.dtype()), " got ", name_of(changed.dtype()),
+         "). Return a gradient of the same dtype");
+  return changed;
 }
+
+nb::object tuple_of(const Gradients& gs) {
+  PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(gs.size()));
+  for (size_t i = 0; i < gs.size(); ++i) PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(gs[i]));
+  return nb::steal(t);
+}
+// What a hook of a node returned: nothing, or a gradient for each.
+void take_back(nb::object r, PyObject* f, Gradients& gs) {
+  if (!r.is_valid()) throw nb::python_error();
+  if (r.is_none()) return;
+  if (is_tensor(r.ptr())) r = nb::make_tuple(r);
+  if (!PyTuple_Check(r.ptr()))
+    fail<TypeError>("hook '", name_of_hook(f), "' must return a tuple of Tensors or None, but returned ", Py_TYPE(r.ptr())->tp_name);
+  if (static_cast<size_t>(PyTuple_GET_SIZE(r.ptr())) != gs.size())
+    fail("hook '", name_of_hook(f), "' has returned an incorrect number of values (got ", PyTuple_GET_SIZE(r.ptr()), ", but expected ", gs.size(), ")");
+  for (size_t i = 0; i < gs.size(); ++i) {
+    PyObject* e = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
+    if (e == Py_None) gs[i].reset();
+    else if (is_tensor(e)) gs[i] = unwrap(e);
+    else fail<TypeError>("hook '", name_of_hook(f), "' must return Tensors or None, but returned ", Py_TYPE(e)->tp_name, " at ", i);
+  }
+}
+
+std::atomic<uint64_t> next_node_hook{1};
+
+uint64_t add_prehook(Node& node, PyObject* f) {
+  auto held = hold(f);
+  const uint64_t id = next_node_hook++;
+  NodeExtras& extras = node.make_extras();
+  std::lock_guard lock(extras.mutex);
+  extras.prehooks.emplace_back(id, [held](Gradients& in) {
+    nb::gil_scoped_acquire gil;
+    take_back(nb::steal(PyObject_CallOneArg(held.get(), tuple_of(in).ptr())), held.get(), in);
+  });
+  return id;
+}
+uint64_t add_posthook(Node& node, PyObject* f) {
+  auto held = hold(f);
+  const uint64_t id = next_node_hook++;
+  NodeExtras& extras = node.make_extras();
+  std::lock_guard lock(extras.mutex);
+  extras.posthooks.emplace_back(id, [held](Gradients& out, const Gradients& in) {
+    nb::gil_scoped_acquire gil;
+    take_back(nb::steal(PyObject_CallFunctionObjArgs(held.get(), tuple_of(out).ptr(), tuple_of(in).ptr(), nullptr)), held.get(), out);
+  });
+  return id;
+}
+void remove_node_hook(Node& node, uint64_t id) {
+  NodeExtras* extras = node.extras();
+  if (!extras) return;
+  decltype(extras->prehooks) pre;
+  decltype(extras->posthooks) post;
+  std::lock_guard lock(extras->mutex);
+  const auto take = [id](auto& from, auto& to) {
+    for (size_t i = 0; i < from.size(); ++i)
+      if (from[i].first == id) {
+        to.push_back(std::move(from[i]));
+        from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
+        return;
+      }
+  };
+  take(extras->prehooks, pre);
+  take(extras->posthooks, post);
+}
+
+// --- hooks of saved tensors ----------------------------------------------------------------------------------------------
+
+class PythonPacked final : public Packed {
+ public:
+  PythonPacked(std::shared_ptr<PyObject> value, std::shared_ptr<PyObject> unpack) : value_(std::move(value)), unpack_(std::move(unpack)) {}
+  Tensor unpack() override {
+    nb::gil_scoped_acquire gil;
+    nb::object r = nb::steal(PyObject_CallOneArg(unpack_.get(), value_.get()));
+    if (!r.is_valid()) throw nb::python_error();
+    if (!is_tensor(r.ptr()))
+      fail<TypeError>("Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", Py_TYPE(r.ptr())->tp_name);
+    return unwrap(r.ptr());
+  }
+
+ private:
+  std::shared_ptr<PyObject> value_, unpack_;
+};
+
+class PythonSavedHooks final : public SavedHooks {
+ public:
+  PythonSavedHooks(PyObject* pack, PyObject* unpack) : pack_(hold(pack)), unpack_(hold(unpack)) {}
+  std::unique_ptr<Packed> pack(const Tensor& t) override {
+    nb::gil_scoped_acquire gil;
+    nb::object r = nb::steal(PyObject_CallOneArg(pack_.get(), nb::steal(wrap(t)).ptr()));
+    if (!r.is_valid()) throw nb::python_error();
+    return std::make_unique<PythonPacked>(hold(r.ptr()), unpack_);
+  }
+
+ private:
+  std::shared_ptr<PyObject> pack_, unpack_;
+};
+
+struct HookStack {
+  std::vector<std::unique_ptr<SavedHooks>> hooks;
+  // Why none may be pushed; empty: they may.
+  std::string disabled;
+};
+thread_local HookStack saved_hooks;
+
+void use_top() { thread_state.saved_hooks = saved_hooks.hooks.empty() ? nullptr : saved_hooks.hooks.back().get(); }
 
 void poll() {
   nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() < 0) throw nb::python_error();
 }
 
+Node& node_of(nb::handle o) {
+  Node* node = as_node(o.ptr());
+  if (!node) fail<TypeError>("expected a node of the graph, but found ", Py_TYPE(o.ptr())->tp_name);
+  return *node;
+}
+
+nb::object& line_reporter() {
+  static nb::object& f = *new nb::object;
+  return f;
+}
+std::string python_line() {
+  nb::gil_scoped_acquire gil;
+  if (!line_reporter().is_valid()) return "";
+  nb::object r = nb::steal(PyObject_CallNoArgs(line_reporter().ptr()));
+  if (!r.is_valid()) {
+    PyErr_Clear();
+    return "";
+  }
+  return nb::cast<std::string>(nb::str(r));
+}
+void warn_of_anomaly(const Node& node) {
+  nb::gil_scoped_acquire gil;
+  // An error in flight must not be lost for the warning.
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const std::string line = node.line();
+  const std::string message = text("Error detected in ", node.name(), ". ", line.empty()
+      ? "No forward pass information available. Enable detect anomaly during forward pass for more information."
+      : "Traceback of forward call that caused the error:\n" + line);
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw nb::python_error();
+  PyErr_Restore(type, value, traceback);
+}
+
 }  // namespace
+
+std::unique_ptr<SavedHooks> python_saved_hooks(PyObject* pack, PyObject* unpack) { return std::make_unique<PythonSavedHooks>(pack, unpack); }
 
 void bind_autograd(nb::module_& m) {
   poll_interrupt = poll;
+  where_now = python_line;
+  report_anomaly = warn_of_anomaly;
   m.def("is_grad_enabled", [] { return thread_state.grad; });
   m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad, on); }, "Switch recording on or off; returns what it was.");
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
@@ -82,24 +277,66 @@ void bind_autograd(nb::module_& m) {
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(), nb::arg("inputs").none(), nb::arg("retain_graph"),
         nb::arg("create_graph"), nb::arg("accumulate"), nb::arg("allow_unused"));
   m.def("_register_hook", [](const Tensor& t, nb::object f) {
-    auto held = hold(std::move(f));
-    return register_hook(t, [held](const Tensor& g) { return call_hook(*held, g); });
+    auto held = hold(f.ptr());
+    return register_hook(t, [held](const Tensor& g) { return call_hook(held.get(), g); });
   });
   m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
-    auto held = hold(std::move(f));
+    auto held = hold(f.ptr());
     return register_post_accumulate_hook(t, [held](const Tensor& leaf) {
       nb::gil_scoped_acquire gil;
-      nb::object r = nb::steal(PyObject_CallOneArg(held->ptr(), nb::steal(wrap(leaf)).ptr()));
+      nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
       if (!r.is_valid()) throw nb::python_error();
     });
   });
+  m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {
+    return before ? add_prehook(node_of(node), f.ptr()) : add_posthook(node_of(node), f.ptr());
+  });
+  m.def("_remove_node_hook", [](nb::handle node, uint64_t id) { remove_node_hook(node_of(node), id); });
   m.def("_gradient_edge", [](const Tensor& t) -> nb::object {
     Edge e = gradient_edge(t);
     if (!e) return nb::none();
     const uint32_t nr = e.input_nr;
     return nb::make_tuple(nb::steal(wrap_node(std::move(e.node))), nr);
   });
+  m.def("_push_saved_tensors_hooks", [](nb::handle pack, nb::handle unpack) {
+    if (!saved_hooks.disabled.empty()) fail(saved_hooks.disabled);
+    saved_hooks.hooks.push_back(python_saved_hooks(pack.ptr(), unpack.ptr()));
+    use_top();
+  });
+  m.def("_pop_saved_tensors_hooks", [] {
+    if (!saved_hooks.hooks.empty()) saved_hooks.hooks.pop_back();
+    use_top();
+  });
+  m.def("_disable_saved_tensors_hooks", [](const std::string& message) {
+    if (!message.empty() && !saved_hooks.hooks.empty()) fail(message);
+    return std::exchange(saved_hooks.disabled, message);
+  }, "Why hooks may not be used from now on; empty: they may. Returns what it was.");
+  m.def("_current_pass", &current_pass, "A number for the backward pass that runs in this thread, or 0.");
+  // A key that keeps no node: its address, and its sequence number, which tells it from another that gets the address.
+  m.def("_node_key", [](const Tensor& t) {
+    const Edge e = gradient_edge(t);
+    return nb::make_tuple(reinterpret_cast<uintptr_t>(e.node.get()), e ? e.node->sequence : 0);
+  });
+  m.def("_current_pass_runs", [](uintptr_t address, uint64_t sequence) { return current_pass_runs(reinterpret_cast<const Node*>(address), sequence); });
+  m.def("_at_end_of_pass", [](nb::handle f) {
+    auto held = hold(f.ptr());
+    at_end_of_pass([held] {
+      nb::gil_scoped_acquire gil;
+      nb::object r = nb::steal(PyObject_CallNoArgs(held.get()));
+      if (!r.is_valid()) throw nb::python_error();
+    });
+  });
+  m.def("_set_record_lines", [](bool on, nb::object reporter) {
+    if (!reporter.is_none()) line_reporter() = reporter;
+    return recording_lines.exchange(on);
+  }, nb::arg("on"), nb::arg("reporter").none());
+  m.def("_is_recording_lines", [] { return recording_lines.load(); });
+  m.def("_set_detect_anomaly", [](bool on, bool nan) {
+    detecting_anomalies = on;
+    checking_nan = nan;
+  });
+  m.def("_detect_anomaly", [] { return nb::make_tuple(detecting_anomalies.load(), checking_nan.load()); });
 }
 
 }  // namespace adjoint::bind

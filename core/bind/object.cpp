@@ -1,6 +1,8 @@
 // Making, finding and freeing tensor objects.
 #include "bind/object.h"
 
+#include <nanobind/nanobind.h>
+
 #include <structmember.h>
 
 #include <new>
@@ -252,6 +254,8 @@ PyObject* raise() noexcept {
     throw;
   } catch (const PythonError&) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an error was announced but not set");
+  } catch (nanobind::python_error& e) {
+    e.restore();
   } catch (const IndexError& e) {
     PyErr_SetString(PyExc_IndexError, e.what());
   } catch (const TypeError& e) {

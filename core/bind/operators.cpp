@@ -90,7 +90,7 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
     }
     check_writable(t, name, false);
     copy_into(t, result);
-    wrote(t);
+    wrote(t, name);
   };
   if (r.kind == Results::Kind::One) {
     write(out, r.one);
@@ -310,7 +310,7 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
     fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
   check_writable(self, name, result.requires_grad() && thread_state.grad);
   copy_into(self, result);
-  wrote(self);
+  wrote(self, name);
   Tensor written = self;
   if (history(result)) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);
 }

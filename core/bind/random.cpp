@@ -38,7 +38,7 @@ template <class F> void fill(const Tensor& t, const char* op, F&& f) {
     }
   }
   if (to.get() != t.get()) copy_into(t, to);
-  wrote(t);
+  wrote(t, "random");
 }
 
 void need_floating(const Tensor& t, const char* op) {
@@ -107,7 +107,7 @@ void bind_random(nb::module_& m) {
     const Tensor wide = t.dtype() == DType::Int64 && t.is_contiguous() ? t : empty(t.sizes(), DType::Int64);
     runtime::fill_randint(chosen(g), wide.data<int64_t>(), wide.numel(), lo, hi);
     if (wide.get() != t.get()) copy_into(t, wide);
-    wrote(t);
+    wrote(t, "random");
   }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   m.def("_bernoulli_", [](const Tensor& t, double p, Generator* g) {
     if (!(p >= 0 && p <= 1)) fail("bernoulli_ expects p to be in [0, 1], but got p=", p);

@@ -1,4 +1,6 @@
 // What copying and pickling need: a tensor's memory as bytes, and a tensor over given bytes.
+#include <set>
+
 #include "autograd/meta.h"
 #include "autograd/node.h"
 #include "bind/caster.h"
@@ -55,7 +57,9 @@ void bind_storage(nb::module_& m) {
   m.def("_retype", &retype);
   m.def("_become", [](nb::object self, const Tensor& result, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
-    become_result(unwrap(self.ptr()), result, name.c_str());
+    // The storage remembers who wrote it, by a name that stays.
+    static auto& names = *new std::set<std::string>;
+    become_result(unwrap(self.ptr()), result, names.insert(name).first->c_str());
     return self;
   });
   m.def("_detach_", [](const Tensor& t) {

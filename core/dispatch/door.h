@@ -156,12 +156,12 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     const std::string_view names = Op::signature;
     for (int i = 0; i < kParameters; ++i)
       if (kNeed.inputs >> i & 1) {
-        const SavedTensor& s = inputs_[slot(kNeed.inputs, i)];
-        v.push_back({argument_name(names, i), s.saved() ? s.unpack(this) : Tensor(), s.saved() ? "" : "None"});
+        SavedTensor& s = inputs_[slot(kNeed.inputs, i)];
+        v.push_back({.name = argument_name(names, i), .slot = s.saved() ? &s : nullptr, .text = "None"});
       }
     for (int i = 0; i < 8; ++i)
       if (kNeed.outputs >> i & 1 && outputs_[slot(kNeed.outputs, i)].saved())
-        v.push_back({i ? "result" + std::to_string(i) : "result", outputs_[slot(kNeed.outputs, i)].unpack(this, i), ""});
+        v.push_back({.name = i ? "result" + std::to_string(i) : "result", .slot = &outputs_[slot(kNeed.outputs, i)], .output_nr = static_cast<uint32_t>(i)});
     if constexpr (kNeed.arguments) {
       int i = 0;
       std::apply([&](const auto&... a) { ((add_argument(v, names, i++, a)), ...); }, arguments_);
@@ -180,7 +180,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
       if (!parameters[i] || !parameters[i]->defined()) continue;
       const Tensor& t = *parameters[i];
       if constexpr (kNeed.inputs != 0)
-        if (need.inputs >> i & 1) inputs_[slot(kNeed.inputs, i)].save(t, false);
+        if (need.inputs >> i & 1) inputs_[slot(kNeed.inputs, i)].save(t, false, this);
       if constexpr (kNeed.shapes != 0)
         if (need.shapes >> i & 1) shapes_[slot(kNeed.shapes, i)] = {Dims(t.sizes()), t.dtype()};
       if constexpr (kNeed.layouts != 0)
@@ -189,7 +189,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     if constexpr (kList && (kNeed.list || kNeed.list_sizes)) (keep_list(need, arguments), ...);
     if constexpr (kNeed.outputs != 0)
       for (size_t i = 0; i < results.size(); ++i)
-        if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true);
+        if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true, this);
     if constexpr (kNeed.arguments) arguments_ = {own<own_t<P>>(arguments)...};
     const auto kept = [](const auto& saved) { return std::ranges::any_of(saved, &SavedTensor::saved); };
     bool any = kept(inputs_) || kept(outputs_);
@@ -202,7 +202,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
  private:
   static constexpr int slot(uint32_t mask, int i) { return __builtin_popcount(mask & ((1u << i) - 1)); }
   template <class A> static void add_argument(std::vector<SavedValue>& v, std::string_view names, int i, const A& a) {
-    if constexpr (!std::is_same_v<A, Nothing>) v.push_back({argument_name(names, i), {}, describe(a)});
+    if constexpr (!std::is_same_v<A, Nothing>) v.push_back({.name = argument_name(names, i), .text = describe(a)});
   }
   static std::string argument_name(std::string_view names, int i) {
     for (;;) {
@@ -247,7 +247,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
         if (need.list) {
           list_.resize(x.size());
           for (size_t i = 0; i < x.size(); ++i)
-            if (x[i].defined()) list_[i].save(x[i], false);
+            if (x[i].defined()) list_[i].save(x[i], false, this);
         }
       if constexpr (kNeed.list_sizes)
         if (need.list_sizes)
@@ -342,6 +342,25 @@ template <class X> uint64_t wants_gradient(const X& x, int& number) {
   }
 }
 
+/// A node with the edges of its arguments.
+template <class N, class... P> Ref<Node> connected(const P&... arguments) {
+  N* node = new N;
+  Ref<Node> owner = Ref<Node>::steal(node);
+  size_t e = 0;
+  auto connect = [&]<class X>(const X& x) {
+    if constexpr (std::is_base_of_v<Tensor, X>) {
+      if constexpr (N::kList) node->edges_.emplace_back();
+      if (x.defined() && x.requires_grad()) node->edges_[e] = gradient_edge(x);
+      ++e;
+    } else if constexpr (std::is_same_v<X, TensorList>) {
+      for (const Tensor& t : x) node->edges_.push_back(t.defined() && t.requires_grad() ? gradient_edge(t) : Edge{});
+      e += x.size();
+    }
+  };
+  (connect(arguments), ...);
+  return owner;
+}
+
 /// Boxed calls, for transforms and bindings.
 template <class Op, class R, class... P> void boxed(const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
@@ -370,11 +389,15 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     if (tracked && !is_differentiable(self.dtype()))
       fail(Op::name, "_(): a tensor of type ", name_of(self.dtype()), " cannot take values that require grad");
   }
+  // A write changes what its inputs are: their edges are taken before it.
+  Ref<Node> owner;
+  if constexpr (Op::writes && Op::differentiable && door::HasRules<Op>)
+    if (tracked) owner = door::connected<door::OperatorNode<Op, R, P...>>(arguments...);
   R result = [&] {
     GradMode off(false);
     return Op::forward(arguments...);
   }();
-  if constexpr (Op::writes) wrote(std::get<0>(std::tie(arguments...)));
+  if constexpr (Op::writes) wrote(std::get<0>(std::tie(arguments...)), Op::name);
   std::conditional_t<std::is_same_v<R, Tensor> || std::is_same_v<R, Tensors>, door::Nothing, Tensors> listed;
   std::span<const Tensor> results;
   if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
@@ -396,21 +419,9 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     if (!any) return result;
     if (results.size() > 0xffff)
       fail(Op::name, "(): ", results.size(), " results of one recorded call are more than the 65535 that a node can have");
-    N* node = new N;
-    Ref<Node> owner = Ref<Node>::steal(node);
+    if (!owner) owner = door::connected<N>(arguments...);
+    N* node = static_cast<N*>(owner.get());
     node->set_results(static_cast<uint16_t>(results.size()));
-    size_t e = 0;
-    auto connect = [&]<class X>(const X& x) {
-      if constexpr (std::is_base_of_v<Tensor, X>) {
-        if constexpr (N::kList) node->edges_.emplace_back();
-        if (x.defined() && x.requires_grad()) node->edges_[e] = gradient_edge(x);
-        ++e;
-      } else if constexpr (std::is_same_v<X, TensorList>) {
-        for (const Tensor& t : x) node->edges_.push_back(t.defined() && t.requires_grad() ? gradient_edge(t) : Edge{});
-        e += x.size();
-      }
-    };
-    (connect(arguments), ...);
     const Tensor* parameters[] = {door::as_tensor(arguments)..., nullptr};
     node->keep(wanted, {parameters, sizeof...(P)}, results, arguments...);
     for (uint32_t i = 0; i < results.size(); ++i) {

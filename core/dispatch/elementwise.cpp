@@ -52,8 +52,9 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parame
     const Tensor& t = in[i];
     const int rank = t.is_wrapped() ? 2 : t.dim() == 0 ? 1 : 0;
     DType d = t.dtype();
-    if (rank == 2 && d == DType::Float64) d = default_dtype();
-    if (rank == 2 && d == DType::Complex128) d = complex_dtype(default_dtype());
+    // Alone, a number is what it is: a rule may take one that was saved.
+    if (rank == 2 && d == DType::Float64 && op.arity > 1) d = default_dtype();
+    if (rank == 2 && d == DType::Complex128 && op.arity > 1) d = complex_dtype(default_dtype());
     best[rank] = any[rank] ? promote(best[rank], d) : d;
     any[rank] = true;
   }
@@ -94,7 +95,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s) {
         if (!saved_[s].saved()) continue;
-        if (thread_state.grad) values[saved_[s].which] = (with_history[s] = saved_[s].unpack(this)).get();
+        if (thread_state.grad || saved_[s].is_packed()) values[saved_[s].which] = (with_history[s] = saved_[s].unpack(this)).get();
         else values[saved_[s].which] = saved_[s].lend(this);
       }
     for (int i = 0; i < A; ++i) {
@@ -119,11 +120,11 @@ template <int A, int S> class ElementwiseNode final : public Node {
     std::vector<SavedValue> v;
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s)
-        if (saved_[s].saved()) v.push_back({saved_[s].which == 3 ? "result" : input_name(*op_, saved_[s].which), saved_[s].unpack(this), ""});
+        if (saved_[s].saved()) v.push_back({.name = saved_[s].which == 3 ? "result" : input_name(*op_, saved_[s].which), .slot = &saved_[s]});
     // What this node had no need of, though its operator may have.
     for (int k = 0; k < A; ++k) {
       const std::string name = input_name(*op_, k);
-      if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; })) v.push_back({name, {}, "None"});
+      if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; })) v.push_back({.name = name, .text = "None"});
     }
     return v;
   }
@@ -131,7 +132,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
   void save(int slot, int which, const Tensor& t) {
     if constexpr (S > 0) {
       saved_[slot].which = static_cast<uint8_t>(which);
-      saved_[slot].save(t, which == 3);
+      saved_[slot].save(t, which == 3, this);
     }
   }
   Edge edges_[A];
@@ -182,41 +183,48 @@ template <int A, int S> class ElementwiseNode final : public Node {
   SavedTensor saved_[S > 0 ? S : 1];
 };
 
+/// Inputs of a call that writes one of them, as they were before.
+struct Before {
+  Edge edges[3];
+  Tensor kept[3];  // copies of those that lie in the memory written, where they are needed
+};
+
 template <int A, int S>
-void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, const Tensor* original, DType type,
-               const double* parameters, int takes) {
+void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type, const double* parameters,
+               int takes) {
   auto* node = new ElementwiseNode<A, S>(op, type, parameters);
   Ref<Node> owner = Ref<Node>::steal(node);
   for (int i = 0; i < A; ++i)
-    if (in[i].requires_grad()) node->edges_[i] = gradient_edge(in[i]);
+    if (before) [[unlikely]] node->edges_[i] = std::move(before->edges[i]);
+    else if (in[i].requires_grad()) node->edges_[i] = gradient_edge(in[i]);
   int slot = 0;
   for (int k = 0; k < A; ++k)
-    if (takes >> k & 1) node->save(slot++, k, k == 0 && original ? *original : in[k]);
+    if (takes >> k & 1) node->save(slot++, k, before && before->kept[k].defined() ? before->kept[k] : in[k]);
   if (takes & kResult) node->save(slot++, 3, out);
   node->info.describe(out);
-  if (out.get() == in[0].get()) [[unlikely]] write_history(out, std::move(owner), 0, 2);  // held by the program, and by `general`
+  if (before) [[unlikely]] write_history(out, std::move(owner), 0, 2);  // held by the program, and by `general`
   else set_history(out, std::move(owner), 0);
 }
 
-template <int A> void record_arity(const ElementwiseInfo& op, const Tensor* in, Tensor& out, const Tensor* original, DType type,
+template <int A> void record_arity(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type,
                                   const double* parameters) {
   int takes = 0;
   for (int i = 0; i < A; ++i)
-    if (in[i].requires_grad()) takes |= op.takes[i];
+    if (before ? bool(before->edges[i]) : in[i].requires_grad()) takes |= op.takes[i];
   static constexpr uint8_t kBits[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
   switch (kBits[takes & 15]) {
-    case 0: return record_as<A, 0>(op, in, out, original, type, parameters, takes);
-    case 1: return record_as<A, 1>(op, in, out, original, type, parameters, takes);
-    case 2: return record_as<A, 2>(op, in, out, original, type, parameters, takes);
-    default: return record_as<A, 4>(op, in, out, original, type, parameters, takes);
+    case 0: return record_as<A, 0>(op, in, out, before, type, parameters, takes);
+    case 1: return record_as<A, 1>(op, in, out, before, type, parameters, takes);
+    case 2: return record_as<A, 2>(op, in, out, before, type, parameters, takes);
+    default: return record_as<A, 4>(op, in, out, before, type, parameters, takes);
   }
 }
 
-void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, const Tensor* original, DType type, const double* parameters) {
+void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type, const double* parameters) {
   switch (op.arity) {
-    case 1: return record_arity<1>(op, in, out, original, type, parameters);
-    case 2: return record_arity<2>(op, in, out, original, type, parameters);
-    default: return record_arity<3>(op, in, out, original, type, parameters);
+    case 1: return record_arity<1>(op, in, out, before, type, parameters);
+    case 2: return record_arity<2>(op, in, out, before, type, parameters);
+    default: return record_arity<3>(op, in, out, before, type, parameters);
   }
 }
 
@@ -261,6 +269,22 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
   return true;
 }
 
+/// Before a write in place: edges, and copies of what rules need and the write destroys. A copy has the history of what
+/// it stands for.
+void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
+  int takes = 0;
+  for (int i = 0; i < op.arity; ++i)
+    if (in[i].requires_grad()) {
+      before.edges[i] = gradient_edge(in[i]);
+      takes |= op.takes[i];
+    }
+  for (int k = 0; k < op.arity; ++k) {
+    if (!(takes >> k & 1) || in[k]->storage != in[0]->storage) continue;
+    Tensor& copy = before.kept[k] = copy_of(in[k]);
+    if (before.edges[k]) set_history(copy, Ref<Node>::share(before.edges[k].node.get()), before.edges[k].input_nr);
+  }
+}
+
 /// Everything but the short path.
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
                                  bool inplace) {
@@ -278,7 +302,8 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
   const DType c = compute_dtype(type);
   const DType out_type = result_dtype(op, type);
   const bool tracked = thread_state.grad && op.result != ResultType::Bool && is_differentiable(type) && any_requires_grad(op, in);
-  Tensor result, original;
+  Tensor result;
+  Before before;
   if (out) {
     if (!can_cast(out_type, out->dtype()))
       fail("result type ", type_name_of(out_type), " can't be cast to the desired output type ", type_name_of(out->dtype()), " in ", op.name,
@@ -287,15 +312,7 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
       if (!same(out->sizes(), sizes))
         fail(op.name, "_(): output with shape ", to_string(out->sizes()), " doesn't match the broadcast shape ", to_string(sizes));
       check_writable(*out, op.name, tracked);
-      if (tracked) {
-        bool needs = false;
-        for (int i = 0; i < op.arity; ++i) needs |= in[i].requires_grad() && (op.takes[i] & kFirst);
-        if (needs) original = copy_of(in[0]);
-        if (needs && in[0].requires_grad()) {  // the copy stands for the input as it was
-          original->flags |= TensorImpl::kRequiresGrad;
-          if (in[0]->grad_fn) set_history(original, Ref<Node>::share(in[0]->grad_fn), in[0]->output_nr);
-        }
-      }
+      if (tracked) remember(op, in, before);
     } else {
       if (tracked || (thread_state.grad && out->requires_grad()))
         fail(op.name, "(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -332,8 +349,8 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
   } else {
     run_loop(call, result);
   }
-  if (out) wrote(result);
-  if (tracked) record(op, in, result, original.defined() ? &original : nullptr, type, parameters);
+  if (out) wrote(result, op.name);
+  if (tracked) record(op, in, result, out ? &before : nullptr, type, parameters);
   return result;
 }
 
@@ -378,7 +395,7 @@ Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const doubl
   if (out) {
     check_writable(*out, op.name, false);
     call.run(out->bytes(), n);
-    wrote(*out);
+    wrote(*out, op.name);
     return *out;
   }
   Tensor result = in[lead].dim() == 0 ? empty_scalar(out_type) : empty(in[lead].sizes(), out_type);

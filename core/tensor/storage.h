@@ -26,8 +26,12 @@ struct Storage {
   size_t nbytes = 0;
   Kind kind = Kind::Owned;
   bool readonly = false;
-  /// For external bytes: who gives them back.
-  void (*deleter)(void* context) = nullptr;
+  union {
+    /// For external bytes: who gives them back.
+    void (*deleter)(void* context) = nullptr;
+    /// For all others: the operator that wrote last.
+    const char* writer;
+  };
   void* context = nullptr;
 
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }

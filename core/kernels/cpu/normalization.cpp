@@ -10,9 +10,6 @@ namespace adjoint::kernels {
 
 namespace {
 
-// Rows of a tile that still fit the cache when packed.
-constexpr int64_t kMostPacked = 4096;
-
 template <class F> void with_floating(DType dtype, F&& f) {
   if (dtype == DType::Float64) f(TypeTag<double>{});
   else f(TypeTag<float>{});
@@ -29,11 +26,6 @@ Tensor prepared(const Tensor& t, int64_t dims, DType c) {
     next = t.stride(d) * t.size(d);
   }
   return t;
-}
-
-/// `width` columns of n rows, without the gaps between them: what is read several times comes from few pages.
-template <class T> void pack(T* to, const T* from, int64_t n, int64_t stride, int64_t width) {
-  for (int64_t k = 0; k < n; ++k) std::copy_n(from + k * stride, width, to + k * width);
 }
 
 template <class T> const T* values(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
@@ -91,8 +83,6 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
     const int64_t n = s.n;
     std::unique_ptr<T[]> partial(sums && blocks > 1 ? new T[static_cast<size_t>(blocks * 2 * n)]() : nullptr);
     runtime::parallel_for(0, blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(n * each * group, 1)), [&](int64_t b, int64_t e) {
-      const bool packs = s.inner > each && n > 64 && n <= kMostPacked;
-      std::unique_ptr<T[]> packed(packs ? new T[static_cast<size_t>(2 * n * each)] : nullptr);
       for (int64_t block = b; block < e; ++block) {
         T* pw = !want_w ? nullptr : partial ? &partial[static_cast<size_t>(block * 2 * n)] : gw.data<T>();
         T* pb = !want_b ? nullptr : partial ? &partial[static_cast<size_t>((block * 2 + 1) * n)] : gb.data<T>();
@@ -103,16 +93,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
                                 std::min(each, s.outer - first), n, eps);
           } else {
             const int64_t across = (s.inner - 1) / each + 1, j = tile % across * each, at = tile / across * n * s.inner + j;
-            const int64_t width = std::min(each, s.inner - j);
-            const T *tile_g = gy.data<T>() + at, *tile_x = x.data<T>() + at;
-            if (packs) {
-              pack(&packed[0], tile_g, n, s.inner, width);
-              pack(&packed[static_cast<size_t>(n * each)], tile_x, n, s.inner, width);
-              tile_g = &packed[0];
-              tile_x = &packed[static_cast<size_t>(n * each)];
-            }
-            table.columns_backward(tile_g, tile_x, values<T>(w), want_x ? gx.data<T>() + at : nullptr, pw, pb, n,
-                                   packs ? width : s.inner, s.inner, width, eps);
+            table.columns_backward(gy.data<T>() + at, x.data<T>() + at, values<T>(w), want_x ? gx.data<T>() + at : nullptr, pw, pb, n,
+                                   s.inner, std::min(each, s.inner - j), eps);
           }
         }
       }

@@ -138,8 +138,7 @@ template <class T, int64_t W> struct Tile {
     }
   }
 
-  static void backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t to, int64_t columns,
-                       double eps) {
+  static void backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t columns, double eps) {
     const int64_t width = W > 0 ? W : columns;
     T mean[kWidth], scale[kWidth], a[kWidth], b[kWidth];
     statistics(mean, scale, x, n, stride, width, eps);
@@ -156,7 +155,7 @@ template <class T, int64_t W> struct Tile {
         const T w = weight ? weight[k] : T(1);
 #pragma GCC ivdep
         for (int64_t j = 0; j < width; ++j)
-          gx[k * to + j] = scale[j] * ((g[k * stride + j] * w - a[j]) - (x[k * stride + j] - mean[j]) * scale[j] * b[j]);
+          gx[k * stride + j] = scale[j] * ((g[k * stride + j] * w - a[j]) - (x[k * stride + j] - mean[j]) * scale[j] * b[j]);
       }
     }
     for (int64_t k = 0; k < n && (gw || gb); ++k) {
@@ -183,10 +182,9 @@ void columns(const T* x, const T* weight, const T* bias, T* y, int64_t n, int64_
   else Tile<T, 0>::forward(x, weight, bias, y, n, stride, columns, eps);
 }
 template <class T>
-void columns_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t to, int64_t columns,
-                      double eps) {
-  if (columns == kNormalizationColumns) Tile<T, kNormalizationColumns>::backward(g, x, weight, gx, gw, gb, n, stride, to, columns, eps);
-  else Tile<T, 0>::backward(g, x, weight, gx, gw, gb, n, stride, to, columns, eps);
+void columns_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t n, int64_t stride, int64_t columns, double eps) {
+  if (columns == kNormalizationColumns) Tile<T, kNormalizationColumns>::backward(g, x, weight, gx, gw, gb, n, stride, columns, eps);
+  else Tile<T, 0>::backward(g, x, weight, gx, gw, gb, n, stride, columns, eps);
 }
 
 template <class T> constexpr NormalizationTable<T> table{&rows<T>, &columns<T>, &rows_backward<T>, &columns_backward<T>};

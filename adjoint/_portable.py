@@ -1,0 +1,134 @@
+"""Members of Tensor that portable and older programs use: questions with one answer here, `new`, `sum_to_size`.
+
+Start reading at `Answers`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._device import check_device
+from adjoint._tensor import Members, extend
+
+
+@extend
+class Answers(Members):
+    """What programs ask before they do something that a CPU does not need."""
+
+    def cuda(self, device=None, non_blocking=False, memory_format=None) -> Tensor:
+        """Refused: the only device is the CPU."""
+        raise RuntimeError("Tensor.cuda(): there is no CUDA device here, the only device is 'cpu'")
+
+    def get_device(self) -> int:
+        """The number of the device: -1 for the CPU."""
+        return -1
+
+    def pin_memory(self, device=None) -> Tensor:
+        """Refused: memory is pinned for transfers to a device, and there is none."""
+        raise RuntimeError("Tensor.pin_memory(): cannot pin memory: there is no accelerator here")
+
+    def is_pinned(self, device=None) -> bool:
+        """Whether the memory is pinned: it is not."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Whether other processes see the memory: they do not."""
+        return False
+
+    def is_conj(self) -> bool:
+        """Whether a conjugation is pending: it never is, conjugates are computed."""
+        return False
+
+    def is_neg(self) -> bool:
+        """Whether a negation is pending: it never is."""
+        return False
+
+    def resolve_conj(self) -> Tensor:
+        """The tensor itself: see `is_conj`."""
+        return self
+
+    def resolve_neg(self) -> Tensor:
+        """The tensor itself: see `is_neg`."""
+        return self
+
+
+@extend
+class Older(Members):
+    """Makers and writers of old."""
+
+    def new(self, *args, size=None, device=None) -> Tensor:
+        """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(1).new(2, 3).shape
+        adjoint.Size([2, 3])
+        >>> ad.ones(1).new([2, 3])
+        tensor([2., 3.])
+        """
+        check_device(device)
+        if size is not None:
+            args = (_C.Size(size),)
+        if not args:
+            args = (0,)
+        first = args[0]
+        if len(args) > 1 or isinstance(first, (_C.Size, int)):
+            return _C._empty(args, self.dtype, False)
+        if isinstance(first, Tensor):
+            if first.dtype is not self.dtype:
+                raise TypeError(
+                    f"new(): expected a tensor of {self.dtype}, but got one of {first.dtype}; convert it with .to()"
+                )
+            return first.detach()
+        if isinstance(first, (float, complex)):
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+        return _C.tensor(first, self.dtype)
+
+    def new_empty_strided(
+        self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
+        """As `empty_strided`, in this tensor's dtype."""
+        from adjoint._creation import empty_strided
+
+        return empty_strided(
+            size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad
+        )
+
+    def sum_to_size(self, *size) -> Tensor:
+        """Summed over the dimensions that broadcasting would repeat, to a given shape.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+        """
+        size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        lead = self.ndim - len(size)
+        if lead < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[lead:])):
+            raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}.")
+        dims = [*range(lead), *(d + lead for d, n in enumerate(size) if n == 1 and self.shape[d + lead] != 1)]
+        return (self.sum(dims, keepdim=True) if dims else self).view(size)
+
+    def fill_diagonal_(self, fill_value, wrap=False) -> Tensor:
+        """Write one value along the main diagonal of a matrix, or where all indices of a cube are equal.
+
+        Parameters
+        ----------
+        wrap : bool
+            In a tall matrix, start again at the top of the columns after each square and one row.
+        """
+        if self.ndim < 2 or self.ndim > 2 and len({*self.shape}) > 1:
+            raise RuntimeError(
+                "fill_diagonal_(): all dimensions of input must be of equal length, and there must be two or more, "
+                f"but got {list(self.shape)}"
+            )
+        if self.ndim > 2:
+            diagonal = _C._arange(0, self.shape[0], 1, _C.int64, False)
+            self[(diagonal,) * self.ndim] = fill_value
+            return self
+        rows, columns = self.shape
+        for start in range(0, rows, columns + 1) if wrap else (0,):
+            self[start : start + columns].diagonal().fill_(fill_value)
+        return self

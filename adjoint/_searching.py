@@ -1,0 +1,392 @@
+"""Finding, counting and summing up: `searchsorted`, `bincount`, `quantile`, `cov`, as compositions of the core's operators.
+
+How functions reach users is said in `_register`. Start reading at `searchsorted`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._creation import _into
+from adjoint._register import overload
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+@overload(method=False)
+def searchsorted(
+    sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
+) -> Tensor:
+    """Where each value would have to be inserted into a rising sequence so that it stays rising.
+
+    Parameters
+    ----------
+    sorted_sequence : Tensor, shape (n) or (..., n)
+        Rising along its last dimension.
+    input : Tensor, shape any or (..., m); or a number
+        With a sequence of several rows, each row of values is searched for in its own.
+    right : bool
+        Insert after equal elements instead of before them; as ``side='right'``.
+    sorter : Tensor of int64, optional
+        Indices that bring an unordered sequence into rising order.
+
+    Returns
+    -------
+    Tensor of int64, or int32 with `out_int32`, of the shape of `input`
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.searchsorted(ad.tensor([1.0, 3.0, 5.0]), ad.tensor([0.0, 3.0, 9.0]))
+    tensor([0, 1, 3])
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side!r}")
+    if side == "left" and right:
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    right = right or side == "right"
+    sequence = sorted_sequence.detach()
+    values = input.detach() if isinstance(input, Tensor) else _C.tensor(input)
+    if sequence.ndim == 0 or sequence.ndim > 1 and sequence.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
+            f"and input value tensor must match, but we got boundaries tensor {list(sequence.shape)} and input value "
+            f"tensor {list(values.shape)}"
+        )
+    if sorter is not None:
+        sequence = sequence.gather(-1, sorter)
+    n = sequence.shape[-1]
+    low = _C._zeros(values.shape, _C.int64)
+    high = _C._full(values.shape, n, _C.int64)
+    # Halving: what is sought lies in [low, high].
+    for _ in range(n.bit_length()):
+        middle = (low + high) // 2
+        at = middle.clamp(max=n - 1)
+        found = sequence[at] if sequence.ndim == 1 else sequence.gather(-1, at)
+        # Asked this way round, NaN lies beyond all numbers.
+        beyond = ~(found > values if right else found >= values)
+        beyond = beyond & (low < high)
+        low, high = _C.where(beyond, middle + 1, low), _C.where(beyond, high, middle)
+    result = low.to(_C.int32) if out_int32 else low
+    return result if out is None else _into(out, result)
+
+
+@overload(method=False)
+def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> Tensor:
+    """The number of the interval between rising boundaries that each value lies in: `searchsorted`, turned round."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+@overload(method=False)
+def isin(elements, test_elements, *, assume_unique=False, invert=False) -> Tensor:
+    """Whether each element is among `test_elements`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.isin(ad.tensor([1, 2, 3]), ad.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
+    elements, tests = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (elements, test_elements))
+    if tests.numel() == 0:
+        return _C._full(elements.shape, invert)
+    dtype = _C.promote_types(elements.dtype, tests.dtype)
+    ordered = tests.detach().to(dtype).flatten().sort()[0]
+    place = searchsorted(ordered, elements.to(dtype)).clamp(max=ordered.numel() - 1)
+    found = ordered[place] == elements
+    return ~found if invert else found
+
+
+@overload
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements without those that equal the one before.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.unique_consecutive(ad.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    if dim is not None:
+        raise NotImplementedError("unique_consecutive(): dim is not supported; only all elements in order")
+    flat = input.detach().flatten()
+    n = flat.numel()
+    starts = _C._full((n,), True)
+    if n > 1:
+        starts[1:] = flat[1:] != flat[:-1]
+    results = [flat[starts]]
+    if return_inverse:
+        results.append((starts.to(_C.int64).cumsum(0) - 1).view(input.shape))
+    if return_counts:
+        first = starts.nonzero().flatten()
+        after = _C.cat((first[1:], _C.tensor([n])), 0) if n else first
+        results.append(after - first)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+@overload(method=False)
+def unravel_index(indices, shape) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of positions in a tensor of a shape."""
+    coordinates = []
+    for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
+        coordinates.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(coordinates))
+
+
+# --- counts ----------------------------------------------------------------------------------------------------------
+
+
+@overload
+def bincount(input, weights=None, minlength=0) -> Tensor:
+    """How often each of 0, 1, 2, … occurs, or the sum of its weights.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.bincount(ad.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    if input.ndim != 1 or input.numel() and input.min().item() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if input.is_floating_point() or input.is_complex():
+        raise RuntimeError(f"bincount(): expected integers, but got {input.dtype}")
+    if weights is not None and weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    length = max(minlength, int(input.max().item()) + 1 if input.numel() else 0)
+    if weights is None:
+        weights = _C._full(input.shape, 1, _C.int64)
+    elif not weights.dtype.is_floating_point:
+        weights = weights.to(_C.float64)
+    return _C._zeros((length,), weights.dtype).scatter_add(0, input.to(_C.int64), weights.detach())
+
+
+@overload
+def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
+    """How many elements lie in each of `bins` equal intervals of [min, max]; of all that occur when both are equal."""
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    flat = input.detach().flatten()
+    if min == max and flat.numel():
+        min, max = flat.min().item(), flat.max().item()
+    if min == max:
+        min, max = min - 1, max + 1
+    if min > max:
+        raise RuntimeError("max must be larger than min")
+    flat = flat[(flat >= min) & (flat <= max)]
+    place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
+    result = bincount(place, minlength=bins).to(input.dtype)
+    return result if out is None else _into(out, result)
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+
+@overload
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None) -> Tensor:
+    """The q-th quantiles of the elements, or along a dimension.
+
+    Parameters
+    ----------
+    q : float or Tensor of shape (k), in [0, 1]
+        With a tensor, the result has a first dimension more.
+    interpolation : 'linear', 'lower', 'higher', 'midpoint' or 'nearest'
+        What is taken where a quantile lies between two elements.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.quantile(ad.tensor([0.0, 1.0, 4.0]), 0.75)
+    tensor(2.5000)
+    """
+    if not input.is_floating_point():
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}"
+        )
+    whole = dim is None
+    values = input.flatten() if whole else input
+    axis = 0 if whole else dim % input.ndim if input.ndim else 0
+    if values.numel() == 0:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    single = not isinstance(q, Tensor) or q.ndim == 0
+    wanted = q if isinstance(q, Tensor) else _C.tensor(q, input.dtype)
+    wanted = wanted.reshape(-1)
+    if not bool(((wanted >= 0) & (wanted <= 1)).all()):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    ordered = values.sort(axis)[0].movedim(axis, -1)
+    place = wanted.detach() * (ordered.shape[-1] - 1)
+    if interpolation in ("lower", "higher", "nearest"):
+        place = {"lower": place.floor, "higher": place.ceil, "nearest": place.round}[interpolation]()
+    below = place.floor()
+    low, high = ordered[..., below.to(_C.int64)], ordered[..., place.ceil().to(_C.int64)]
+    share = _C._full(place.shape, 0.5, place.dtype) if interpolation == "midpoint" else place - below
+    result = _C.lerp(low, high, share.expand(low.shape))
+    # NaN among the elements: sorted last, it is the result of its row.
+    result = _C.where(ordered[..., -1:].isnan(), ordered[..., -1:], result).movedim(-1, 0)
+    if keepdim:
+        result = result.reshape((-1, *[1] * input.ndim)) if whole else result.unsqueeze(axis + 1)
+    result = result[0] if single else result
+    return result if out is None else _into(out, result)
+
+
+@overload
+def cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor:
+    """The covariances of variables, one per row, over their observations, one per column.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.cov(ad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input.ndim}")
+    x = input.reshape(1, -1) if input.ndim < 2 else input
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x.to(_C.get_default_dtype())
+    weights = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weights = given.to(x.dtype) if weights is None else weights * given
+    n = x.shape[1] if weights is None else weights.sum()
+    mean = (x if weights is None else x * weights).sum(1, True) / n
+    if weights is None:
+        freedom = n - correction
+    elif aweights is None:
+        freedom = n - correction
+    else:
+        freedom = n - correction * (weights * aweights).sum() / n
+    centred = x - mean
+    other = centred if weights is None else centred * weights
+    result = (other @ centred.mH.clone()) / (freedom if isinstance(freedom, Tensor) else max(freedom, 0))
+    return result.squeeze()
+
+
+@overload
+def corrcoef(input) -> Tensor:
+    """The correlations of variables, one per row, over their observations, one per column."""
+    c = cov(input)
+    if c.ndim == 0:
+        return c / c
+    deviation = c.diagonal().real.sqrt()
+    return c / deviation.unsqueeze(0) / deviation.unsqueeze(1)
+
+
+@overload(method=False)
+def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
+    """The p-norm distance of each row of one matrix from each row of another.
+
+    Parameters
+    ----------
+    x1 : Tensor, shape (..., n, d)
+    x2 : Tensor, shape (..., m, d)
+
+    Returns
+    -------
+    Tensor, shape (..., n, m)
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.cdist(ad.zeros(1, 2), ad.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"cdist(): expected matrices with the same number of columns, but got {list(x1.shape)} and {list(x2.shape)}"
+        )
+    return _C._vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), float(p), -1, False)
+
+
+@overload(method=False)
+def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
+    """The integral from the first point up to each other one by the trapezoidal rule."""
+    ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
+    if x is None:
+        return ends.cumsum(dim) * (dx / 2)
+    steps = x.narrow(-1, 1, x.shape[-1] - 1) - x.narrow(-1, 0, x.shape[-1] - 1)
+    if x.ndim == 1 and y.ndim > 1:
+        steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+    return (ends * steps).cumsum(dim) / 2
+
+
+@overload
+def msort(input) -> Tensor:
+    """The elements in rising order along the first dimension."""
+    return input.sort(0)[0]
+
+
+@overload(method=False)
+def vander(x, N=None, increasing=False) -> Tensor:
+    """The matrix whose columns are powers of `x`, falling unless `increasing`."""
+    powers = _C._arange(0, x.shape[0] if N is None else N, 1, _C.int64, False)
+    return x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+_BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.float64: _C.int64}
+
+
+@overload(inplace=True)
+def nextafter(input, other) -> Tensor:
+    """The next number of the dtype after `input` on the way to `other`. It has no derivative.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nextafter(ad.tensor(1.0), ad.tensor(2.0))
+    >>> (x - 1).item() == ad.finfo(ad.float32).eps
+    True
+    """
+    if _C.is_grad_enabled() and (input.requires_grad or other.requires_grad):
+        raise RuntimeError("the derivative for 'nextafter' is not implemented: call it on x.detach()")
+    dtype = _C.promote_types(input.dtype, other.dtype)
+    if dtype not in _BITS:
+        raise RuntimeError(
+            f"nextafter(): expected floating-point tensors, but got {input.dtype} and {other.dtype}"
+        )
+    x, y = (t.detach().to(dtype).clone() for t in (input, other))
+    whole = x + y
+    x, y = x.expand(whole.shape).clone(), y.expand(whole.shape)
+    bits = x.view(_BITS[dtype])
+    # Numbers of one sign are ordered as their bits are; at zero the smallest number of the other's sign follows.
+    stepped = bits + _C.where((y > x) == (x > 0), 1, -1).to(bits.dtype)
+    least = (_C._full((), 1, bits.dtype)).view(dtype)
+    result = _C.where(x == 0, _C.where(y > 0, least, -least), stepped.view(dtype))
+    result = _C.where(x == y, y, result)
+    return _C.where(whole.isnan() & (x.isnan() | y.isnan()), whole, result)
+
+
+@overload(inplace=True)
+def ldexp(input, other) -> Tensor:
+    """``input * 2**other``."""
+    return input * _C.pow(2.0, other)
+
+
+@overload(inplace=True)
+def gcd(input, other) -> Tensor:
+    """The greatest common divisor of integers."""
+    if any(t.is_floating_point() or t.is_complex() for t in (input, other)):
+        raise RuntimeError("gcd(): expected tensors of integers")
+    x, y = input.abs(), other.abs()
+    x, y = x + y * 0, y + x * 0
+    while bool((y != 0).any()):
+        done = y == 0
+        x, y = _C.where(done, x, y), _C.where(done, y, x % _C.where(done, 1, y))
+    return x
+
+
+@overload(inplace=True)
+def lcm(input, other) -> Tensor:
+    """The least common multiple of integers."""
+    divisor = gcd(input, other)
+    return (input // _C.where(divisor == 0, 1, divisor) * other).abs()

@@ -1,0 +1,166 @@
+"""How imports of torch find Adjoint: a finder in front of all others, and the module `torch` itself.
+
+``torch.a.b`` is ``adjoint.a.b`` where that exists, the same object under a second name; else the stand-in of that name;
+else an error that says what is missing. `torch` itself is a module of its own, with Adjoint's names and those that only
+programs for torch ask for (`_top`). Start reading at `install`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+
+import adjoint
+
+__all__ = ["install"]
+
+#: Modules that are called otherwise here.
+RENAMED = {
+    "torch.functional": "adjoint",
+    "torch.nn.modules": "adjoint.nn",
+    "torch.nn.modules.container": "adjoint.nn.containers",
+    "torch.nn.utils.clip_grad": "adjoint.nn.utils.clip",
+    "torch.nn.utils.convert_parameters": "adjoint.nn.utils.vector",
+    "torch.autograd.variable": "adjoint.autograd",
+}
+#: Modules of Adjoint that have nothing to do with torch's.
+OWN = ("adjoint.as_torch", "adjoint.demo")
+STANDINS = "adjoint.as_torch.standins"
+
+
+def install():
+    """Put the finder in front, make the module `torch`, let types print as torch's."""
+    present = sys.modules.get("torch")
+    if present is not None:
+        if isinstance(getattr(present, "__loader__", None), _Loader):
+            return present
+        raise RuntimeError(
+            "adjoint.as_torch(): the real torch has been imported already "
+            f"(from {getattr(present, '__file__', None)}), so programs hold its tensors and modules; call "
+            "adjoint.as_torch() before the first `import torch`, or run `python -m adjoint.as_torch script.py`"
+        )
+    sys.meta_path.insert(0, _Finder)
+    sys.meta_path.append(_Names)
+    _print_as_torch()
+    return import_module("torch")
+
+
+def _print_as_torch():
+    # Programs look types up by their text, ``{"torch.float32": …}[str(x.dtype)]``, and compare ``x.type()``.
+    from adjoint import _device
+
+    adjoint.dtype.__repr__ = lambda self: "torch." + self.name
+    adjoint.Size.__repr__ = lambda self: f"torch.Size({[*self]})"
+    _device._Named.namespace = "torch"
+
+
+# --- what stands for what -------------------------------------------------------------------------------------------
+
+
+def _exists(name):
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def target(name):
+    """The module that `name`, such as 'torch.nn.init', stands for; None where there is none."""
+    if name in RENAMED:
+        return RENAMED[name]
+    head, _, last = name.rpartition(".")
+    if head.startswith("torch.nn.modules"):
+        head = head.replace("torch.nn.modules", "torch.nn", 1)
+    if last.startswith("_"):
+        return None
+    rest = f"{head}.{last}"[len("torch.") :]
+    for candidate in (f"adjoint.{rest}", f"{STANDINS}.{rest}"):
+        if candidate not in OWN and _exists(candidate):
+            return candidate
+    return None
+
+
+def missing(name):
+    return f"Adjoint does not have {name}"
+
+
+# --- the import system's side ---------------------------------------------------------------------------------------
+
+
+class _Finder:
+    """Knows `torch` and everything below it; leaves the rest to others."""
+
+    @staticmethod
+    def find_spec(name, path=None, target_module=None):
+        if name == "torch":
+            return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)
+        if not name.startswith("torch."):
+            return None
+        found = target(name)
+        if found is None:
+            # No `name=`: the import system would take the failure of `from torch import x` for its own to report.
+            raise ModuleNotFoundError(f"No module named {name!r}: {missing(name)}")
+        return ModuleSpec(name, _Loader(found), origin=found, is_package=True)
+
+
+class _Loader:
+    def __init__(self, found):
+        self.found = found
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        if self.found is None:
+            from adjoint.as_torch import _top
+
+            _top.fill(module)
+            _explain(module, "torch")
+            return
+        # The import system takes what it finds in sys.modules afterwards: Adjoint's own module, under a second name.
+        name, own = module.__spec__.name, import_module(self.found)
+        _explain(own, name)
+        sys.modules[name] = own
+
+
+class _Names:
+    """Comes after all finders: what `from torch.nn import Missing` asks for in the end."""
+
+    @staticmethod
+    def find_spec(name, path=None, target_module=None):
+        head, _, last = name.rpartition(".")
+        if head in _known:
+            head = _known[head]
+            raise ModuleNotFoundError(
+                f"cannot import name {last!r} from {head!r}: {missing(f'{head}.{last}')}"
+            )
+
+
+# By the name of each module that has a second one, that one.
+_known: dict = {}
+
+
+def _explain(module, name):
+    """Let a module say of what it lacks that Adjoint does not have it, and find its submodules unimported."""
+    own = module.__name__
+    if own in _known or own == "adjoint":
+        return
+    _known[own] = name
+    # Only of packages does the import system ask further for names in `from … import …`.
+    vars(module).setdefault("__path__", [])
+    before = vars(module).get("__getattr__")
+
+    def __getattr__(attribute):
+        if before is not None:
+            try:
+                return before(attribute)
+            except AttributeError:
+                pass
+        full = f"{name}.{attribute}"
+        if not attribute.startswith("_") and target(full) is not None:
+            return import_module(full)
+        raise AttributeError(f"module {name!r} has no attribute {attribute!r}: {missing(full)}")
+
+    module.__getattr__ = __getattr__

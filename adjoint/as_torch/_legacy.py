@@ -1,0 +1,61 @@
+"""The tensor types of old, one per dtype: ``torch.FloatTensor(2, 3)``, ``isinstance(x, torch.LongTensor)``, ``x.type(…)``.
+
+Nothing is an instance of them but by their dtype; what they construct are ordinary tensors. Start reading at
+`TensorType`.
+"""
+
+from __future__ import annotations
+
+import adjoint
+from adjoint import _C, strided
+
+__all__ = ["TYPES", "cuda_type"]
+
+
+class TensorType(type):
+    """The type of the types: what they have in common."""
+
+    dtype: _C.dtype
+    is_cuda = False
+    is_sparse = False
+    layout = strided
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, adjoint.Tensor) and value.dtype is cls.dtype
+
+    def __call__(cls, *args, **keywords):
+        return _C._empty((0,), cls.dtype, False).new(*args, **keywords)
+
+    def __repr__(cls):
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def _make(dtype):
+    name = f"{dtype._type_name}Tensor"
+    doc = f"Tensors of {dtype.name}: constructs them as old programs did; prefer ``tensor(data, dtype=…)``."
+    return name, TensorType(name, (), {"__module__": "torch", "__doc__": doc, "dtype": dtype})
+
+
+#: By name: FloatTensor, LongTensor, …; for complex dtypes torch has none.
+TYPES = dict(
+    _make(value) for value in vars(_C).values() if isinstance(value, _C.dtype) and not value.is_complex
+)
+
+
+class CudaTensorType(TensorType):
+    """Types of tensors on a device that is not there: nothing is an instance, and none can be made."""
+
+    is_cuda = True
+
+    def __instancecheck__(cls, value):
+        return False
+
+    def __call__(cls, *args, **keywords):
+        raise TypeError(
+            f"type {cls!r} is not available: Adjoint has no CUDA device here; use torch.{cls.__name__}"
+        )
+
+
+def cuda_type(name):
+    """``torch.cuda.FloatTensor`` and its like."""
+    return CudaTensorType(name, (), {"__module__": "torch.cuda", "dtype": TYPES[name].dtype})

@@ -1,0 +1,148 @@
+"""The module `torch` itself: Adjoint's names, and those that only programs for torch ask for.
+
+What is of use to any program belongs in Adjoint; here is what answers questions about torch's own machinery: its version,
+its tensor types of old, its compiler (there is none: functions run as they are). Start reading at `fill`.
+"""
+
+from __future__ import annotations
+
+import types
+import warnings
+from typing import Any
+
+import adjoint
+from adjoint.as_torch import _legacy
+from adjoint.as_torch.standins.torch_version import VERSION
+
+__all__ = ["fill"]
+
+
+def fill(module) -> None:
+    """Give `torch` its names."""
+    own = {
+        name: value
+        for name, value in vars(adjoint).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    # Calls find their function in one step: the names are copied, not forwarded.
+    vars(module).update(_EXTRA)
+    vars(module).update(_legacy.TYPES)
+    vars(module).update(own)
+    module.__version__ = VERSION
+    module.__doc__ = adjoint.__doc__
+    module.__file__ = adjoint.__file__
+
+
+_EXTRA: dict[str, Any] = {}
+
+
+def extra(function):
+    _EXTRA[function.__name__] = function
+    return function
+
+
+@extra
+def compile(
+    model=None, *, fullgraph=False, dynamic=None, backend="eager", mode=None, options=None, disable=False
+):
+    """The function or module itself: operations run as they are called."""
+    return model if model is not None else lambda function: function
+
+
+@extra
+def set_default_tensor_type(t) -> None:
+    """Set the default dtype by the name of a tensor type of old."""
+    name = t if isinstance(t, str) else t.__name__
+    found = _legacy.TYPES.get(name.rpartition(".")[2])
+    if ".cuda." in name or getattr(t, "is_cuda", False):
+        raise TypeError(f"type {t} not available: there is no CUDA device here")
+    if found is None or not found.dtype.is_floating_point:
+        raise TypeError(f"set_default_tensor_type(): expected a floating-point tensor type, but got {t!r}")
+    adjoint.set_default_dtype(found.dtype)
+
+
+# --- switches of machinery that is not there, in the position that they have -------------------------------------------
+
+
+@extra
+def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
+    """Nothing to switch: results are the same for any number of threads."""
+
+
+@extra
+def are_deterministic_algorithms_enabled() -> bool:
+    return True
+
+
+@extra
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return False
+
+
+@extra
+def set_float32_matmul_precision(precision) -> None:
+    """Products of float32 matrices are always of full precision."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(
+            f"set_float32_matmul_precision(): expected highest, high or medium, got {precision!r}"
+        )
+
+
+@extra
+def get_float32_matmul_precision() -> str:
+    return "highest"
+
+
+@extra
+def set_flush_denormal(mode) -> bool:
+    """Denormal numbers are kept: False where that is not what is asked for."""
+    return not mode
+
+
+@extra
+def get_num_interop_threads() -> int:
+    return 1
+
+
+@extra
+def set_num_interop_threads(number) -> None:
+    """There are no threads between operations; parts of one run on those of `set_num_threads`."""
+
+
+@extra
+def is_autocast_enabled(device_type=None) -> bool:
+    return False
+
+
+@extra
+def is_autocast_cpu_enabled() -> bool:
+    return False
+
+
+@extra
+def is_storage(obj) -> bool:
+    return isinstance(obj, adjoint._tensor.UntypedStorage)
+
+
+@extra
+def is_distributed(input) -> bool:
+    return False
+
+
+@extra
+def is_conj(input) -> bool:
+    """Whether a conjugation is pending: it never is, conjugates are computed."""
+    return False
+
+
+@extra
+def is_neg(input) -> bool:
+    return False
+
+
+@extra
+def set_warn_always(b) -> None:
+    warnings.simplefilter("always" if b else "default", UserWarning)
+
+
+_EXTRA["UntypedStorage"] = adjoint._tensor.UntypedStorage

@@ -1,0 +1,46 @@
+"""``torch.backends``: the libraries that are not below Adjoint, each with its switches in the position "off"."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+
+
+class _Backend(ModuleType):
+    """A library that is absent; its switches can be set, and nothing comes of it."""
+
+    def __init__(self, name, **switches):
+        super().__init__("torch.backends." + name)
+        self.__dict__.update(switches)
+
+    def is_available(self) -> bool:
+        return False
+
+    def is_built(self) -> bool:
+        return False
+
+    def version(self):
+        return None
+
+
+cudnn = _Backend(
+    "cudnn", enabled=False, benchmark=False, deterministic=False, allow_tf32=False, benchmark_limit=0
+)
+cuda = _Backend(
+    "cuda", matmul=_Backend("cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=False)
+)
+mkl, mkldnn, mps, openmp = (
+    _Backend("mkl"),
+    _Backend("mkldnn", enabled=False),
+    _Backend("mps"),
+    _Backend("openmp"),
+)
+
+
+class _Cpu(_Backend):
+    def get_cpu_capability(self) -> str:
+        return "DEFAULT"
+
+
+cpu = _Cpu("cpu")

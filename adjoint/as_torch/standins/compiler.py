@@ -1,0 +1,39 @@
+"""``torch.compiler`` without a compiler: decorators that leave functions as they are."""
+
+from __future__ import annotations
+
+from adjoint.as_torch._top import compile
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+]
+
+
+def disable(fn=None, recursive=True, **keywords):
+    """The function itself."""
+    return fn if fn is not None else lambda function: function
+
+
+def allow_in_graph(fn):
+    """The function itself."""
+    return fn
+
+
+assume_constant_result = allow_in_graph
+
+
+def is_compiling() -> bool:
+    """Never."""
+    return False
+
+
+is_dynamo_compiling = is_compiling
+
+
+def reset() -> None:
+    """Nothing to reset."""

@@ -1,0 +1,158 @@
+"""``torch.cuda`` where there is no device: every question is answered, and what would need one is refused.
+
+Start reading at `is_available`.
+"""
+
+from __future__ import annotations
+
+from adjoint.as_torch import _legacy
+
+__all__ = [
+    "current_device",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "get_rng_state_all",
+    "init",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "set_rng_state_all",
+    "stream",
+    "synchronize",
+]
+
+
+def is_available() -> bool:
+    """Whether there is a device: no."""
+    return False
+
+
+def is_initialized() -> bool:
+    return False
+
+
+def is_bf16_supported(including_emulation=True) -> bool:
+    return False
+
+
+def device_count() -> int:
+    return 0
+
+
+# What programs call without asking first, because it does nothing where there is no device.
+
+
+def manual_seed(seed) -> None:
+    """Nothing to seed: ``torch.manual_seed`` seeds the generator that there is."""
+
+
+def manual_seed_all(seed) -> None:
+    """Nothing to seed."""
+
+
+def empty_cache() -> None:
+    """Nothing is cached."""
+
+
+def ipc_collect() -> None:
+    """Nothing is shared."""
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Nothing is counted."""
+
+
+def get_rng_state_all() -> list:
+    return []
+
+
+def set_rng_state_all(new_states) -> None:
+    """No device has a state."""
+
+
+def memory_allocated(device=None) -> int:
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+class device:
+    """As a context it chooses a device; without one (None, or a negative number) it does nothing."""
+
+    def __init__(self, device=None):
+        if device is not None and not (isinstance(device, int) and device < 0):
+            _refuse()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+
+class stream(device):
+    """As `device`: the stream None is the only one."""
+
+
+# What needs a device.
+
+
+def _refuse(*args, **keywords):
+    raise AssertionError(
+        "Torch not compiled with CUDA enabled: this is Adjoint, and the only device is 'cpu'"
+    )
+
+
+def init() -> None:
+    _refuse()
+
+
+def synchronize(device=None) -> None:
+    _refuse()
+
+
+def current_device() -> int:
+    return _refuse()
+
+
+def set_device(device) -> None:
+    if not isinstance(device, int) or device >= 0:
+        _refuse()
+
+
+def get_device_name(device=None) -> str:
+    return _refuse()
+
+
+get_device_properties = get_device_capability = current_stream = mem_get_info = _refuse
+
+
+class _Refused:
+    def __init__(self, *args, **keywords):
+        _refuse()
+
+
+class Stream(_Refused):
+    """Needs a device."""
+
+
+class Event(_Refused):
+    """Needs a device."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """Never raised: programs name it in ``except``."""
+
+
+def __getattr__(name):
+    if name in _legacy.TYPES:
+        made = globals()[name] = _legacy.cuda_type(name)
+        return made
+    raise AttributeError(name)

@@ -1,0 +1,197 @@
+"""Functions whose derivative you write: `Function`, with a static `forward` and a static `backward`.
+
+What runs them is in the core (core/bind/function.cpp). Here is the class that users derive from, what it works out
+about a class when that is defined, and `once_differentiable`. Start reading at `Function`.
+"""
+
+from __future__ import annotations
+
+from adjoint._C import FunctionBase, FunctionCtx, Tensor
+
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+
+FunctionCtx.mark_shared_storage = lambda self, *pairs: None
+
+
+class Function(FunctionBase):
+    """An operation with a derivative of its own.
+
+    Derive a class with a static method ``forward(ctx, *args)``, which computes, and a static method
+    ``backward(ctx, *grad_outputs)``, which returns one gradient, or None, for each argument of `forward`. Alternatively
+    ``forward(*args)`` computes and ``setup_context(ctx, inputs, output)`` keeps what `backward` needs. The class is not
+    instantiated: call ``MyFunction.apply(*args)``.
+
+    Methods and attributes of the context, `ctx`:
+
+    ``save_for_backward(*tensors)``, ``saved_tensors``
+        Inputs and results that `backward` needs. What is saved is checked for later changes and makes no reference
+        cycle; other values may be attributes of `ctx`.
+    ``needs_input_grad``
+        One bool per argument.
+    ``mark_dirty(*tensors)``
+        Inputs that `forward` changed in place, which it must return.
+    ``mark_non_differentiable(*tensors)``
+        Results without a gradient.
+    ``set_materialize_grads(value)``
+        Whether gradients that nobody computed come as zeros (the default) or as None.
+
+    Raises
+    ------
+    RuntimeError
+        In the backward pass: a wrong number of gradients, a gradient for an argument that is no tensor, or one of
+        another shape than its input.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Exp(ad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         result = x.exp()
+    ...         ctx.save_for_backward(result)
+    ...         return result
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, gradient):
+    ...         (result,) = ctx.saved_tensors
+    ...         return gradient * result
+    >>> x = ad.zeros(2, requires_grad=True)
+    >>> Exp.apply(x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
+
+    # What `apply` calls after forward; None where forward takes the context itself.
+    _setup_context = None
+    generate_vmap_rule = False
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
+            f"should invoke them on the class itself: {type(self).__name__}.apply(...)"
+        )
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        setup = cls.setup_context
+        if setup is not Function.setup_context:
+            cls._setup_context = staticmethod(setup)
+            if getattr(cls.forward, "__defaults__", None) or getattr(cls.forward, "__kwdefaults__", None):
+                cls.apply = classmethod(_apply_with_defaults)
+                cls._argument_count = cls.forward.__code__.co_argcount
+        if cls.vjp is not Function.vjp:
+            if cls.backward is not Function.backward and "backward" in vars(cls):
+                raise RuntimeError(
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                    f"implement one of them: {cls.__name__} has both."
+                )
+            cls.backward = staticmethod(cls.vjp)
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        """Compute the results. Operations in here are not recorded."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        """Keep what `backward` needs, if `forward` does not take the context."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        """The gradient of each argument of `forward` from the gradient of each result."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    @staticmethod
+    def vjp(ctx, *grad_outputs):
+        """Another name of `backward`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        """The tangent of each result from the tangent of each argument; used once there is forward mode."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+
+def _apply_with_defaults(cls, *args, **kwargs):
+    """As `apply`, with arguments that were left out filled in, since setup_context is shown all of them."""
+    if not kwargs and len(args) == cls._argument_count:
+        return super(Function, cls).apply(*args)
+    from inspect import signature
+
+    bound = signature(cls.forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return super(Function, cls).apply(*bound.args)
+
+
+class InplaceFunction(Function):
+    """The old base of functions that may work in place; a `Function`."""
+
+
+def once_differentiable(backward):
+    """Decorate a `backward` that is not recorded: its result cannot be differentiated again.
+
+    Raises
+    ------
+    RuntimeError
+        When a gradient of its result is asked for: "trying to differentiate twice a function that was marked with
+        @once_differentiable".
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Double(ad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @ad.autograd.function.once_differentiable
+    ...     def backward(ctx, gradient):
+    ...         return gradient * 2
+    >>> x = ad.ones(1, requires_grad=True)
+    >>> ad.autograd.grad(Double.apply(x), x)
+    (tensor([2.]),)
+    """
+    from functools import wraps
+
+    from adjoint.autograd.grad_mode import is_grad_enabled, no_grad
+
+    @wraps(backward)
+    def wrapper(ctx, *gradients):
+        with no_grad():
+            results = backward(ctx, *gradients)
+        if not is_grad_enabled():
+            return results
+        if not any(isinstance(g, Tensor) and g.requires_grad for g in gradients):
+            return results
+        single = not isinstance(results, tuple)
+        results = (results,) if single else results
+        marked = tuple(
+            _RefuseTwice.apply(r.detach().requires_grad_(), backward.__qualname__)
+            if isinstance(r, Tensor) and (r.is_floating_point() or r.is_complex())
+            else r
+            for r in results
+        )
+        return marked[0] if single else marked
+
+    return wrapper
+
+
+class _RefuseTwice(Function):
+    @staticmethod
+    def forward(ctx, x, name):
+        ctx.function = name
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable: "
+            f"{ctx.function} would have to be written in differentiable operations, and without the decorator"
+        )

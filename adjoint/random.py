@@ -1,0 +1,57 @@
+"""The state of the default generator as a module: seeding, reading, putting back, and doing so around a block.
+
+Random tensors themselves are in `_random`. Start reading at `fork_rng`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from adjoint._random import (
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+
+@contextmanager
+def fork_rng(devices=None, enabled=True, device_type="cpu"):
+    """Draw what you like inside: afterwards the default generator stands where it stood before.
+
+    Parameters
+    ----------
+    devices : sequence, optional
+        Accepted for torch's sake; there is one generator.
+    enabled : bool
+        Without it, the context does nothing.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> generator = ad.manual_seed(0)
+    >>> with ad.random.fork_rng():
+    ...     x = ad.rand(3)
+    >>> ad.equal(x, ad.rand(3))
+    True
+    """
+    if not enabled:
+        yield
+        return
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)

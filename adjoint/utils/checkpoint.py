@@ -1,0 +1,312 @@
+"""Trading time for memory: `checkpoint` keeps the inputs of a part of a program and computes the rest again.
+
+Without reentrance (the form to use): while the part runs, hooks put a placeholder where a node would save a tensor. When
+a backward pass asks for the first of them, the part is run again with hooks that collect what is saved, in the same
+order; the last one that is needed stops the run. Start reading at `_Frame`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint.autograd.function import Function
+from adjoint.autograd.grad_mode import enable_grad, no_grad
+from adjoint.autograd.graph import saved_tensors_hooks
+
+__all__ = [
+    "CheckpointError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "set_checkpoint_early_stop",
+]
+
+
+class CheckpointError(RuntimeError):
+    """What was computed again is not what was computed first."""
+
+
+class _Stop(Exception):
+    """All that the backward pass needs has been computed again."""
+
+
+_early_stop = True
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool):
+    """Whether a part stops being computed again once all that is needed is there; for the calls made inside.
+
+    Parameters
+    ----------
+    enable : bool
+    """
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+def _random_state():
+    from adjoint import get_rng_state
+
+    return get_rng_state()
+
+
+@contextmanager
+def _with_random_state(state):
+    from adjoint import get_rng_state, set_rng_state
+
+    if state is None:
+        yield
+        return
+    now = get_rng_state()
+    set_rng_state(state)
+    try:
+        yield
+    finally:
+        set_rng_state(now)
+
+
+def _facts(tensor):
+    return {"shape": tuple(tensor.shape), "dtype": tensor.dtype, "device": tensor.device}
+
+
+class _Holder:
+    """Stands in the graph for one saved tensor: what is known of it, and, per backward pass, its value."""
+
+    __slots__ = ("__weakref__", "facts", "index", "values")
+
+    def __init__(self, index, facts):
+        self.index = index
+        self.facts = facts
+        self.values = {}
+
+
+class _Frame:
+    """One call of a checkpointed part: how to run it again, and the placeholders that stand in the graph."""
+
+    def __init__(self, run, early_stop, facts_of, contexts):
+        self.run = run
+        self.early_stop = early_stop
+        self.facts_of = facts_of
+        self.contexts = contexts
+        self.count = 0
+        self.holders: dict = {}
+
+    def pack(self, tensor):
+        from weakref import ref
+
+        holder = _Holder(self.count, self.facts_of(tensor))
+        self.holders[self.count] = ref(holder)
+        self.count += 1
+        return holder
+
+    def unpack(self, holder):
+        number = _C._current_pass() or object()
+        if number not in holder.values:
+            self.compute(number)
+        if number not in holder.values:
+            raise CheckpointError(
+                "checkpoint(): a saved tensor was not computed again: the part saved "
+                f"{self.count} tensors when it first ran, and fewer when it ran for the backward pass. It is number "
+                f"{holder.index}, of {_text(holder.facts)}. The part must do the same each time it runs"
+            )
+        return holder.values.pop(number)
+
+    def compute(self, number):
+        """Run the part again, and give every placeholder that still stands in the graph its value."""
+        from weakref import ref
+
+        # This frame is in a cycle with the hooks only while it runs.
+        me = ref(self)
+        seen = 0
+
+        def pack(tensor):
+            nonlocal seen
+            frame = me()
+            index, seen = seen, seen + 1
+            if index >= frame.count:
+                raise CheckpointError(
+                    f"checkpoint(): when it ran for the backward pass, the part saved more tensors than the {frame.count} "
+                    f"that it saved first: number {index} is of {_text(frame.facts_of(tensor))}. The part must do the "
+                    "same each time it runs"
+                )
+            holder = frame.holders[index]()
+            if holder is not None:
+                facts = frame.facts_of(tensor)
+                if facts != holder.facts:
+                    raise CheckpointError(
+                        "checkpoint(): Recomputed values for the following tensors have different metadata than during "
+                        f"the forward pass: tensor at position {index}: saved metadata: {holder.facts}, recomputed "
+                        f"metadata: {facts}. The part must do the same each time it runs"
+                    )
+                holder.values[number] = tensor.detach()
+            if frame.early_stop and seen == frame.count:
+                raise _Stop
+            return tensor.detach()
+
+        try:
+            with saved_tensors_hooks(pack, lambda kept: kept), self.contexts[1]():
+                self.run()
+        except _Stop:
+            pass
+
+
+def _text(facts):
+    return ", ".join(f"{name} {value}" for name, value in facts.items()) or "unknown shape"
+
+
+def checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    context_fn=None,
+    determinism_check="default",
+    debug=False,
+    early_stop=None,
+    preserve_rng_state=True,
+    **kwargs,
+):
+    """Run ``function(*args, **kwargs)`` without keeping what its backward pass needs: that is computed again then.
+
+    Parameters
+    ----------
+    function : callable
+        Must do the same each time it runs.
+    use_reentrant : bool
+        True chooses the older form, which runs the part under `no_grad` and its backward pass inside of the outer one: it
+        needs an argument that requires a gradient, takes no keyword arguments, and works with `backward` but not with
+        `autograd.grad`. False, the form to use, is the default.
+    context_fn : callable, optional
+        Returns two context managers: one for the first run, one for the run in the backward pass.
+    determinism_check : {'default', 'none'}
+        Whether shape and dtype of what is computed again are compared with the first run.
+    preserve_rng_state : bool
+        Restore the state of the random generator for the second run, so that dropout drops the same.
+    early_stop : bool, optional
+        Stop the second run once all that is needed is there; see `set_checkpoint_early_stop`.
+
+    Returns
+    -------
+    What `function` returns.
+
+    Raises
+    ------
+    CheckpointError
+        The second run saved other tensors than the first.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils.checkpoint import checkpoint
+    >>> x = ad.ones(3, requires_grad=True)
+    >>> checkpoint(lambda t: t.exp().sin().sum(), x, use_reentrant=False).backward()
+    >>> bool(ad.allclose(x.grad, x.exp().cos() * x.exp()))
+    True
+    """
+    if use_reentrant:
+        if context_fn is not None or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        return _Reentrant.apply(function, preserve_rng_state, *args)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"determinism_check should be one of ('default', 'none') but got {determinism_check}"
+        )
+    facts_of = _facts if determinism_check == "default" else lambda tensor: {}
+    first, again = (nullcontext, nullcontext) if context_fn is None else _as_factories(*context_fn())
+    if not _C.is_grad_enabled():
+        with first():
+            return function(*args, **kwargs)
+    state = _random_state() if preserve_rng_state else None
+
+    def run():
+        with enable_grad(), _with_random_state(state):
+            function(*args, **kwargs)
+
+    frame = _Frame(run, _early_stop if early_stop is None else early_stop, facts_of, (first, again))
+    with saved_tensors_hooks(frame.pack, frame.unpack), first():
+        return function(*args, **kwargs)
+
+
+def _as_factories(first, again):
+    return (lambda: first), (lambda: again)
+
+
+class _Reentrant(Function):
+    @staticmethod
+    def forward(ctx, function, preserve, *args):
+        ctx.function = function
+        ctx.state = _random_state() if preserve else None
+        ctx.args = [None if isinstance(a, Tensor) else a for a in args]
+        ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.positions))
+        with no_grad():
+            return function(*args)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        from adjoint.autograd import backward
+
+        args = list(ctx.args)
+        for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
+            args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
+        with _with_random_state(ctx.state), enable_grad():
+            results = ctx.function(*args)
+        results = (results,) if isinstance(results, Tensor) else results
+        pairs = [
+            (r, g)
+            for r, g in zip(results, gradients, strict=True)
+            if isinstance(r, Tensor) and r.requires_grad
+        ]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([r for r, _ in pairs], [g for _, g in pairs])
+        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=False, **kwargs):
+    """Run a sequence of modules in segments, each of which is a checkpoint, but for the last.
+
+    Parameters
+    ----------
+    functions : Sequential or list of callables
+    segments : int
+    input : Tensor
+        What the first function takes.
+    **kwargs
+        As for `checkpoint`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layers = [ad.nn.Linear(4, 4) for _ in range(4)]
+    >>> x = ad.ones(1, 4, requires_grad=True)
+    >>> y = ad.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False)
+    """
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    if not 1 <= segments <= max(len(functions), 1):
+        raise ValueError(f"checkpoint_sequential(): {segments} segments for {len(functions)} functions")
+
+    def run(part):
+        def forward(value):
+            for function in part:
+                value = function(value)
+            return value
+
+        return forward
+
+    size = len(functions) // segments
+    last = size * (segments - 1)
+    for start in range(0, last, size):
+        part = run(functions[start : start + size])
+        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(functions[last:])(input)

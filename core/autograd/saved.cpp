@@ -1,0 +1,84 @@
+#include "autograd/saved.h"
+
+#include <algorithm>
+
+#include "autograd/views.h"
+
+namespace adjoint {
+
+void SavedTensor::prepare(const Tensor& t) {
+  if (t->is(TensorImpl::kInference))
+    fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+         "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use no_grad() instead of "
+         "inference_mode(). The tensor is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
+  if (!t->wrapper && t->is(TensorImpl::kView)) let_base_go(t.get());
+}
+
+void SavedTensor::refuse_written(Node* owner) const {
+  const Storage& storage = *tensor_->storage;
+  const std::string saved_at = owner->line(), written_at = line_of_write(tensor_);
+  const char* writer = storage.kind == Storage::Kind::External ? nullptr : storage.writer;
+  const bool lines = !saved_at.empty() || !written_at.empty();
+  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", name_of(tensor_.dtype()), " ",
+       to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input", " of the operation that ", owner->name(),
+       " differentiates", saved_at.empty() ? "" : text(" (", saved_at, ")"), ", is at version ", tensor_.version(), "; expected version ",
+       version_, " instead. ", writer ? text("It was last written by ", writer + (*writer == '_'), std::string_view(writer).find(' ') == std::string_view::npos ? "_()" : "") : "It was written since it was saved",
+       written_at.empty() ? "" : text(" (", written_at, ")"),
+       ". Hint: clone() the tensor before the in-place operation, or use the out-of-place form.",
+       lines ? "" : " To see the source lines of both, run the program again after adjoint.autograd.graph.set_record_lines(True).");
+}
+
+Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
+  Tensor t = alias(tensor_);
+  if (is_differentiable(t.dtype())) set_history(t, Ref<Node>::share(owner), input_nr);
+  return t;
+}
+
+void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
+  auto packed = std::make_shared<PackedTensor>();
+  const bool leaf = !result_ && !t->grad_fn;
+  if (!result_ && t.requires_grad()) packed->edge = gradient_edge(t);
+  GradMode off(false);
+  const uint32_t before = t.version();
+  packed->packed = hooks.pack(leaf ? t : alias(t));
+  if (t.version() != before)
+    fail("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place "
+         "operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place operations on the "
+         "input to a pack hook. The tensor has shape ", to_string(t.sizes()), " and was saved by ", owner->name(), ".");
+  NodeExtras& extras = owner->make_extras();
+  std::lock_guard lock(extras.mutex);
+  extras.packed.emplace_back(this, std::move(packed));
+  packed_ = true;
+}
+
+void SavedTensor::pack_now(Node* owner, SavedHooks& hooks) {
+  if (packed_) fail("Calling register_hooks on a saved tensor whose hooks have already been set. Try passing only one pair of hooks at a time.");
+  if (!tensor_.defined()) owner->refuse_released();
+  const Tensor t = std::move(tensor_);
+  tensor_.reset();
+  pack(t, owner, hooks);
+}
+
+void Node::release_packed() {
+  decltype(NodeExtras::packed) gone;  // die after the lock
+  NodeExtras& e = *extras();
+  std::lock_guard lock(e.mutex);
+  gone.swap(e.packed);
+}
+
+Tensor SavedTensor::unpack_packed(Node* owner, uint32_t input_nr) const {
+  std::shared_ptr<PackedTensor> packed;
+  if (NodeExtras* extras = owner->extras()) {
+    std::lock_guard lock(extras->mutex);
+    const auto at = std::ranges::find(extras->packed, this, [](const auto& entry) { return entry.first; });
+    if (at != extras->packed.end()) packed = at->second;
+  }
+  if (!packed) owner->refuse_released();
+  Tensor data = packed->packed->unpack();
+  Edge edge = result_ ? Edge{Ref<Node>::share(owner), input_nr} : Edge{packed->edge.node, packed->edge.input_nr};
+  Tensor t = alias(data);
+  if (edge && is_differentiable(t.dtype())) set_history(t, std::move(edge.node), edge.input_nr);
+  return t;
+}
+
+}  // namespace adjoint
