@@ -106,20 +106,23 @@ class Generator:
         smaller = shape[int(self.rng.integers(len(shape) + 1)) :]
         return self.numbers(smaller, is_complex and self.chance(0.5))
 
-    def index(self, x: Value, advanced: bool):
-        """An index of a tensor, without repetitions."""
+    def index(self, x: Value, advanced: bool, empty: bool = False):
+        """An index of a tensor, without repetitions; it may hold nothing if `empty` allows."""
         if not x.v.ndim:
             return (Ellipsis,)
         if advanced:
             if self.chance(0.4):
                 n = int(self.rng.integers(1, x.v.ndim + 1))
                 mask = self.rng.random(x.v.shape[:n]) < 0.6
-                mask.reshape(-1)[int(self.rng.integers(mask.size))] = True
+                if not empty:
+                    mask.reshape(-1)[int(self.rng.integers(mask.size))] = True
                 return (mask,)
             d = self.dim(x)
             n = x.v.shape[d]
             chosen = self.rng.permutation(n)[: int(self.rng.integers(1, n + 1))]
             return (*(self.slice(x.v.shape[k]) for k in range(d)), chosen)
+        if empty and self.chance(0.05):
+            return (slice(0, 0),)
         parts: list = []
         for k in range(int(self.rng.integers(1, x.v.ndim + 1))):
             n = x.v.shape[k]
@@ -154,6 +157,8 @@ class Generator:
         regular = x.base.memory.regular
         if regular:
             ops += ["reshape", "flatten", "view", "contiguous"]
+            if x.v.nbytes == x.base.memory.values.nbytes and x.v.flags.c_contiguous:
+                ops += ["as_strided"]
         if x.is_complex:
             ops += ["real", "imag", "view_as_real"] * 2
         elif self.is_complex and as_complex(x):
@@ -178,6 +183,8 @@ class Generator:
             if op == "view" and not np.may_share_memory(x.v.reshape(new), x.v):
                 return None
             params = (new,)
+        elif op == "as_strided":
+            params = self.layout(x.v.size)
         elif op == "unsqueeze":
             params = (int(self.rng.integers(nd + 1)),)
         elif op == "squeeze":
@@ -206,6 +213,15 @@ class Generator:
             size = int(self.rng.integers(1, shape[d] + 1))
             params, out = (size, d), tuple(self.name() for _ in range(-(-shape[d] // size)))
         return Step(op, (a,), params, out, grad)
+
+    def layout(self, size: int):
+        """Sizes, strides and offset of some part of a row of numbers, without overlap."""
+        offset = int(self.rng.integers(size))
+        step = self.pick([1, 1, 2, 3])
+        n = int(self.rng.integers(1, (size - offset - 1) // step + 2))
+        if (size - offset - 1) // step >= 2 * n - 1:
+            return self.pick([((2, n), (n * step, step), offset), ((n, 2), (step, n * step), offset)])
+        return (n,), (step,), offset
 
     def factors(self, size: int) -> tuple[int, ...]:
         shape = []
@@ -353,7 +369,7 @@ class Generator:
             args, params = (a, same_dtype(shape)), (self.mask(shape),)
         elif op in ("setitem", "aug_item", "setadvanced", "index_put_", "index_put_accumulate"):
             advanced = op in ("setadvanced", "index_put_", "index_put_accumulate")
-            i = self.index(x, advanced or (op == "aug_item" and self.chance(0.3)))
+            i = self.index(x, advanced or (op == "aug_item" and self.chance(0.3)), empty=True)
             if "put" in op:
                 i = tuple(k for k in i if not isinstance(k, slice))
                 if op == "index_put_accumulate" and i[0].dtype.kind == "i":
@@ -418,7 +434,7 @@ def generate(seed: int) -> Program:
     for _ in range(int(g.rng.integers(8, 26))):
         if not quiet and g.chance(0.06):
             quiet = int(g.rng.integers(1, 4))
-        make = g.rng.choice(["view", "write", "pure", "detach"], p=[0.33, 0.4, 0.24, 0.03])
+        make = g.rng.choice(["view", "write", "pure", "detach"], p=[0.32, 0.39, 0.24, 0.05])
         grad = not quiet
         if make == "detach":
             step = Step("detach", (g.source(),), (), (g.name(),), grad)

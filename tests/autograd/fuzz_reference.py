@@ -95,7 +95,7 @@ class Reference:
         return Value(memory.values.reshape(np.shape(v)), base.moved.reshape(np.shape(v)), base)
 
     def _check(self, v):
-        if self.limit is not None and not (np.all(np.isfinite(v)) and np.max(np.abs(v)) <= self.limit):
+        if self.limit is not None and not (np.all(np.isfinite(v)) and np.all(np.abs(v) <= self.limit)):
             raise TooLarge
 
     def loss(self, terms: list[Step]) -> float:

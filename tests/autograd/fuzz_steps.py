@@ -87,7 +87,7 @@ def show(x: Any) -> str:
     """A literal as Python text."""
     if isinstance(x, np.ndarray):
         dtype = {"f": ", dtype=ad.float64", "c": ", dtype=ad.complex128"}.get(x.dtype.kind, "")
-        return f"ad.tensor({x.tolist()}{dtype})"
+        return f"ad.tensor({x.tolist()}{dtype})" if x.size else f"ad.zeros({x.shape}{dtype})"
     return repr(x)
 
 
@@ -124,6 +124,11 @@ def _basic(x, i):
 
 def _split(x, size, d):
     return [x[_at(d, slice(k, k + size))] for k in range(0, x.shape[d], size)]
+
+
+def _as_strided(x, sizes, strides, offset):
+    """Of a contiguous array."""
+    return as_strided(x.reshape(-1)[offset:], sizes, [s * x.itemsize for s in strides])
 
 
 def _expand(x, shape):
@@ -216,6 +221,7 @@ OPS: dict[str, Op] = {
     "reshape": Op("view", "{a}.reshape({p})", np.reshape),
     "flatten": Op("view", "{a}.flatten()", lambda x: x if x.ndim == 1 else x.reshape(-1)),
     "contiguous": Op("view", "{a}.contiguous()", lambda x: x if x.flags.c_contiguous else x.copy()),
+    "as_strided": Op("view", "{a}.as_strided({p}, {q}, {r})", _as_strided),
     "unsqueeze": Op("view", "{a}.unsqueeze({p})", np.expand_dims),
     "squeeze": Op("view", "{a}.squeeze({p})", np.squeeze),
     "diagonal": Op("view", "{a}.diagonal({p}, {q}, {r})", _diagonal),
