@@ -275,9 +275,6 @@ def test_the_gradient_at_zero_is_zero(name, kind):
         assert (second == 0).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the recorded rule of a number to the power of a tensor multiplies by log 0"
-)
 @pytest.mark.parametrize("base", [0.0, 0j])
 def test_a_base_of_zero(base):
     """0ˣ is constant for x > 0."""
