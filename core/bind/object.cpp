@@ -142,10 +142,10 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     Tensor t;
     if (n == 1 && is_tensor(first)) {
       t = alias(unwrap(first));
-    } else if (n == 1 && !is_int(first) && Py_TYPE(first) != size_type_object()) {
+    } else if (n == 1 && (!is_int(first) || PySequence_Check(first)) && Py_TYPE(first) != size_type_object()) {
       t = from_python(first, default_dtype());
     } else {
-      const Dims sizes = n == 0 ? Dims{0} : as_dims(n == 1 && !is_int(first) ? first : args, "Tensor(): the size");
+      const Dims sizes = n == 0 ? Dims{0} : as_dims(n == 1 && (!is_int(first) || PySequence_Check(first)) ? first : args, "Tensor(): the size");
       t = empty({sizes.data(), sizes.size()}, default_dtype());
     }
     return type == tensor_type ? wrap(std::move(t)) : wrap_as(type, std::move(t));

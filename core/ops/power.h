@@ -57,9 +57,10 @@ struct Pow : Binary {
   }
   /// a^b log a for a bare number a.
   template <class T> static T slope_of_exponent(const Scalar& a, const T& b, const T& r) {
-    if (a == Scalar(0.0) || a == Scalar(0)) return r * select(real_of(b) >= T(0), T(0), T(-math::infinity<double>));
+    const Complex<double> z = a.as_complex();
+    if (z.re == 0 && z.im == 0) return r * select(real_of(b) >= T(0), T(0), T(-math::infinity<double>));
     if (!a.is_complex() && !r.tensor.is_complex()) return r * T(math::log(a.as_double()));
-    return r * T(wrap_number(Scalar(math::log(a.as_complex())), DType::Complex128));
+    return r * T(wrap_number(Scalar(math::log(z)), DType::Complex128));
   }
   // As torch has it: for a bare number only.
   static void check(const Tensor* in, DType type) {

@@ -51,6 +51,7 @@ FUNCTIONAL = {
     "hardsigmoid": (F.hardsigmoid, n(5)),
     "hardswish": (F.hardswish, n(5)),
     "hardtanh": (F.hardtanh, n(5)),
+    "gaussian_nll_loss": (F.gaussian_nll_loss, n(5), n(5, seed=1), u(5)),
     "huber_loss": (F.huber_loss, n(5), n(5, seed=1)),
     "kl_div": (lambda x, y: F.kl_div(x, y, reduction="batchmean"), n(2, 3), u(2, 3)),
     "l1_loss": (F.l1_loss, n(5), n(5, seed=1)),
@@ -239,9 +240,15 @@ def test_operands_in_the_memory_that_is_written(name):
 
 @pytest.mark.parametrize(
     ("module", "table", "constant"),
-    [(F, FUNCTIONAL, {"one_hot"}), (ad.linalg, LINALG, set()), (ad.special, SPECIAL, {"round"})],
+    [
+        (F, FUNCTIONAL, {"one_hot", "gumbel_softmax"}),
+        (ad.linalg, LINALG, set()),
+        (ad.special, SPECIAL, {"round"}),
+    ],
     ids=["nn.functional", "linalg", "special"],
 )
 def test_every_published_name_is_in_a_table(module, table, constant):
     names = {k for k in dir(module) if not k.startswith("_") and k.islower() and callable(getattr(module, k))}
+    # Forms in place are those of operators, which tests of the table write.
+    names = {k for k in names if not k.endswith("_")}
     assert names == {*table, *constant}
