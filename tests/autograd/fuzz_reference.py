@@ -162,22 +162,18 @@ class Reference:
             self.values[name] = y if step.grad else y.alias(no_grad=True)
 
 
-def refusal(reference: Reference, step: Step) -> str | None:
-    """The reason for which a step is expected to be refused, as far as that can be told."""
+def refusal(reference: Reference, step: Step) -> set[str]:
+    """The reasons for which a step is expected to be refused, as far as they can be told."""
     values = [reference.values[a] for a in step.args if isinstance(a, str)]
-    target = values[0]
+    target, reasons = values[0], set()
     if OPS[step.op].kind == "write":
         if target.overlaps:
-            return "overlap"
-        recorded = any(x.base.tracked for x in values) or target.base_tracked
-        if step.grad and recorded:
-            if target.multi:
-                return "multi"
-            if target.no_grad:
-                return "no_grad"
+            reasons.add("overlap")
+        if step.grad and (any(x.base.tracked for x in values) or target.base_tracked):
+            reasons |= {"multi"} if target.multi else set()
+            reasons |= {"no_grad"} if target.no_grad else set()
         if step.grad and target.base.leaf:
-            return "leaf"
-        values = values[1:] if not step.grad else values
+            reasons.add("leaf")
     if step.grad and any(x.stale for x in values):
-        return "stale"
-    return None
+        reasons.add("stale")
+    return reasons
