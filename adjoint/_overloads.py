@@ -118,6 +118,20 @@ def rad2deg(input) -> Tensor:
     return input * 57.29577951308232
 
 
+@overload(inplace=True)
+def mvlgamma(input, p) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension `p`.
+
+    ``p (p - 1) / 4 · log π + Σ lgamma(x - i / 2)`` for i from 0 to p - 1, for x > (p - 1) / 2.
+    """
+    from math import log, pi
+
+    terms = _C.lgamma(input)
+    for i in range(1, p):
+        terms = terms + _C.lgamma(input - i / 2)
+    return terms + p * (p - 1) / 4 * log(pi)
+
+
 @overload
 def gelu(input, approximate="none") -> Tensor:
     """``x Φ(x)``, Φ the normal distribution function; with 'tanh', its common approximation."""

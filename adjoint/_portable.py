@@ -56,6 +56,22 @@ class Answers(Members):
 class Older(Members):
     """Makers and writers of old."""
 
+    def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
+        """The tensor itself, in another dtype if asked for: every tensor is dense."""
+        return self if dtype is None else self.to(dtype)
+
+    def multinomial(self, num_samples, replacement=False, *, generator=None) -> Tensor:
+        """As `adjoint.multinomial`."""
+        from adjoint._random import multinomial
+
+        return multinomial(self, num_samples, replacement, generator=generator)
+
+    def bernoulli(self, p=None, *, generator=None) -> Tensor:
+        """As `adjoint.bernoulli`."""
+        from adjoint._random import bernoulli
+
+        return bernoulli(self, p, generator=generator)
+
     def new(self, *args, size=None, device=None) -> Tensor:
         """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
 

@@ -321,6 +321,8 @@ class Types(Members):
             return f"{str(self.dtype).partition('.')[0]}.{self.dtype._type_name}Tensor"
         if dtype is Tensor:
             dtype = _C.get_default_dtype()
+        if "cuda" in str(dtype):
+            raise TypeError(f"type(): {dtype} is not available: there is no CUDA device here")
         if isinstance(dtype, str):
             name = dtype.rpartition(".")[2].removesuffix("Tensor")
             found = [d for d in _DTYPES if d._type_name == name]

@@ -73,13 +73,13 @@ def target(name):
     head, _, last = name.rpartition(".")
     if head.startswith("torch.nn.modules"):
         head = head.replace("torch.nn.modules", "torch.nn", 1)
-    if last.startswith("_"):
-        return None
     rest = f"{head}.{last}"[len("torch.") :]
-    for candidate in (f"adjoint.{rest}", f"{STANDINS}.{rest}"):
-        if candidate not in OWN and _exists(candidate):
-            return candidate
-    return None
+    own = f"adjoint.{rest}"
+    # What is private here is not what is private there.
+    if not last.startswith("_") and own not in OWN and _exists(own):
+        return own
+    standin = f"{STANDINS}.{rest}"
+    return standin if not last.startswith("__") and _exists(standin) else None
 
 
 def missing(name):
@@ -153,14 +153,14 @@ def _explain(module, name):
     before = vars(module).get("__getattr__")
 
     def __getattr__(attribute):
+        full = f"{name}.{attribute}"
+        if target(full) is not None:
+            return import_module(full)
         if before is not None:
             try:
                 return before(attribute)
             except AttributeError:
                 pass
-        full = f"{name}.{attribute}"
-        if not attribute.startswith("_") and target(full) is not None:
-            return import_module(full)
         raise AttributeError(f"module {name!r} has no attribute {attribute!r}: {missing(full)}")
 
     module.__getattr__ = __getattr__

@@ -43,8 +43,9 @@ __all__ = [
 _LATER = {
     "Function": "function",
     "detect_anomaly": "anomaly_mode",
+    "gradgradcheck": "gradcheck",
     "set_detect_anomaly": "anomaly_mode",
-    **{name: name for name in ("anomaly_mode", "function", "graph")},
+    **{name: name for name in ("anomaly_mode", "function", "functional", "graph")},
 }
 
 
@@ -307,21 +308,6 @@ def refuse_volatile(*_):
     raise TypeError(
         "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead"
     )
-
-
-# --- imported when first used ------------------------------------------------------------------------------------------
-
-
-def __getattr__(name):
-    if name == "functional":
-        from importlib import import_module
-
-        return import_module("adjoint.autograd.functional")
-    if name == "gradgradcheck":
-        from .gradcheck import gradgradcheck
-
-        return gradgradcheck
-    raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
 
 
 class _Module(type(sys)):  # type: ignore[misc]

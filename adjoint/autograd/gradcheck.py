@@ -324,7 +324,6 @@ class _Tolerances:
         """How far each element is outside of what is allowed; NaN counts as infinitely far."""
         allowed = self.absolute * scale + self.relative * numerical.abs()
         over = (analytical - numerical).abs() - allowed
-        over = ad.where(analytical == numerical, -1.0, over)
         return ad.where(over.isnan(), ad.inf, over)
 
     def agree(self, analytical, numerical, scale=1.0):

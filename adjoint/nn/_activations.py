@@ -13,14 +13,19 @@ import adjoint as ad
 
 __all__ = [
     "celu",
+    "celu_",
     "elu",
+    "elu_",
     "gelu",
     "glu",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "leaky_relu",
+    "leaky_relu_",
     "log_softmax",
     "logsigmoid",
     "mish",
@@ -29,6 +34,7 @@ __all__ = [
     "relu6",
     "relu_",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "softmax",
@@ -39,6 +45,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
 ]
 
 
@@ -272,3 +279,45 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     if dim is None:
         dim = _implicit_dim("softmin", input.dim())
     return softmax(-input, dim, dtype=dtype)
+
+
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    """A random draw from the categories that `logits` weighs, relaxed so that it has a derivative.
+
+    The softmax of ``(logits + g) / tau`` with g from the Gumbel distribution (Jang, Gu and Poole, 2017).
+
+    Parameters
+    ----------
+    logits : Tensor, unnormalised log-probabilities
+    tau : float
+        The smaller, the nearer to a one-hot draw.
+    hard : bool
+        Return the one-hot draw, with the derivative of the relaxed one.
+    dim : int
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nn.functional.gumbel_softmax(ad.zeros(5, 3), hard=True)
+    >>> x.sum(-1).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    gumbels = -ad.empty_like(logits).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    best = soft.max(dim, keepdim=True)[1]
+    return ad.zeros_like(logits).scatter(dim, best, 1.0) - soft.detach() + soft
+
+
+def _inplace(function):
+    def write(input, *args, **keywords):
+        return function(input, *args, **keywords, inplace=True)
+
+    write.__name__ = write.__qualname__ = function.__name__ + "_"
+    write.__doc__ = f"`{function.__name__}` in place."
+    return write
+
+
+celu_, elu_, hardtanh_ = _inplace(celu), _inplace(elu), _inplace(hardtanh)
+leaky_relu_, selu_, threshold_ = _inplace(leaky_relu), _inplace(selu), _inplace(threshold)

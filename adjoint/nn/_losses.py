@@ -14,6 +14,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "gaussian_nll_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
@@ -303,3 +304,47 @@ def binary_cross_entropy_with_logits(
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return ad.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """How unlikely targets are under normal distributions: ``(log σ² + (input - target)² / σ²) / 2``.
+
+    Parameters
+    ----------
+    input, target : Tensor
+        Means and observations.
+    var : Tensor or float
+        Variances: of the shape of `input`, or with a last size of 1, or without the last dimension.
+    full : bool
+        Add the constant ``log(2π) / 2``.
+    eps : float
+        The least variance; where it takes effect, the derivative is that of `var` all the same.
+
+    Raises
+    ------
+    ValueError
+        A variance is negative, or of a shape that fits neither way; or the reduction is unknown.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.gaussian_nll_loss(ad.zeros(2), ad.ones(2), ad.ones(2))
+    tensor(0.5000)
+    """
+    if not isinstance(var, ad.Tensor):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = ad.full_like(input, var)
+    elif bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
+            raise ValueError(f"var is of incorrect size: {list(var.shape)} for input of {list(input.shape)}")
+    # Raised to the least value, while the derivative passes.
+    var = var + (var.detach().clamp(min=eps) - var.detach())
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.9189385332046727
+    return _reduce(loss, reduction)

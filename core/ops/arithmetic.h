@@ -86,7 +86,7 @@ struct Div : Binary {
   static constexpr Domain samples{0.5, 3};
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return a / b; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Second<T> b) { return T(1) / b.value; }
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Second<T> b, Result<T> q) { return -q.value / b.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return -(a.value / b.value) / b.value; }
 };
 
 struct Neg : Unary {

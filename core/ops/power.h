@@ -57,7 +57,7 @@ struct Pow : Binary {
   }
   /// a^b log a for a bare number a.
   template <class T> static T slope_of_exponent(const Scalar& a, const T& b, const T& r) {
-    if (a == Scalar(0.0) || a == Scalar(0)) return select(real_of(b) >= T(0), T(0) * r, T(-math::infinity<double>) * r);
+    if (a == Scalar(0.0) || a == Scalar(0)) return r * select(real_of(b) >= T(0), T(0), T(-math::infinity<double>));
     if (!a.is_complex() && !r.tensor.is_complex()) return r * T(math::log(a.as_double()));
     return r * T(wrap_number(Scalar(math::log(a.as_complex())), DType::Complex128));
   }

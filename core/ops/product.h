@@ -124,9 +124,9 @@ template <int Rank> struct AddProduct : Structured {
     return kernels::scaled_sum(self, kernels::matmul(a, b, op), beta, alpha, op);
   }
   static constexpr auto vjp = Rules{
-      [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta); },
-      [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_left(g, b, s), alpha); },
-      [](Grad g, Input<1> a, Shape<2> s, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_right(g, a, s), alpha); }};
+      [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
+      [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_left(g, b, s), alpha.value.conj()); },
+      [](Grad g, Input<1> a, Shape<2> s, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_right(g, a, s), alpha.value.conj()); }};
 };
 struct Addmm : AddProduct<2> {
   static constexpr auto name = "addmm";

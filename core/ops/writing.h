@@ -126,7 +126,7 @@ struct IndexAdd : Structured {
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
             [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
-              return scaled(call<IndexSelect>(g, dim.value, index), alpha.value);
+              return scaled(call<IndexSelect>(g, dim.value, index), alpha.value.conj());
             }};
 };
 

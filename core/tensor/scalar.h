@@ -22,6 +22,8 @@ class Scalar {
   int64_t as_int() const { return is_integral() ? i_ : static_cast<int64_t>(c_.re); }
   template <class T> T to() const { return is_integral() ? convert<T>(i_) : convert<T>(c_); }
 
+  Scalar conj() const { return is_complex() ? Scalar(Complex<double>(c_.re, -c_.im)) : *this; }
+
   /// The type that a tensor of this number has where nothing else says.
   DType dtype() const {
     switch (kind_) {

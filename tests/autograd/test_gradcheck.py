@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from helpers import assert_same, normal, run_python, tensor
+from helpers import assert_same, normal, tensor
 
 import adjoint as ad
 from adjoint.autograd import _gradcheck_others as others
@@ -300,7 +300,6 @@ def test_undefined_gradients(fast):
                 others.check_undefined(lambda x, f=f: (f(x), x * 2), (x,), (x,), GradcheckError)
 
 
-@pytest.mark.skipif(not hasattr(ad.autograd, "Function"), reason="needs autograd.Function")
 @MODES
 def test_a_function_that_cannot_take_undefined_gradients(fast):
     class Twice(ad.autograd.Function):
@@ -424,6 +423,14 @@ def test_the_tolerances():
         assert not gradcheck(slightly, real(3), fast_mode=fast, raise_exception=False)
 
 
+def test_errors_within_the_tolerance_may_add_up_in_fast_mode():
+    for count in range(1, 30):
+        x = real(count)
+        assert gradcheck(
+            lambda x: spoiled(x, lambda g: g * 1.009).sum(), x, atol=1e-2, rtol=0, fast_mode=True
+        )
+
+
 # --- the attributes that gradients must have ---------------------------------------------------------------------------
 
 
@@ -462,51 +469,3 @@ def test_batched_gradients_that_differ(monkeypatch):
     monkeypatch.setattr(ad.autograd, "grad", failing)
     with pytest.raises(GradcheckError, match="While computing batched gradients, got: no batches"):
         gradcheck(ad.sin, real(2), check_batched_grad=True)
-
-
-# --- where the names are -----------------------------------------------------------------------------------------------
-
-IMPORTS = """
-import sys
-import adjoint as ad
-assert not [m for m in sys.modules if "gradcheck" in m or m == "adjoint.autograd.functional"]
-{first}
-from adjoint.autograd.gradcheck import GradcheckError
-x = ad.ones(2, dtype=ad.float64, requires_grad=True)
-assert ad.autograd.gradcheck(ad.sin, x) and ad.autograd.gradgradcheck(ad.sin, x)
-assert ad.autograd.gradcheck.GradcheckError is GradcheckError and issubclass(GradcheckError, RuntimeError)
-from adjoint.autograd import gradcheck
-assert gradcheck(ad.sin, x) and gradcheck is sys.modules["adjoint.autograd.gradcheck"].gradcheck
-assert ad.autograd.functional.jacobian(ad.sin, x).shape == (2, 2)
-try:
-    ad.autograd.missing
-except AttributeError as error:
-    assert "missing" in str(error)
-else:
-    raise AssertionError
-"""
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        "",
-        "import adjoint.autograd.gradcheck",
-        "from adjoint.autograd.gradcheck import gradcheck",
-        "from adjoint.autograd import gradcheck",
-        "from adjoint.autograd import gradgradcheck",
-        "ad.autograd.gradcheck",
-        "from adjoint.autograd import *",
-        "import adjoint.autograd.functional",
-    ],
-)
-def test_the_function_and_the_module_of_the_same_name(first):
-    done = run_python("-c", IMPORTS.format(first=first))
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_function_can_be_replaced(monkeypatch):
-    monkeypatch.setattr(ad.autograd, "gradcheck", len)
-    assert ad.autograd.gradcheck([1, 2]) == 2
-    monkeypatch.undo()
-    assert ad.autograd.gradcheck is gradcheck
