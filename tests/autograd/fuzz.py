@@ -173,7 +173,7 @@ class Differences:
         reference = Reference(self.program, moves)
         for step in self.done:
             reference.run(step)
-        return reference.loss(self.program.terms)
+        return np.nan if reference.at_kink else reference.loss(self.program.terms)
 
     def along(self, u: dict, h: float) -> float:
         """Loss with the leaves moved by h u."""
