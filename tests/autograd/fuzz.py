@@ -420,6 +420,7 @@ def main() -> int:
         done = subprocess.run(
             [sys.executable, __file__, *arguments], capture_output=True, text=True, check=False
         )
+        before = at
         for line in done.stdout.splitlines():
             if line.startswith("seed "):
                 at = int(line[5:]) + 1
@@ -431,6 +432,9 @@ def main() -> int:
                 failures += 1
                 counts["programs"] += 1
                 print(f"\n{failure}\n", flush=True)
+        if done.returncode and at == before:  # it did not come to the first program
+            print(done.stderr, file=sys.stderr)
+            return 2
         if done.returncode:
             failures += 1
             counts["programs"] += 1
