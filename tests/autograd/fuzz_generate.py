@@ -444,7 +444,7 @@ def generate(seed: int) -> Program:
             continue
         quiet = max(quiet - 1, 0)
         try:
-            if refusal(g.reference, step) is None:
+            if not refusal(g.reference, step):
                 with np.errstate(all="ignore"):
                     g.reference.run(step)
         except TooLarge:

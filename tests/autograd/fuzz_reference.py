@@ -16,6 +16,10 @@ from __future__ import annotations
 import numpy as np
 from fuzz_steps import OPS, Program, Step
 
+#: Functions with a kink at 0. A composition may be smooth there, as abs(x) ** 2, and yet its second derivative, by the
+#: chain rule and what is agreed on for the first at 0, another one.
+KINKED = {"abs", "abs_", "relu", "relu_"}
+
 
 class TooLarge(Exception):
     """A step would give numbers with which finite differences are of no use."""
@@ -82,6 +86,7 @@ class Reference:
     ):
         self.values: dict[str, Value] = {}
         self.limit = limit
+        self.at_kink = False  #: whether some function was evaluated where it has a kink
         for group in (program.leaves, program.constants):
             for name, x in group.items():
                 leaf = group is program.leaves
@@ -110,6 +115,8 @@ class Reference:
         ps = [x.p if isinstance(x, Value) else x for x in operands]
         tensors = [x for x in operands if isinstance(x, Value)]
         tracked = step.grad and any(x.base.tracked for x in tensors)
+        if step.op in KINKED and step.grad and np.any((vs[0] == 0) & (ps[0] != 0)):
+            self.at_kink = True
         if op.kind == "pure":
             v = op.meaning(*vs, *step.params)
             self._check(v)
@@ -162,22 +169,18 @@ class Reference:
             self.values[name] = y if step.grad else y.alias(no_grad=True)
 
 
-def refusal(reference: Reference, step: Step) -> str | None:
-    """The reason for which a step is expected to be refused, as far as that can be told."""
+def refusal(reference: Reference, step: Step) -> set[str]:
+    """The reasons for which a step is expected to be refused, as far as they can be told."""
     values = [reference.values[a] for a in step.args if isinstance(a, str)]
-    target = values[0]
+    target, reasons = values[0], set()
     if OPS[step.op].kind == "write":
         if target.overlaps:
-            return "overlap"
-        recorded = any(x.base.tracked for x in values) or target.base_tracked
-        if step.grad and recorded:
-            if target.multi:
-                return "multi"
-            if target.no_grad:
-                return "no_grad"
+            reasons.add("overlap")
+        if step.grad and (any(x.base.tracked for x in values) or target.base_tracked):
+            reasons |= {"multi"} if target.multi else set()
+            reasons |= {"no_grad"} if target.no_grad else set()
         if step.grad and target.base.leaf:
-            return "leaf"
-        values = values[1:] if not step.grad else values
+            reasons.add("leaf")
     if step.grad and any(x.stale for x in values):
-        return "stale"
-    return None
+        reasons.add("stale")
+    return reasons

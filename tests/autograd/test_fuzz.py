@@ -77,7 +77,7 @@ def test_the_reference_holds_constants():
 
 
 def test_a_wrong_gradient_is_found_and_shrunk(monkeypatch):
-    """`abs` stands for an operator whose derivative is wrong: where it is called, the gradient is taken of `neg`."""
+    """`sin` stands for an operator whose derivative is wrong: here it is always 0."""
     wrong = fuzz.OPS["sin"].__class__("pure", "ad.where({a} > 9, {a}, {a}.sin().detach())", np.sin)
     monkeypatch.setitem(fuzz.OPS, "sin", wrong)
     steps = [MUL, Step("neg", ("t1",), (), ("t2",)), Step("sin", ("t2",), (), ("t3",)), Step("cos_", ("t1",))]
