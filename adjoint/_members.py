@@ -160,3 +160,45 @@ class Writing(Members):
     def index_put(self, indices, values, accumulate=False) -> Tensor:
         """A copy with values written, or added, at the positions that index tensors name."""
         return self.clone().index_put_(indices, values, accumulate)
+
+    def resize_(self, *size, memory_format=None) -> Tensor:
+        """Give this tensor another shape in row-major order, keeping its elements as far as they go; new ones are zero.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor requires a gradient.
+        """
+        if self.requires_grad:
+            raise RuntimeError(
+                f"cannot resize variables that require grad: this one has shape {tuple(self.shape)}. Resize its detach(), or "
+                "make a new tensor"
+            )
+        from adjoint import zeros
+
+        sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        result = zeros(sizes, dtype=self.dtype)
+        count = min(self.numel(), result.numel())
+        if count:
+            result.view(-1)[:count] = self.detach().reshape(-1)[:count]
+        self.data = result
+        return self
+
+    def resize_as_(self, other, memory_format=None) -> Tensor:
+        """``resize_(other.shape)``."""
+        return self.resize_(other.shape)
+
+    def set_(self, source) -> Tensor:
+        """Let this tensor stand for the memory of another, with its shape and dtype.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor requires a gradient and is no leaf, or the dtype cannot have one.
+        """
+        if self.requires_grad and not self.is_leaf:
+            raise RuntimeError(
+                f"set_(): this tensor of shape {tuple(self.shape)} was computed, and its gradient would be lost; use detach()"
+            )
+        self.data = source
+        return self

@@ -412,12 +412,14 @@ def test_training_as_written_for_torch():
     assert losses[1] < 0.1 * losses[0]
 
 
-def test_children_are_not_touched():
+def test_children_are_not_touched(tmp_path):
     # The program's own subprocesses find what they would find alone.
-    code = "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'import sys; print(list(map(str, sys.meta_path)))'], capture_output=True, text=True).stdout)"
-    assert (
-        "as_torch"
-        not in subprocess.run(
-            [sys.executable, "-m", "adjoint.as_torch", "-c", code], capture_output=True, text=True, check=True
-        ).stdout
+    child = "import sys; print(list(map(str, sys.meta_path)))"
+    code = (
+        "import subprocess, sys; "
+        f"print(subprocess.run([sys.executable, '-c', {child!r}], capture_output=True, text=True).stdout)"
     )
+    # Elsewhere: the folder of the sources would be found before what is installed.
+    command = [sys.executable, "-m", "adjoint.as_torch", "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert "BuiltinImporter" in found and "as_torch" not in found

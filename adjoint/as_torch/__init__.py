@@ -38,7 +38,7 @@ def as_torch() -> types.ModuleType:
     --------
     >>> import subprocess, sys
     >>> program = "import adjoint; adjoint.as_torch(); import torch; print(torch.nn.Linear is adjoint.nn.Linear)"
-    >>> subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+    >>> subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/").stdout
     'True\\n'
     """
     from adjoint.as_torch import _finder

@@ -24,6 +24,7 @@ __all__ = [
     "Node",
     "Variable",
     "backward",
+    "complex_convention",
     "detect_anomaly",
     "enable_grad",
     "functional",
@@ -37,13 +38,18 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
+    "set_parallel_backward",
 ]
 
 # What is imported when it is first asked for: name → module.
 _LATER = {
     "Function": "function",
+    "complex_convention": "_convention",
     "detect_anomaly": "anomaly_mode",
     "gradgradcheck": "gradcheck",
+    "set_multithreading_enabled": "_parallel",
+    "set_parallel_backward": "_parallel",
     "set_detect_anomaly": "anomaly_mode",
     **{name: name for name in ("anomaly_mode", "function", "functional", "graph")},
 }
@@ -56,7 +62,7 @@ def __getattr__(name):
     from importlib import import_module
 
     found = import_module("adjoint.autograd." + module)
-    value = found if module == name else getattr(found, name)
+    value = getattr(found, name, found)
     globals()[name] = value
     return value
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adjoint._C import Tensor
 from adjoint.autograd import enable_grad, grad
+from adjoint.autograd._convention import complex_convention
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -91,7 +92,8 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     >>> jvp(lambda x: x.sum() * x, ad.tensor([1.0, 2.0]), ad.tensor([1.0, 0.0]))[1].tolist()
     [4.0, 2.0]
     """
-    with enable_grad():
+    # The same in both conventions; the two passes below would each apply theirs.
+    with enable_grad(), complex_convention("conjugate"):
         several, given = _tensors(inputs, "inputs", "jvp")
         v = _vector(v, given, "jvp", _SINGLE_INPUT)
         xs = _inputs(given, create_graph)

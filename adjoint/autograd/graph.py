@@ -20,6 +20,7 @@ __all__ = [
     "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
+    "set_check_external",
     "saved_tensors_hooks",
     "set_record_lines",
 ]
@@ -298,6 +299,30 @@ def set_record_lines(on: bool = True) -> bool:
     from adjoint.autograd._lines import where
 
     return _C._set_record_lines(bool(on), where)
+
+
+def set_check_external(on: bool = True) -> bool:
+    """Compare memory that others own, such as that of a NumPy array, when a backward pass uses what was saved of it.
+
+    A tensor made by `from_numpy` shares the array's memory, and nobody tells the library of writes to the array. So that
+    they cannot spoil a gradient unseen, a checksum is taken when such a tensor is saved, and compared when it is used. It
+    costs one reading of the memory each time. Returns what was set before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import adjoint as ad
+    >>> a = np.ones(3)
+    >>> w = ad.ones(3, dtype=ad.float64, requires_grad=True)
+    >>> y = (w * ad.from_numpy(a)).sum()
+    >>> a *= 2
+    >>> try:
+    ...     y.backward()
+    ... except RuntimeError as error:
+    ...     print(str(error)[:44])
+    one of the variables needed for gradient com
+    """
+    return _C._set_check_external(bool(on))
 
 
 def explain(tensor, **options):

@@ -15,6 +15,8 @@ void add_in_place(const Tensor& a, const Tensor& b);
 Tensor own_gradient(Tensor& g, const Tensor& leaf);
 /// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
+/// The complex conjugate; a real tensor as it is. Recorded.
+Tensor conjugate_of(Tensor g);
 /// A tensor of ones like the result: the implicit cotangent.
 Tensor ones_like_result(const Tensor& t);
 
@@ -33,6 +35,8 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& part);
 Tensor owned(const Tensor& t);
 /// Write zeros. Recorded.
 void write_zeros(const Tensor& t);
+/// The elements in row-major order: the tensor itself or a copy.
+Tensor contents_in_order(const Tensor& t);
 bool has_nan(const Tensor& t);
 
 }  // namespace adjoint

@@ -1,10 +1,13 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <thread>
 #include <utility>
 
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
+#include "runtime/parallel.h"
 
 namespace adjoint {
 
@@ -79,7 +82,10 @@ std::atomic<uint64_t> passes{0};
 class Pass {
  public:
   const uint64_t id = ++passes;
-  std::vector<std::function<void()>> callbacks;
+  void at_end(std::function<void()> callback) {
+    std::lock_guard lock(callbacks_mutex_);
+    callbacks_.push_back(std::move(callback));
+  }
 
   /// Whether it will come to a node, which may be gone: its address and sequence number.
   bool runs(const Node* node, uint64_t sequence) {
@@ -112,14 +118,16 @@ class Pass {
       Pass* outer;
       ~Running() { running = outer; }
     } scope{std::exchange(running, this)};
+    const int threads = thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
+    if (threads > 1) run_in(threads);
     uint32_t count = 0;
     while (!ready_.empty()) {
       if ((++count & 1023) == 0 && poll_interrupt) poll_interrupt();
       step(pop());
     }
     // They may add more.
-    for (size_t i = 0; i < callbacks.size(); ++i) {
-      const auto callback = std::move(callbacks[i]);
+    for (size_t i = 0; i < callbacks_.size(); ++i) {
+      const auto callback = std::move(callbacks_[i]);
       callback();
     }
     return std::move(captured_);
@@ -282,15 +290,89 @@ class Pass {
     for (size_t i = 0; i < edges.size(); ++i) {
       Node* next = edges[i].node.get();
       if (!next) continue;
-      const uint32_t t = index_[next];
+      const uint32_t t = index_.find(next);
       Task& task = tasks_[t];
+      Tensor g;
       if (out[i].defined() && task.needed) {
         const ResultInfo& info = next->result(edges[i].input_nr);
-        Tensor g = std::move(out[i]);
+        g = std::move(out[i]);
         if (!info.fits(g)) g = fit_gradient(std::move(g), info, node, i);
-        add(task, edges[i].input_nr, std::move(g));
       }
+      if (crew_) [[unlikely]] {
+        crew_->arrive(*this, t, {node.sequence, static_cast<uint32_t>(i), edges[i].input_nr, std::move(g)});
+        continue;
+      }
+      if (g.defined()) add(task, edges[i].input_nr, std::move(g));
       if (--task.dependencies == 0) push(t);
+    }
+  }
+
+  // Several threads in one pass. What arrives at a task waits until all of it is there, and is then added up in the order
+  // in which one thread would have brought it: later nodes first. So the sums are the same, bit for bit.
+  struct Arrival {
+    uint64_t sequence;
+    uint32_t edge, input_nr;
+    Tensor g;
+  };
+  struct Crew {
+    explicit Crew(size_t tasks) : arrivals(tasks) {}
+    std::mutex mutex;
+    std::condition_variable change;
+    std::vector<std::vector<Arrival>> arrivals;
+    int busy = 0;
+    std::exception_ptr error;
+
+    void arrive(Pass& pass, uint32_t t, Arrival arrival) {
+      std::lock_guard lock(mutex);
+      if (arrival.g.defined()) arrivals[t].push_back(std::move(arrival));
+      if (--pass.tasks_[t].dependencies > 0) return;
+      pass.push(t);
+      change.notify_one();
+    }
+  };
+
+  void work() {
+    std::unique_lock lock(crew_->mutex);
+    for (;;) {
+      crew_->change.wait(lock, [&] { return crew_->error || !ready_.empty() || crew_->busy == 0; });
+      if (crew_->error || ready_.empty()) break;
+      const uint32_t t = pop();
+      ++crew_->busy;
+      lock.unlock();
+      try {
+        auto& arrived = crew_->arrivals[t];
+        std::ranges::sort(arrived, [](const Arrival& a, const Arrival& b) {
+          return a.sequence != b.sequence ? a.sequence > b.sequence : a.edge < b.edge;
+        });
+        for (Arrival& a : arrived) add(tasks_[t], a.input_nr, std::move(a.g));
+        arrived.clear();
+        step(t);
+        lock.lock();
+      } catch (...) {
+        lock.lock();
+        if (!crew_->error) crew_->error = std::current_exception();
+      }
+      if (--crew_->busy == 0 || crew_->error) crew_->change.notify_all();
+    }
+  }
+
+  void run_in(int threads) {
+    Crew crew(tasks_.size());
+    crew_ = &crew;
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i)
+      others.emplace_back([this, modes = thread_state] {
+        thread_state = modes;
+        running = this;
+        work();
+        running = nullptr;
+      });
+    work();
+    for (std::thread& t : others) t.join();
+    crew_ = nullptr;
+    if (crew.error) {
+      ready_.clear();
+      std::rethrow_exception(crew.error);
     }
   }
 
@@ -300,7 +382,7 @@ class Pass {
     const auto edges = tasks_[number].node->edges();
     if (edges.empty()) return !options_.accumulate;
     for (const Edge& e : edges)
-      if (e && tasks_[index_[e.node.get()]].needed) return false;
+      if (e && tasks_[index_.find(e.node.get())].needed) return false;
     return true;
   }
 
@@ -312,6 +394,9 @@ class Pass {
   std::vector<Capture> captures_;
   std::vector<uint32_t> ready_;
   Tensors captured_;
+  Crew* crew_ = nullptr;
+  std::mutex callbacks_mutex_;
+  std::vector<std::function<void()>> callbacks_;
 };
 
 }  // namespace
@@ -328,85 +413,7 @@ bool current_pass_runs(const Node* node, uint64_t sequence) {
 }
 void at_end_of_pass(std::function<void()> callback) {
   if (!running) fail("Final callbacks can only be installed during backward pass.");
-  running->callbacks.push_back(std::move(callback));
-}
-
-namespace {
-
-/// The cotangent of a root, checked, or the implied one.
-Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
-  const ResultInfo& info = edge.node->result(edge.input_nr);
-  if (!g.defined()) {
-    if (product(info.sizes()) != 1)
-      fail("grad can be implicitly created only for scalar outputs: this one has shape ", to_string(info.sizes()),
-           "; pass a gradient of that shape, or reduce it first, for example with .sum()");
-    if (is_complex(info.dtype()))
-      fail("grad can be implicitly created only for real scalar outputs but got ", name_of(info.dtype()),
-           "; pass a gradient, or differentiate a real function of the result such as .abs() or .real");
-    return root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
-  }
-  if (!same(g.sizes(), info.sizes()))
-    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", to_string(g.sizes()), " and output[", i, "] has a shape of ",
-         to_string(info.sizes()), ".");
-  if (g.is_complex() != is_complex(info.dtype()))
-    fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[", i,
-         "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ", name_of(info.dtype()), ".");
-  return info.fits(g) ? g : fit_gradient(std::move(g), info, *edge.node, i);
-}
-
-std::string described(const GraphEnd& end, size_t i) {
-  return end.tensor.defined() ? text("input ", i, ", of shape ", to_string(end.tensor.sizes())) : text("input ", i, ", an edge to ", end.edge.node->name());
-}
-
-}  // namespace
-
-Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,
-                 bool allow_unused) {
-  if (!cotangents.empty() && cotangents.size() != given.size())
-    fail("got ", given.size(), " tensors and ", cotangents.size(), " gradients: give one gradient per tensor, or None");
-  const auto edge_of = [](const GraphEnd& end) { return end.tensor.defined() ? gradient_edge(end.tensor) : end.edge; };
-  std::vector<Edge> roots(given.size()), ends(inputs.size());
-  Tensors seeds(given.size());
-  for (size_t i = 0; i < given.size(); ++i) {
-    const Tensor& t = given[i].tensor;
-    if (t.defined() && !t.requires_grad())
-      fail("element ", i, " of tensors does not require grad and does not have a grad_fn: nothing in its history asked for a gradient. Its "
-           "shape is ", to_string(t.sizes()), ". Set requires_grad=True on an input before computing it");
-    roots[i] = edge_of(given[i]);
-    seeds[i] = seed_of(given[i], roots[i], cotangents.empty() ? Tensor() : cotangents[i], i);
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].tensor.defined() && !inputs[i].tensor.requires_grad())
-      fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
-    ends[i] = edge_of(inputs[i]);
-  }
-  BackwardOptions o = options;
-  if (!inputs.empty()) o.accumulate = false;
-  Tensors captured = run_backward(roots, std::move(seeds), ends, o);
-  if (options.accumulate) {
-    GradMode mode(options.create_graph);
-    for (size_t i = 0; i < captured.size(); ++i) {
-      if (!captured[i].defined()) continue;
-      Tensor to = inputs[i].tensor;
-      if (!to.defined() && ends[i].node->sequence == Node::kFirst) to = Tensor::share(static_cast<LeafNode*>(ends[i].node.get())->leaf);
-      if (!to.defined()) fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
-      accumulate_gradient(to, std::move(captured[i]));
-    }
-    return {};
-  }
-  if (!allow_unused)
-    for (size_t i = 0; i < captured.size(); ++i)
-      if (!captured[i].defined())
-        fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
-             "behavior. It is ", described(inputs[i], i));
-  return captured;
-}
-
-Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options, bool allow_unused) {
-  std::vector<GraphEnd> roots, ends;
-  for (const Tensor& t : tensors) roots.push_back({t, {}});
-  for (const Tensor& t : inputs) ends.push_back({t, {}});
-  return backward(roots, cotangents, ends, options, allow_unused);
+  running->at_end(std::move(callback));
 }
 
 }  // namespace adjoint

@@ -13,6 +13,10 @@ class SavedHooks;    // autograd/saved.h
 struct ThreadState {
   bool grad = true;
   bool inference = false;
+  /// Complex gradients by the convention of holomorphic functions, at both ends of a pass the conjugates of ours.
+  bool holomorphic = false;
+  /// Whether independent branches of a backward pass run in several threads.
+  bool parallel_backward = false;
   /// What new tensors are marked with: TensorImpl::kInference in inference mode.
   uint16_t flags_of_new = 0;
   /// The innermost active transform; null in ordinary programs.

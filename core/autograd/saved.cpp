@@ -1,7 +1,9 @@
 #include "autograd/saved.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "autograd/arithmetic.h"
 #include "autograd/views.h"
 
 namespace adjoint {
@@ -14,7 +16,36 @@ void SavedTensor::prepare(const Tensor& t) {
   if (!t->wrapper && t->is(TensorImpl::kView)) let_base_go(t.get());
 }
 
+std::atomic<bool> checking_external{true};
+
+uint32_t SavedTensor::external_stamp(const Tensor& t) {
+  if (!checking_external.load(std::memory_order_relaxed)) return t.version();
+  const Tensor d = contents_in_order(t);
+  const char* p = d.bytes();
+  const size_t n = static_cast<size_t>(d.numel() * d.itemsize());
+  // Four sums of products by odd numbers: every change of one word changes a sum.
+  uint64_t sum[4] = {1, 2, 3, 4};
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    uint64_t word[4];
+    std::memcpy(word, p + i, 32);
+    for (int k = 0; k < 4; ++k) sum[k] = (sum[k] ^ word[k]) * 0x9e3779b97f4a7c15ull;
+  }
+  for (; i < n; ++i) sum[i & 3] = (sum[i & 3] ^ static_cast<unsigned char>(p[i])) * 0x9e3779b97f4a7c15ull;
+  uint64_t all = t.version();
+  for (uint64_t s : sum) all = (all ^ s ^ (s >> 29)) * 0xbf58476d1ce4e5b9ull;
+  return static_cast<uint32_t>(all >> 32);
+}
+
 void SavedTensor::refuse_written(Node* owner) const {
+  if (tensor_->storage->kind == Storage::Kind::External) {
+    const std::string line = owner->line();
+    fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", name_of(tensor_.dtype()), " ",
+         to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input", " of the operation that ", owner->name(),
+         " differentiates", line.empty() ? "" : text(" (", line, ")"), ", lies in memory that belongs to somebody else (a NumPy array, for "
+         "example), and that was written since. Hint: make the tensor a copy (adjoint.tensor(array), or clone()), or write to the array after "
+         "the backward pass. adjoint.autograd.graph.set_check_external(False) switches this check off");
+  }
   const Storage& storage = *tensor_->storage;
   const std::string saved_at = owner->line(), written_at = line_of_write(tensor_);
   const char* writer = storage.kind == Storage::Kind::External ? nullptr : storage.writer;

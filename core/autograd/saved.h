@@ -29,13 +29,16 @@ struct PackedTensor {
   Edge edge;
 };
 
+/// Whether memory that others own (NumPy's, for one) is compared when it is used again: nobody tells of writes to it.
+extern std::atomic<bool> checking_external;
+
 class SavedTensor {
  public:
   SavedTensor() = default;
   /// Keep `t` for `owner`. A result of the node itself is marked as such.
   void save(const Tensor& t, bool is_result, Node* owner) {
     if (t->flags & (TensorImpl::kInference | TensorImpl::kView)) prepare(t);
-    version_ = t.version();
+    version_ = stamp(t);
     result_ = is_result;
     saved_ = true;
     if (thread_state.saved_hooks) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
@@ -52,7 +55,7 @@ class SavedTensor {
   /// The tensor as it was kept, without history: for rules that are not recorded. Not for packed ones.
   TensorImpl* lend(Node* owner) const {
     if (!tensor_.defined()) owner->refuse_released();
-    if (tensor_.version() != version_) refuse_written(owner);
+    if (stamp(tensor_) != version_) refuse_written(owner);
     return tensor_.get();
   }
 
@@ -61,11 +64,16 @@ class SavedTensor {
     if (!saved_) return {};
     if (packed_) [[unlikely]] return unpack_packed(owner, input_nr);
     if (!tensor_.defined()) owner->refuse_released();
-    if (tensor_.version() != version_) refuse_written(owner);
+    if (stamp(tensor_) != version_) refuse_written(owner);
     return result_ && thread_state.grad ? with_history(owner, input_nr) : tensor_;
   }
 
  private:
+  /// What changes with the tensor: its version; for memory that others own, a checksum too.
+  static uint32_t stamp(const Tensor& t) {
+    return t->storage->kind == Storage::Kind::External ? external_stamp(t) : t.version();
+  }
+  static uint32_t external_stamp(const Tensor& t);
   static void prepare(const Tensor& t);
   void pack(const Tensor& t, Node* owner, SavedHooks& hooks);
   [[noreturn]] void refuse_written(Node* owner) const;

@@ -331,6 +331,9 @@ void bind_autograd(nb::module_& m) {
     if (!reporter.is_none()) line_reporter() = reporter;
     return recording_lines.exchange(on);
   }, nb::arg("on"), nb::arg("reporter").none());
+  m.def("_set_parallel_backward", [](bool on) { return std::exchange(thread_state.parallel_backward, on); });
+  m.def("_set_holomorphic", [](bool on) { return std::exchange(thread_state.holomorphic, on); });
+  m.def("_set_check_external", [](bool on) { return checking_external.exchange(on); });
   m.def("_is_recording_lines", [] { return recording_lines.load(); });
   m.def("_set_detect_anomaly", [](bool on, bool nan) {
     detecting_anomalies = on;

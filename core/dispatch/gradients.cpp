@@ -29,6 +29,8 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   return copy_of(g);
 }
 
+Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }
+
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
   if (!same(g.sizes(), info.sizes())) {
     bool can = g.sizes().size() >= info.sizes().size();
@@ -70,6 +72,7 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
   return call<Copy>(like, g);
 }
 
+Tensor contents_in_order(const Tensor& t) { return dense(t); }
 Tensor owned(const Tensor& t) { return call<Clone>(t); }
 void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
 

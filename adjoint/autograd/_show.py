@@ -1,0 +1,225 @@
+"""Showing a graph: `explain` as a table, `draw` as a picture. Both walk the nodes from the last to the first."""
+
+from __future__ import annotations
+
+from adjoint._C import Node, Tensor
+
+__all__ = ["Drawing", "Explanation", "draw", "explain"]
+
+
+def _roots(tensors):
+    """The nodes where a graph ends: of tensors, edges or nodes."""
+    if isinstance(tensors, (Tensor, Node)) or (
+        isinstance(tensors, tuple) and len(tensors) == 2 and isinstance(tensors[0], Node)
+    ):
+        tensors = [tensors]
+    roots = []
+    for t in tensors:
+        if isinstance(t, tuple):
+            t = t[0]
+        if isinstance(t, Tensor):
+            if not t.requires_grad:
+                raise RuntimeError(
+                    f"this tensor of shape {tuple(t.shape)} has no graph: it does not require a gradient"
+                )
+            from adjoint.autograd.graph import get_gradient_edge
+
+            t = get_gradient_edge(t).node
+        roots.append(t)
+    return roots
+
+
+def _walk(roots):
+    """Nodes in the order in which a backward pass would come to them."""
+    seen, stack = {}, list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen[node] = None
+        stack += [n for n, _ in node.next_functions if n is not None]
+    last = max((n._sequence_nr for n in seen if n.name() != "AccumulateGrad"), default=0)
+    return sorted(seen, key=lambda n: (n.name() == "AccumulateGrad", last - min(n._sequence_nr, last)))
+
+
+def _shape(node):
+    sizes, dtype = node._result(0)
+    return f"{str(dtype).rpartition('.')[2]}{list(sizes)}"
+
+
+class Explanation:
+    """The table that `explain` returns: prints itself; `rows` has one dict per operation.
+
+    Attributes
+    ----------
+    rows : list of dict
+        With keys ``operation``, ``result``, ``saved`` (names), ``bytes`` and ``line``.
+    bytes : int
+        What all saved tensors take, each storage counted as often as it is saved.
+    """
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.bytes = sum(row["bytes"] for row in rows)
+
+    def __str__(self):
+        head = ["operation", "result", "saves", "bytes", "line"]
+        table = [
+            [row["operation"], row["result"], ", ".join(row["saved"]), f"{row['bytes']:,}", row["line"]]
+            for row in self.rows
+        ]
+        table.append([f"{len(self.rows)} operations", "", "", f"{self.bytes:,}", ""])
+        widths = [max(len(line[k]) for line in [head, *table]) for k in range(len(head))]
+        rule = "  ".join("-" * w for w in widths)
+
+        def text(line):
+            return "  ".join(
+                c.rjust(w) if k == 3 else c.ljust(w)
+                for k, (c, w) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+
+        lines = [text(head), rule, *map(text, table[:-1]), rule, text(table[-1])]
+        if not any(row["line"] for row in self.rows):
+            lines.append(
+                "To see source lines, call adjoint.autograd.graph.set_record_lines(True) before the program."
+            )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def explain(tensor) -> Explanation:
+    """A table of the graph of a tensor: each operation with its result, what it saves in bytes, and its source line.
+
+    Parameters
+    ----------
+    tensor : Tensor, Node, GradientEdge, or a sequence of them
+
+    Returns
+    -------
+    Explanation
+
+    Raises
+    ------
+    RuntimeError
+        The tensor requires no gradient.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(1000, requires_grad=True)
+    >>> table = ad.autograd.graph.explain((x * 2).exp().sum())
+    >>> [(row["operation"], row["bytes"]) for row in table.rows]
+    [('SumBackward0', 0), ('ExpBackward0', 4000), ('MulBackward0', 4)]
+    """
+    rows = []
+    for node in _walk(_roots(tensor)):
+        if node.name() == "AccumulateGrad":
+            continue
+        saved = node._saved()
+        rows.append(
+            {
+                "operation": node.name(),
+                "result": _shape(node),
+                "saved": [name for name, _, packed in saved],
+                "bytes": sum(size for _, size, _ in saved),
+                "line": node._line.strip().splitlines()[-1].strip() if node._line else "",
+            }
+        )
+    return Explanation(rows)
+
+
+class Drawing:
+    """The picture that `draw` returns; notebooks show it.
+
+    Attributes
+    ----------
+    source : str
+        The graph in Graphviz's language.
+    """
+
+    def __init__(self, source):
+        self.source = source
+
+    def _pipe(self, format):
+        try:
+            from graphviz import Source
+        except ImportError as error:
+            raise ImportError(
+                "drawing a graph needs the package graphviz (and the program dot): pip install graphviz"
+            ) from error
+        return Source(self.source).pipe(format=format)
+
+    def save(self, path) -> None:
+        """Write the picture; the ending of the name (``.svg``, ``.png``, ``.pdf``, ``.dot``) says in which format."""
+        import os
+
+        path = os.fspath(path)
+        format = os.path.splitext(path)[1][1:]
+        if format not in ("svg", "png", "pdf", "dot", "gv"):
+            raise ValueError(f"the name should end in .svg, .png, .pdf or .dot, but it is {path!r}")
+        content = self.source.encode() if format in ("dot", "gv") else self._pipe(format)
+        with open(path, "wb") as file:
+            file.write(content)
+
+    def _repr_svg_(self):
+        return self._pipe("svg").decode()
+
+    def __repr__(self):
+        return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
+
+
+def draw(tensor, params=None) -> Drawing:
+    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name.
+
+    Parameters
+    ----------
+    tensor : Tensor, Node, GradientEdge, or a sequence of them
+    params : Module or dict of str to Tensor, optional
+        Names for leaves.
+
+    Returns
+    -------
+    Drawing
+        ``.save(path)`` writes SVG, PNG or PDF; notebooks show it as it is. Needs the package graphviz and the program
+        ``dot`` for that, and neither for ``.source``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> w = ad.ones(3, requires_grad=True)
+    >>> picture = ad.autograd.graph.draw((w * 2).sum(), params={"w": w})
+    >>> "SumBackward0" in picture.source and "float32[3]" in picture.source
+    True
+    """
+    named = dict(params.named_parameters()) if hasattr(params, "named_parameters") else dict(params or {})
+    names = {id(t): name for name, t in named.items()}
+    nodes = _walk(_roots(tensor))
+    number = {node: i for i, node in enumerate(nodes)}
+    lines = [
+        "digraph {",
+        '  graph [rankdir=BT bgcolor=transparent ordering=in]; node [shape=box style="rounded,filled" '
+        'fillcolor="#eef2f7" color="#5b6b7f" fontname="Helvetica" fontsize=11 height=0.3];',
+        '  edge [color="#5b6b7f" fontname="Helvetica" fontsize=9 fontcolor="#5b6b7f"];',
+    ]
+    for node, i in number.items():
+        if node.name() == "AccumulateGrad":
+            leaf = node.variable
+            name = names.get(id(leaf)) or "leaf"
+            lines.append(f'  n{i} [label="{_quoted(name)}\\n{_shape(node)}" fillcolor="#d9ead3"];')
+        else:
+            lines.append(f'  n{i} [label="{_quoted(node.name())}"];')
+        for source, nr in node.next_functions:
+            if source is None:
+                continue
+            sizes, _ = source._result(nr)
+            lines.append(f'  n{number[source]} -> n{i} [label="{list(sizes)}"];')
+    for root in _roots(tensor):
+        lines.append(
+            f'  r{number[root]} [label="{_shape(root)}" fillcolor="#fde9d0"]; n{number[root]} -> r{number[root]};'
+        )
+    return Drawing("\n".join([*lines, "}"]))
+
+
+def _quoted(text):
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,93 @@
+// backward and grad: what they take is checked here, before the engine runs.
+#include "autograd/arithmetic.h"
+#include "autograd/engine.h"
+#include "autograd/meta.h"
+
+namespace adjoint {
+
+namespace {
+
+/// The cotangent of a root, checked, or the implied one.
+Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
+  const ResultInfo& info = edge.node->result(edge.input_nr);
+  if (!g.defined()) {
+    if (product(info.sizes()) != 1)
+      fail("grad can be implicitly created only for scalar outputs: this one has shape ", to_string(info.sizes()),
+           "; pass a gradient of that shape, or reduce it first, for example with .sum()");
+    if (is_complex(info.dtype()) && !thread_state.holomorphic)
+      fail("grad can be implicitly created only for real scalar outputs but got ", name_of(info.dtype()),
+           ". Its gradient can mean two things: pass a gradient, or differentiate a real function of the result such as .abs() or .real, "
+           "to get the direction in which that grows; or, for a holomorphic function, write "
+           "adjoint.autograd.complex_convention('holomorphic') to get its complex derivative");
+    return root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
+  }
+  if (!same(g.sizes(), info.sizes()))
+    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", to_string(g.sizes()), " and output[", i, "] has a shape of ",
+         to_string(info.sizes()), ".");
+  if (g.is_complex() != is_complex(info.dtype()))
+    fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[", i,
+         "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ", name_of(info.dtype()), ".");
+  return info.fits(g) ? g : fit_gradient(std::move(g), info, *edge.node, i);
+}
+
+std::string described(const GraphEnd& end, size_t i) {
+  return end.tensor.defined() ? text("input ", i, ", of shape ", to_string(end.tensor.sizes())) : text("input ", i, ", an edge to ", end.edge.node->name());
+}
+
+}  // namespace
+
+Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,
+                 bool allow_unused) {
+  if (!cotangents.empty() && cotangents.size() != given.size())
+    fail("got ", given.size(), " tensors and ", cotangents.size(), " gradients: give one gradient per tensor, or None");
+  const auto edge_of = [](const GraphEnd& end) { return end.tensor.defined() ? gradient_edge(end.tensor) : end.edge; };
+  std::vector<Edge> roots(given.size()), ends(inputs.size());
+  Tensors seeds(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Tensor& t = given[i].tensor;
+    if (t.defined() && !t.requires_grad())
+      fail("element ", i, " of tensors does not require grad and does not have a grad_fn: nothing in its history asked for a gradient. Its "
+           "shape is ", to_string(t.sizes()), ". Set requires_grad=True on an input before computing it");
+    roots[i] = edge_of(given[i]);
+    seeds[i] = seed_of(given[i], roots[i], cotangents.empty() ? Tensor() : cotangents[i], i);
+    if (thread_state.holomorphic) [[unlikely]] seeds[i] = conjugate_of(std::move(seeds[i]));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].tensor.defined() && !inputs[i].tensor.requires_grad())
+      fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
+    ends[i] = edge_of(inputs[i]);
+  }
+  BackwardOptions o = options;
+  if (!inputs.empty()) o.accumulate = false;
+  Tensors captured = run_backward(roots, std::move(seeds), ends, o);
+  if (thread_state.holomorphic) [[unlikely]] {
+    GradMode mode(options.create_graph);
+    for (Tensor& g : captured) g = conjugate_of(std::move(g));
+  }
+  if (options.accumulate) {
+    GradMode mode(options.create_graph);
+    for (size_t i = 0; i < captured.size(); ++i) {
+      if (!captured[i].defined()) continue;
+      Tensor to = inputs[i].tensor;
+      if (!to.defined() && ends[i].node->sequence == Node::kFirst) to = Tensor::share(static_cast<LeafNode*>(ends[i].node.get())->leaf);
+      if (!to.defined()) fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
+      accumulate_gradient(to, std::move(captured[i]));
+    }
+    return {};
+  }
+  if (!allow_unused)
+    for (size_t i = 0; i < captured.size(); ++i)
+      if (!captured[i].defined())
+        fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
+             "behavior. It is ", described(inputs[i], i));
+  return captured;
+}
+
+Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options, bool allow_unused) {
+  std::vector<GraphEnd> roots, ends;
+  for (const Tensor& t : tensors) roots.push_back({t, {}});
+  for (const Tensor& t : inputs) ends.push_back({t, {}});
+  return backward(roots, cotangents, ends, options, allow_unused);
+}
+
+}  // namespace adjoint
