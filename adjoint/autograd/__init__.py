@@ -195,7 +195,7 @@ def grad(
         allow_unused = materialize_grads
     outputs, inputs = _ends(outputs), _ends(inputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if retain_graph is None:
         retain_graph = create_graph
     seeds = _seeds(grad_outputs, len(outputs))

@@ -213,6 +213,10 @@ def checkpoint(
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            from warnings import warn
+
+            warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
         return _Reentrant.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(
@@ -224,8 +228,17 @@ def checkpoint(
         with first():
             return function(*args, **kwargs)
     state = _random_state() if preserve_rng_state else None
+    given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and not a.is_inference()]
+    versions = [a._version for a in given]
 
     def run():
+        for tensor, version in zip(given, versions, strict=True):
+            if tensor._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: an "
+                    f"argument of checkpoint() of shape {tuple(tensor.shape)}, {tensor.dtype}, is at version "
+                    f"{tensor._version}; expected version {version} instead. Hint: pass a clone()"
+                )
         with enable_grad(), _with_random_state(state):
             function(*args, **kwargs)
 
@@ -253,6 +266,12 @@ class _Reentrant(Function):
     def backward(ctx, *gradients):
         from adjoint.autograd import backward
 
+        if _C._current_pass_is_selective():
+            raise RuntimeError(
+                "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without "
+                "passing the `inputs` argument."
+            )
         args = list(ctx.args)
         for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = tensor.detach().requires_grad_(tensor.requires_grad)

@@ -143,6 +143,9 @@ void set_requires_grad(const Tensor& t, bool on) {
   if (on && !is_differentiable(t.dtype()))
     fail("only Tensors of floating point and complex dtype can require gradients, but this one is ", name_of(t.dtype()),
          " of shape ", to_string(t.sizes()), "; convert it first, for example with .to(float32)");
+  if (on && t->is(TensorImpl::kInference) && !thread_state.inference)
+    fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Its shape is ", to_string(t.sizes()),
+         "; clone() it first");
   t->set(TensorImpl::kRequiresGrad, on);
 }
 

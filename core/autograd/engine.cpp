@@ -82,6 +82,7 @@ std::atomic<uint64_t> passes{0};
 class Pass {
  public:
   const uint64_t id = ++passes;
+  bool selective() const { return selective_; }
   void at_end(std::function<void()> callback) {
     std::lock_guard lock(callbacks_mutex_);
     callbacks_.push_back(std::move(callback));
@@ -407,6 +408,7 @@ Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<
 }
 
 uint64_t current_pass() { return running ? running->id : 0; }
+bool current_pass_is_selective() { return running && running->selective(); }
 bool current_pass_runs(const Node* node, uint64_t sequence) {
   if (!running) fail("_will_engine_execute_node: no backward pass is running in this thread");
   return running->runs(node, sequence);

@@ -33,6 +33,7 @@ Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, c
 /// The pass that runs in this thread: a number that no other has, or 0; whether it will come to a node; what is to be
 /// done at its end.
 uint64_t current_pass();
+bool current_pass_is_selective();
 bool current_pass_runs(const Node* node, uint64_t sequence);
 void at_end_of_pass(std::function<void()> callback);
 

@@ -53,7 +53,7 @@ void SavedTensor::refuse_written(Node* owner) const {
   fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", name_of(tensor_.dtype()), " ",
        to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input", " of the operation that ", owner->name(),
        " differentiates", saved_at.empty() ? "" : text(" (", saved_at, ")"), ", is at version ", tensor_.version(), "; expected version ",
-       version_, " instead. ", writer ? text("It was last written by ", writer + (*writer == '_'), std::string_view(writer).find(' ') == std::string_view::npos ? "_()" : "") : "It was written since it was saved",
+       version_, " instead. ", writer && std::string_view(writer) == "_set_basic" ? "It was last written by __setitem__()" : writer ? text("It was last written by ", writer + (*writer == '_'), std::string_view(writer).find(' ') == std::string_view::npos ? "_()" : "") : "It was written since it was saved",
        written_at.empty() ? "" : text(" (", written_at, ")"),
        ". Hint: clone() the tensor before the in-place operation, or use the out-of-place form.",
        lines ? "" : " To see the source lines of both, run the program again after adjoint.autograd.graph.set_record_lines(True).");

@@ -157,7 +157,9 @@ bool overlaps_itself(const Tensor& t) {
 }
 
 void check_writable(const Tensor& t, const char* op, bool recorded) {
-  if (*op == '_') ++op;  // what users call copy_ is _copy in the table
+  // What users call copy_ is _copy in the table.
+  if (std::string_view(op) == "_set_basic") op = "__setitem";
+  else if (*op == '_') ++op;
   if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
     fail("unsupported operation: ", op, "_(): more than one element of the written-to tensor refers to a single memory location. Its "
          "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),

@@ -184,17 +184,25 @@ void remove_node_hook(Node& node, uint64_t id) {
 
 class PythonPacked final : public Packed {
  public:
-  PythonPacked(std::shared_ptr<PyObject> value, std::shared_ptr<PyObject> unpack) : value_(std::move(value)), unpack_(std::move(unpack)) {}
+  PythonPacked(const Tensor& t, std::shared_ptr<PyObject> value, std::shared_ptr<PyObject> unpack)
+      : sizes_(t.sizes()), dtype_(t.dtype()), value_(std::move(value)), unpack_(std::move(unpack)) {}
   Tensor unpack() override {
     nb::gil_scoped_acquire gil;
     nb::object r = nb::steal(PyObject_CallOneArg(unpack_.get(), value_.get()));
     if (!r.is_valid()) throw nb::python_error();
     if (!is_tensor(r.ptr()))
       fail<TypeError>("Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", Py_TYPE(r.ptr())->tp_name);
-    return unwrap(r.ptr());
+    const Tensor t = unwrap(r.ptr());
+    // Rules rely on it.
+    if (!same(t.sizes(), sizes_.span()) || t.dtype() != dtype_)
+      fail("saved tensor unpack_hook returned a tensor of shape ", to_string(t.sizes()), ", ", name_of(t.dtype()), ", but what was saved has shape ",
+           to_string(sizes_.span()), ", ", name_of(dtype_), ": it must return the same values");
+    return t;
   }
 
  private:
+  Dims sizes_;
+  DType dtype_;
   std::shared_ptr<PyObject> value_, unpack_;
 };
 
@@ -205,7 +213,7 @@ class PythonSavedHooks final : public SavedHooks {
     nb::gil_scoped_acquire gil;
     nb::object r = nb::steal(PyObject_CallOneArg(pack_.get(), nb::steal(wrap(t)).ptr()));
     if (!r.is_valid()) throw nb::python_error();
-    return std::make_unique<PythonPacked>(hold(r.ptr()), unpack_);
+    return std::make_unique<PythonPacked>(t, hold(r.ptr()), unpack_);
   }
 
  private:
@@ -268,7 +276,7 @@ void bind_autograd(nb::module_& m) {
   where_now = python_line;
   report_anomaly = warn_of_anomaly;
   m.def("is_grad_enabled", [] { return thread_state.grad; });
-  m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad, on); }, "Switch recording on or off; returns what it was.");
+  m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad, on && !thread_state.inference); }, "Switch recording on or off; returns what it was.");
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
   m.def("_set_inference_mode", [](bool on) {
     thread_state.inference = on;
@@ -312,6 +320,7 @@ void bind_autograd(nb::module_& m) {
     if (!message.empty() && !saved_hooks.hooks.empty()) fail(message);
     return std::exchange(saved_hooks.disabled, message);
   }, "Why hooks may not be used from now on; empty: they may. Returns what it was.");
+  m.def("_current_pass_is_selective", &current_pass_is_selective, "Whether the pass that runs here only leads to some inputs.");
   m.def("_current_pass", &current_pass, "A number for the backward pass that runs in this thread, or 0.");
   // A key that keeps no node: its address, and its sequence number, which tells it from another that gets the address.
   m.def("_node_key", [](const Tensor& t) {

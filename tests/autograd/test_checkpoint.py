@@ -193,3 +193,32 @@ def test_memory_grows_with_the_root():
     size = x.nbytes
     assert peak(plain) > 60 * size
     assert peak(saving) < 24 * size
+
+
+def test_arguments_that_are_written_in_between():
+    x = ad.ones(3, requires_grad=True)
+    for make in (lambda: x * 1, lambda: ad.ones(3)):
+        a = make()
+        y = checkpoint(lambda t, u: (t * u).sum(), a, x, use_reentrant=False)
+        with ad.no_grad():
+            a.mul_(3)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation: an argument of checkpoint"):
+            y.backward()
+
+
+def test_the_older_form_and_selected_inputs():
+    x = ad.ones(3, requires_grad=True)
+    y = checkpoint(lambda t: (t * t).sum(), x, use_reentrant=True)
+    with pytest.raises(RuntimeError, match="incompatible with .grad"):
+        ad.autograd.grad(y, x)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpoint(lambda t: t * 2, ad.ones(1), use_reentrant=True)
+
+
+def test_another_shape_without_the_check():
+    k = [3]
+    x = ad.ones(3, requires_grad=True)
+    y = checkpoint(lambda t: (t[: k[0]] * t[: k[0]]).sum(), x, use_reentrant=False, determinism_check="none")
+    k[0] = 2
+    with pytest.raises(RuntimeError, match=r"shape \[2\].*what was saved has shape \[3\]"):
+        y.backward()

@@ -180,6 +180,11 @@ def test_misuse_of_saved_tensors_hooks():
         y = x.exp()
     with pytest.raises(TypeError, match="unpack_hook expected to be a Tensor but got result of type int"):
         y.backward()
+    for wrong in (ad.ones(0), ad.ones(2, dtype=ad.float64), ad.ones(1)):
+        with graph.saved_tensors_hooks(lambda t: t, lambda t, wrong=wrong: wrong):
+            y = x.exp()
+        with pytest.raises(RuntimeError, match="unpack_hook returned a tensor of shape"):
+            y.backward()
     with pytest.raises(ZeroDivisionError):
         with graph.saved_tensors_hooks(lambda t: 1 / 0, lambda t: t):
             x.exp()

@@ -333,3 +333,24 @@ def test_resize_and_set():
         y.resize_(3)
     with pytest.raises(RuntimeError, match="its gradient would be lost"):
         (y * 2).set_(other)
+
+
+def test_inference_tensors():
+    with ad.inference_mode():
+        z = ad.ones(2)
+        with ad.enable_grad():
+            assert not (ad.ones(2, requires_grad=True) * 2).requires_grad
+    assert z.is_inference() and not (z * 2).is_inference()
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside"):
+        z.requires_grad_()
+    with pytest.raises(
+        RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not allowed"
+    ):
+        z.add_(1)
+    with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
+        z._version
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        z * ad.ones(2, requires_grad=True)
+    with ad.inference_mode():
+        z.add_(1)
+    assert z.tolist() == [2.0, 2.0]
