@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Tensor
+from adjoint.autograd._convention import complex_convention
 
 from . import _gradcheck_jacobians as jacobians
 from . import _gradcheck_others as others
@@ -117,18 +118,20 @@ def gradcheck(
     _check_inputs(inputs)
     tolerances = _Tolerances(rtol, atol, nondet_tol)
     try:
-        results = jacobians.as_tuple(func(*inputs))
-        outputs = [(i, y) for i, y in enumerate(results) if isinstance(y, Tensor) and y.requires_grad]
-        if not outputs:
-            _check_constant(func, inputs, results, eps, tolerances, fast_mode)
-            return True
-        evaluation = jacobians.Evaluation(func, inputs, outputs, eps)
-        (_fast if fast_mode else _slow)(evaluation, tolerances, check_grad_dtypes)
-        if check_batched_grad:
-            others.check_batched(outputs, _checked(inputs), GradcheckError)
-        others.check_proportional(outputs, _checked(inputs), GradcheckError)
-        if check_undefined_grad:
-            others.check_undefined(func, inputs, _checked(inputs), GradcheckError)
+        # Compared with the settled convention, whatever is set.
+        with complex_convention("conjugate"):
+            results = jacobians.as_tuple(func(*inputs))
+            outputs = [(i, y) for i, y in enumerate(results) if isinstance(y, Tensor) and y.requires_grad]
+            if not outputs:
+                _check_constant(func, inputs, results, eps, tolerances, fast_mode)
+                return True
+            evaluation = jacobians.Evaluation(func, inputs, outputs, eps)
+            (_fast if fast_mode else _slow)(evaluation, tolerances, check_grad_dtypes)
+            if check_batched_grad:
+                others.check_batched(outputs, _checked(inputs), GradcheckError)
+            others.check_proportional(outputs, _checked(inputs), GradcheckError)
+            if check_undefined_grad:
+                others.check_undefined(func, inputs, _checked(inputs), GradcheckError)
     except GradcheckError:
         if raise_exception:
             raise

@@ -20,7 +20,6 @@ class AccumulateGrad final : public LeafNode {
     Tensor g = std::move(in[0]);
     if (!g.defined()) return;
     const Tensor variable = Tensor::share(leaf);
-    if (thread_state.holomorphic) [[unlikely]] g = conjugate_of(std::move(g));
     AutogradMeta& m = *meta_of(variable);
     accumulate_gradient(variable, std::move(g));
     if (!m.hooked.load(std::memory_order_acquire)) return;

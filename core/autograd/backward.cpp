@@ -71,7 +71,8 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
       Tensor to = inputs[i].tensor;
       if (!to.defined() && ends[i].node->sequence == Node::kFirst) to = Tensor::share(static_cast<LeafNode*>(ends[i].node.get())->leaf);
       if (!to.defined()) fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
-      accumulate_gradient(to, std::move(captured[i]));
+      // Who retains its gradient has it already.
+      if (!to->is(TensorImpl::kRetainsGrad)) accumulate_gradient(to, std::move(captured[i]));
     }
     return {};
   }

@@ -115,10 +115,16 @@ class Pass {
       if (tasks_[t].dependencies == 0 && !queued(t)) push(t);
     }
     GradMode mode(options_.create_graph);
+    // Nodes and hooks know one convention.
+    holomorphic_ = thread_state.holomorphic;
     struct Running {
       Pass* outer;
-      ~Running() { running = outer; }
-    } scope{std::exchange(running, this)};
+      bool holomorphic;
+      ~Running() {
+        running = outer;
+        thread_state.holomorphic = holomorphic;
+      }
+    } scope{std::exchange(running, this), std::exchange(thread_state.holomorphic, false)};
     const int threads = thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
     if (threads > 1) run_in(threads);
     uint32_t count = 0;
@@ -241,7 +247,8 @@ class Pass {
       AutogradMeta& m = *impl->meta.load(std::memory_order_acquire);
       std::lock_guard lock(m.lock);
       replaced.push_back(m.grad);
-      m.grad = m.grad.defined() ? add_gradients(m.grad, in[input_nr]) : in[input_nr];
+      const Tensor g = holomorphic_ ? conjugate_of(in[input_nr]) : in[input_nr];
+      m.grad = m.grad.defined() ? add_gradients(m.grad, g) : g;
     }
   }
 
@@ -277,6 +284,7 @@ class Pass {
     run_tensor_hooks(node, in);
     for (int32_t c = tasks_[number].capture; c >= 0; c = captures_[c].next)
       captured_[captures_[c].result] = in[captures_[c].input_nr];
+    if (holomorphic_ && node.sequence == Node::kFirst) [[unlikely]] in[0] = conjugate_of(std::move(in[0]));
     const auto edges = node.edges();
     const bool wanted = tasks_[number].needed && (options_.accumulate || !edges.empty() || selective_);
     const bool defined = std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
@@ -388,7 +396,7 @@ class Pass {
   }
 
   BackwardOptions options_;
-  bool selective_ = false;
+  bool selective_ = false, holomorphic_ = false;
   TaskIndex index_;
   std::vector<Task> tasks_;
   std::vector<bool> visited_;

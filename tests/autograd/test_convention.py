@@ -89,3 +89,21 @@ def test_setting_and_bad_names():
         (z * z).backward()
     with pytest.raises(ValueError, match="expected one of"):
         complex_convention("wirtinger?")
+
+
+def test_what_runs_inside_a_pass_keeps_its_own_meaning():
+    z = ad.tensor(Z, dtype=ad.complex128, requires_grad=True)
+    with complex_convention("holomorphic"):
+        y = z * 1
+        y.retain_grad()
+        ad.utils.checkpoint.checkpoint(lambda t: t**2, y, use_reentrant=True).backward()
+        assert ad.autograd.gradcheck(lambda t: t**2, z.detach().requires_grad_())
+    assert abs(z.grad.item() - 2 * Z) < 1e-12 and abs(y.grad.item() - 2 * Z) < 1e-12
+
+
+def test_a_retained_gradient_is_counted_once():
+    x = ad.ones(1, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    (y * y).backward(inputs=[y])
+    assert y.grad.tolist() == [4.0]
