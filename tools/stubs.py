@@ -170,6 +170,8 @@ def compiled_stub(module, rows):
     lines += [
         "    next_functions: tuple[tuple[Node | None, int], ...]",
         "    def name(self) -> str: ...",
+        "    register_hook: Any",
+        "    register_prehook: Any",
         "    def __getattr__(self, name: str) -> Any: ...",
         "",
     ]
@@ -179,6 +181,8 @@ def compiled_stub(module, rows):
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
         "",
     ]
+    for name in ("FunctionCtx", "FunctionBase", "SavedTensor"):
+        lines += class_stub(name, getattr(module, name))
     lines += ["class Generator:", "    def __init__(self, device: Any = ...) -> None: ..."]
     lines += [
         f"    def {n}(self, *args: Any) -> Any: ..."
@@ -224,6 +228,21 @@ def compiled_stub(module, rows):
                 (value.__doc__ or "").partition("\n\n")[2],
             )
     return "\n".join(lines) + "\n"
+
+
+def class_stub(name, kind):
+    """A class of which it is known only what its members are called."""
+    lines = [f"class {name}:"]
+    for member, value in vars(kind).items():
+        if member.startswith("__"):
+            continue
+        if type(value).__name__ == "classmethod_descriptor":
+            lines += ["    @classmethod", f"    def {member}(cls, *args: Any) -> Any: ..."]
+        elif callable(value):
+            lines.append(f"    def {member}(self, *args: Any) -> Any: ...")
+        else:
+            lines.append(f"    {member}: Any")
+    return [*lines, "    def __getattr__(self, name: str) -> Any: ...", ""]
 
 
 def method_signature(row, operator, method=True):

@@ -10,8 +10,6 @@ from adjoint._C import FunctionBase, FunctionCtx, Tensor
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
-FunctionCtx.mark_shared_storage = lambda self, *pairs: None
-
 
 class Function(FunctionBase):
     """An operation with a derivative of its own.

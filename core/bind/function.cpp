@@ -202,6 +202,7 @@ PyObject* get_next(PyObject* o, void*) {
 PyMethodDef context_methods[] = {
     {"save_for_backward", keep_arguments<&Context::to_save>, METH_VARARGS, "Keep tensors for backward, which finds them in `saved_tensors`. None may stand among them."},
     {"save_for_forward", ignore, METH_VARARGS, "Keep tensors for jvp; has no effect while there is no forward mode."},
+    {"mark_shared_storage", ignore, METH_VARARGS, "Without effect: which results share memory is known."},
     {"mark_dirty", keep_arguments<&Context::dirty>, METH_VARARGS, "Say which inputs forward changed in place; they must be returned."},
     {"mark_non_differentiable", keep_arguments<&Context::non_differentiable>, METH_VARARGS, "Say which results have no gradient."},
     {"set_materialize_grads", set_materialize, METH_O, "Whether backward gets zeros for gradients that nobody computed, or None."},

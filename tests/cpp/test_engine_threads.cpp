@@ -1,5 +1,6 @@
 // The engine and the allocator in many threads at once: what ThreadSanitizer runs. Sums are of whole numbers,
 // so that a lost update shows whatever the order. Start at `main`.
+#include <cstring>
 #include <thread>
 
 #include "adjoint.h"
@@ -227,6 +228,37 @@ void parallel_kernels() {
   runtime::set_num_threads(1);
 }
 
+/// Branches of one graph on several threads: the sums that one thread makes, and errors reach the caller.
+void parallel_branches() {
+  runtime::set_num_threads(4);
+  const auto run = [](bool parallel, bool fails) {
+    thread_state.parallel_backward = parallel;
+    const Tensor x = parameter(filled_with(dims(33), 0.7)), w = parameter(filled_with(dims(33), 0.3));
+    Tensor sum = total(x);
+    for (int branch = 0; branch < 8; ++branch) {
+      Tensor t = call<Mul>(x, 1.0 + branch);
+      for (int i = 0; i < 6; ++i) t = call<Mul>(call<Tanh>(call<Add>(t, w)), x);
+      if (fails && branch == 5) register_hook(t, [](const Tensor&) -> Tensor { fail("in a branch"); });
+      sum = call<Add>(sum, total(t));
+    }
+    Tensors g;
+    try {
+      const Tensor ends[] = {x, w};
+      g = backward(TensorList(&sum, 1), {}, ends, BackwardOptions{.accumulate = false}, false);
+    } catch (const Error&) {
+    }
+    thread_state.parallel_backward = false;
+    return g;
+  };
+  const Tensors expected = run(false, false);
+  for (int round = 0; round < 15; ++round) {
+    const Tensors g = run(true, false);
+    for (size_t k = 0; k < 2; ++k) CHECK(std::memcmp(g[k].bytes(), expected[k].bytes(), 33 * sizeof(double)) == 0);
+    CHECK(run(true, true).empty());
+  }
+  runtime::set_num_threads(1);
+}
+
 }  // namespace
 
 int main() {
@@ -240,5 +272,6 @@ int main() {
   hooks_meanwhile();
   blocks_change_hands();
   parallel_kernels();
+  parallel_branches();
   return check::result();
 }
