@@ -19,6 +19,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "autograd/views.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "runtime/allocator.h"
