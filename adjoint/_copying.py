@@ -50,6 +50,15 @@ class Copying(Members):
         return result
 
     def __reduce_ex__(self, protocol):
+        for hook in _C._hooks_of(self).values():
+            if not getattr(hook, "__torch_unserializable__", False):
+                from warnings import warn
+
+                warn(
+                    f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the "
+                    "function with @adjoint.utils.hooks.unserializable_hook to suppress this warning",
+                    stacklevel=2,
+                )
         span = _C._span(self)
         if protocol >= 5:
             from pickle import PickleBuffer

@@ -19,6 +19,19 @@ def _needs_matrix(x, name):
         )
 
 
+def _changing_shape(name):
+    """The method that gives a tensor the shape of one of its views."""
+    view = getattr(Tensor, name)
+
+    def method(self, *args, **kwargs):
+        return _C._become_view(self, view(self, *args, **kwargs), name)
+
+    method.__name__ = name + "_"
+    method.__qualname__ = f"Tensor.{name}_"
+    method.__doc__ = f"`{name}` in place: the tensor itself is another view of its memory from now on."
+    return method
+
+
 @extend
 class Views(Members):
     @property
@@ -160,6 +173,12 @@ class Writing(Members):
     def index_put(self, indices, values, accumulate=False) -> Tensor:
         """A copy with values written, or added, at the positions that index tensors name."""
         return self.clone().index_put_(indices, values, accumulate)
+
+    unsqueeze_ = _changing_shape("unsqueeze")
+    squeeze_ = _changing_shape("squeeze")
+    transpose_ = swapaxes_ = swapdims_ = _changing_shape("transpose")
+    t_ = _changing_shape("t")
+    as_strided_ = _changing_shape("as_strided")
 
     def resize_(self, *size, memory_format=None) -> Tensor:
         """Give this tensor another shape in row-major order, keeping its elements as far as they go; new ones are zero.

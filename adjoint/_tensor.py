@@ -86,6 +86,20 @@ class Gradients(Members):
         """
         return _handle(self, _C._register_hook(self, hook))
 
+    @property
+    def _backward_hooks(self):
+        """The hooks by number, in the order in which they run; None where there are none."""
+        from collections import OrderedDict
+
+        return OrderedDict(_C._hooks_of(self)) or None
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks):
+        for number in _C._hooks_of(self):
+            _C._remove_hook(self, number)
+        for hook in (hooks or {}).values():
+            _C._register_hook(self, hook)
+
     def register_post_accumulate_grad_hook(self, hook):
         """Call ``hook(tensor)`` after the gradient of this leaf has been accumulated into ``.grad``."""
         return _handle(self, _C._register_post_accumulate_grad_hook(self, hook))

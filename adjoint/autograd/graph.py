@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from adjoint import _C
 from adjoint._C import Node, Tensor
 
@@ -171,9 +173,22 @@ class disable_saved_tensors_hooks:
         return wrapper
 
 
-class allow_mutation_on_saved_tensors:
-    """While this context is open, tensors that were saved may be changed in place: the backward pass sees them as they
-    were, since a copy is made of each that is saved.
+@contextmanager
+def allow_mutation_on_saved_tensors():
+    """While this context is open, tensors that were saved may be changed in place: the backward pass, inside of it too,
+    sees them as they were. A copy is made when a tensor is written that was saved, and not before.
+
+    Returns
+    -------
+    context manager
+        Its value has a method ``clear()``, which lets go of all that was saved.
+
+    Raises
+    ------
+    RuntimeError
+        Two such contexts are nested.
+    AssertionError
+        A backward pass runs outside of the context in which its graph was recorded.
 
     Examples
     --------
@@ -187,16 +202,10 @@ class allow_mutation_on_saved_tensors:
     >>> x.grad
     tensor([2., 2.])
     """
+    from adjoint.autograd._copy_on_write import Originals
 
-    def __init__(self):
-        self.hooks = saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept)
-
-    def __enter__(self):
-        self.hooks.__enter__()
-        return self
-
-    def __exit__(self, *exception):
-        self.hooks.__exit__(*exception)
+    with Originals() as originals:
+        yield originals
 
 
 # --- hooks over several tensors -----------------------------------------------------------------------------------------

@@ -14,11 +14,19 @@ from adjoint._C import Tensor
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.autograd.graph import saved_tensors_hooks
+from adjoint.utils._selective import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "CheckpointError",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "set_checkpoint_early_stop",
 ]
 
@@ -182,7 +190,8 @@ def checkpoint(
         needs an argument that requires a gradient, takes no keyword arguments, and works with `backward` but not with
         `autograd.grad`. False, the form to use, is the default.
     context_fn : callable, optional
-        Returns two context managers: one for the first run, one for the run in the backward pass.
+        Returns two context managers: one for the first run, one for the run in the backward pass. With
+        `create_selective_checkpoint_contexts`, the results of chosen operators are kept.
     determinism_check : {'default', 'none'}
         Whether shape and dtype of what is computed again are compared with the first run.
     preserve_rng_state : bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 
-__all__ = ["ActionTable", "HookTable", "RemovableHandle", "handle_that"]
+__all__ = ["ActionTable", "HookTable", "RemovableHandle", "handle_that", "unserializable_hook"]
 
 
 class HookTable(dict):
@@ -47,6 +47,20 @@ def handle_that(remove) -> RemovableHandle:
     handle = table.add(remove)
     handle.table = table
     return handle
+
+
+def unserializable_hook(function):
+    """Mark a hook of a tensor as one that need not survive pickling: no warning is given.
+
+    Examples
+    --------
+    >>> from adjoint.utils.hooks import unserializable_hook
+    >>> @unserializable_hook
+    ... def show(gradient):
+    ...     print(gradient)
+    """
+    function.__torch_unserializable__ = True
+    return function
 
 
 class RemovableHandle:

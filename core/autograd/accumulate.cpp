@@ -23,13 +23,7 @@ class AccumulateGrad final : public LeafNode {
     AutogradMeta& m = *meta_of(variable);
     accumulate_gradient(variable, std::move(g));
     if (!m.hooked.load(std::memory_order_acquire)) return;
-    for (auto& hook : copied(m, m.post_accumulate_hooks)) hook.second(variable);
-  }
-
- private:
-  template <class Hooks> static Hooks copied(AutogradMeta& m, const Hooks& hooks) {
-    std::lock_guard lock(m.lock);
-    return hooks;
+    for (auto& hook : runtime::copied(m.lock, m.post_accumulate_hooks)) hook.second(variable);
   }
 };
 
@@ -90,10 +84,7 @@ void run_leaf_hooks(LeafNode& node, Tensor& g) {
   AutogradMeta& m = *node.leaf->meta.load(std::memory_order_acquire);
   if (!m.hooked.load(std::memory_order_acquire)) return;
   // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
-  std::unique_lock lock(m.lock);
-  const auto hooks = m.hooks;
-  lock.unlock();
-  for (auto& hook : hooks)
+  for (auto& hook : runtime::copied(m.lock, m.hooks))
     if (Tensor changed = hook.second(g); changed.defined()) g = fit_gradient(std::move(changed), node.info, node, 0);
 }
 
@@ -200,6 +191,17 @@ void remove_hook(const Tensor& t, uint64_t id) {
   } else if (NodeExtras* e = t->grad_fn->extras()) {
     remove(e->mutex, e->tensor_hooks, [&](auto& h) { return h.id == id; });
   }
+}
+
+std::vector<std::pair<uint64_t, GradientHook>> hooks_of(const Tensor& t) {
+  std::vector<std::pair<uint64_t, GradientHook>> found;
+  if (is_leaf(t)) {
+    if (AutogradMeta* m = meta_of(t)) found = runtime::copied(m->lock, m->hooks);
+  } else if (NodeExtras* e = t->grad_fn->extras()) {
+    for (auto& h : runtime::copied(e->mutex, e->tensor_hooks))
+      if (h.input_nr == t->output_nr) found.emplace_back(h.id, std::move(h.hook));
+  }
+  return found;
 }
 
 uint64_t register_post_accumulate_hook(const Tensor& t, std::function<void(const Tensor&)> hook) {

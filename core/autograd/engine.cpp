@@ -220,11 +220,6 @@ class Pass {
     }
   }
 
-  template <class Hooks> static Hooks copied(NodeExtras& extras, const Hooks& hooks) {
-    std::lock_guard lock(extras.mutex);
-    return hooks;
-  }
-
   void run_tensor_hooks(Node& node, Gradients& in) {
     if (node.sequence == Node::kFirst) {
       if (in[0].defined()) run_leaf_hooks(static_cast<LeafNode&>(node), in[0]);
@@ -233,7 +228,7 @@ class Pass {
     NodeExtras* extras = node.extras();
     if (!extras) return;
     // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
-    for (auto& h : copied(*extras, extras->tensor_hooks)) {
+    for (auto& h : runtime::copied(extras->mutex, extras->tensor_hooks)) {
       Tensor& g = in[h.input_nr];
       if (!g.defined()) continue;
       if (Tensor changed = h.hook(g); changed.defined()) g = fit_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
@@ -256,8 +251,8 @@ class Pass {
     NodeExtras* extras = node.extras();
     const bool anomalies = detecting_anomalies.load(std::memory_order_relaxed);
     if (extras)
-      for (auto& hook : copied(*extras, extras->prehooks)) hook.second(in);
-    const auto posthooks = extras ? copied(*extras, extras->posthooks) : decltype(extras->posthooks)();
+      for (auto& hook : runtime::copied(extras->mutex, extras->prehooks)) hook.second(in);
+    const auto posthooks = extras ? runtime::copied(extras->mutex, extras->posthooks) : decltype(extras->posthooks)();
     Gradients given(posthooks.empty() ? 0 : in.size());
     for (size_t i = 0; i < given.size(); ++i) given[i] = in[i];
     try {

@@ -15,6 +15,8 @@ struct AutogradMeta {
   /// Owned; made when the leaf is first recorded.
   std::atomic<LeafNode*> accumulator{nullptr};
   std::vector<std::pair<uint64_t, GradientHook>> hooks;
+  /// What the program's object stood for before it got this tensor: another thread may be reading it.
+  Tensor former;
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
   ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };
@@ -56,6 +58,7 @@ Tensor detach(const Tensor& t);
 /// Call `hook` with the gradient of `t` when it is known; a defined result replaces it.
 uint64_t register_hook(const Tensor& t, GradientHook hook);
 void remove_hook(const Tensor& t, uint64_t id);
+std::vector<std::pair<uint64_t, GradientHook>> hooks_of(const Tensor& t);
 uint64_t register_post_accumulate_hook(const Tensor& t, std::function<void(const Tensor&)> hook);
 
 }  // namespace adjoint

@@ -9,6 +9,7 @@ namespace adjoint {
 
 struct Interpreter;  // transforms/interpreter.h
 class SavedHooks;    // autograd/saved.h
+class Tensor;
 
 struct ThreadState {
   bool grad = true;
@@ -30,6 +31,9 @@ struct ThreadState {
 extern constinit thread_local ThreadState thread_state;
 
 inline bool grad_enabled() { return thread_state.grad; }
+
+/// Tell interpreters that a tensor is about to be written.
+void tell_write(const Tensor& t);
 
 /// Sets recording for a scope.
 class GradMode {

@@ -111,7 +111,7 @@ struct NodeExtras {
   std::shared_ptr<void> metadata;
 };
 
-/// Recording lines: whether nodes and writes note where the program is. See Note: lines in errors.
+/// Recording lines: whether nodes and writes note where the program is.
 extern std::atomic<bool> recording_lines;
 /// What to note; set by the bindings.
 extern std::string (*where_now)();

@@ -8,12 +8,17 @@
 
 namespace adjoint {
 
-void SavedTensor::prepare(const Tensor& t) {
-  if (t->is(TensorImpl::kInference))
-    fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
-         "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use no_grad() instead of "
-         "inference_mode(). The tensor is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
-  if (!t->wrapper && t->is(TensorImpl::kView)) let_base_go(t.get());
+void SavedTensor::refuse_inference(const Tensor& t) {
+  fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+       "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use no_grad() instead of "
+       "inference_mode(). The tensor is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
+}
+
+Tensor SavedTensor::apart(const Tensor& t) {
+  if (!history(t) && t.requires_grad()) return t;
+  Tensor a = alias(t);
+  if (t->grad_fn) set_history(a, Ref<Node>::share(t->grad_fn), t->output_nr);
+  return a;
 }
 
 std::atomic<bool> checking_external{true};
@@ -38,25 +43,21 @@ uint32_t SavedTensor::external_stamp(const Tensor& t) {
 }
 
 void SavedTensor::refuse_written(Node* owner) const {
-  if (tensor_->storage->kind == Storage::Kind::External) {
-    const std::string line = owner->line();
-    fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", name_of(tensor_.dtype()), " ",
-         to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input", " of the operation that ", owner->name(),
-         " differentiates", line.empty() ? "" : text(" (", line, ")"), ", lies in memory that belongs to somebody else (a NumPy array, for "
-         "example), and that was written since. Hint: make the tensor a copy (adjoint.tensor(array), or clone()), or write to the array after "
-         "the backward pass. adjoint.autograd.graph.set_check_external(False) switches this check off");
-  }
-  const Storage& storage = *tensor_->storage;
+  const auto at = [](const std::string& line) { return line.empty() ? line : " (" + line + ")"; };
   const std::string saved_at = owner->line(), written_at = line_of_write(tensor_);
-  const char* writer = storage.kind == Storage::Kind::External ? nullptr : storage.writer;
-  const bool lines = !saved_at.empty() || !written_at.empty();
-  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", name_of(tensor_.dtype()), " ",
-       to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input", " of the operation that ", owner->name(),
-       " differentiates", saved_at.empty() ? "" : text(" (", saved_at, ")"), ", is at version ", tensor_.version(), "; expected version ",
-       version_, " instead. ", writer && std::string_view(writer) == "_set_basic" ? "It was last written by __setitem__()" : writer ? text("It was last written by ", writer + (*writer == '_'), std::string_view(writer).find(' ') == std::string_view::npos ? "_()" : "") : "It was written since it was saved",
-       written_at.empty() ? "" : text(" (", written_at, ")"),
+  const std::string head = text("one of the variables needed for gradient computation has been modified by an inplace operation: [",
+                                name_of(tensor_.dtype()), " ", to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input",
+                                " of the operation that ", owner->name(), " differentiates", at(saved_at), ", ");
+  const Storage& storage = *tensor_->storage;
+  if (storage.kind == Storage::Kind::External)
+    fail(head, "lies in memory that belongs to somebody else (a NumPy array, for example), and that was written since. Hint: make the tensor "
+         "a copy (adjoint.tensor(array), or clone()), or write to the array after the backward pass. "
+         "adjoint.autograd.graph.set_check_external(False) switches this check off");
+  fail(head, "is at version ", tensor_.version(), "; expected version ", version_, " instead. It was ",
+       storage.writer ? "last written by " + name_of_write(storage.writer) : "written since it was saved", at(written_at),
        ". Hint: clone() the tensor before the in-place operation, or use the out-of-place form.",
-       lines ? "" : " To see the source lines of both, run the program again after adjoint.autograd.graph.set_record_lines(True).");
+       saved_at.empty() && written_at.empty()
+           ? " To see the source lines of both, run the program again after adjoint.autograd.graph.set_record_lines(True)." : "");
 }
 
 Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
@@ -74,8 +75,7 @@ void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   packed->packed = hooks.pack(leaf ? t : alias(t));
   if (t.version() != before)
     fail("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place "
-         "operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place operations on the "
-         "input to a pack hook. The tensor has shape ", to_string(t.sizes()), " and was saved by ", owner->name(), ".");
+         "operations as this can lead to unexpected side-effects. Write to a clone() instead. The tensor has shape ", to_string(t.sizes()), " and was saved by ", owner->name(), ".");
   NodeExtras& extras = owner->make_extras();
   std::lock_guard lock(extras.mutex);
   extras.packed.emplace_back(this, std::move(packed));

@@ -1,8 +1,9 @@
 // A tensor kept for the backward pass, with the version it had.
 //
 // A node's own result is kept as an alias without history, since a pointer back to the node would be a cycle; it
-// gets its history again when it is unpacked for a recorded backward. With hooks set for the thread, what is kept is what
-// they make of the tensor, beside its place in the graph; that lies in the node's extras.
+// gets its history again when it is unpacked for a recorded backward. A view, and a tensor that has views, is kept as an
+// alias with the history that it has now: a write may give it another, which may own this node. With hooks set for the
+// thread, what is kept is what they make of the tensor, beside its place in the graph; that lies in the node's extras.
 #pragma once
 
 #include "autograd/node.h"
@@ -37,12 +38,14 @@ class SavedTensor {
   SavedTensor() = default;
   /// Keep `t` for `owner`. A result of the node itself is marked as such.
   void save(const Tensor& t, bool is_result, Node* owner) {
-    if (t->flags & (TensorImpl::kInference | TensorImpl::kView)) prepare(t);
+    if (t->is(TensorImpl::kInference)) [[unlikely]] refuse_inference(t);
     version_ = stamp(t);
     result_ = is_result;
     saved_ = true;
     if (thread_state.saved_hooks) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
-    tensor_ = is_result ? alias(t) : t;
+    if (is_result) tensor_ = alias(t);
+    else if (t->flags & (TensorImpl::kView | TensorImpl::kHasViews | TensorImpl::kRetainsGrad)) tensor_ = apart(t);
+    else tensor_ = t;
   }
   bool saved() const { return saved_; }
   bool is_result() const { return result_; }
@@ -74,7 +77,9 @@ class SavedTensor {
     return t->storage->kind == Storage::Kind::External ? external_stamp(t) : t.version();
   }
   static uint32_t external_stamp(const Tensor& t);
-  static void prepare(const Tensor& t);
+  [[noreturn]] static void refuse_inference(const Tensor& t);
+  /// The same values and history as another tensor, which no write will change; a leaf is itself.
+  static Tensor apart(const Tensor& t);
   void pack(const Tensor& t, Node* owner, SavedHooks& hooks);
   [[noreturn]] void refuse_written(Node* owner) const;
   Tensor with_history(Node* owner, uint32_t input_nr) const;

@@ -7,6 +7,7 @@
 namespace adjoint {
 
 void (*move_wrapper)(TensorImpl*, Tensor) = nullptr;
+bool (*held_by_wrapper)(const Tensor&) = nullptr;
 
 namespace {
 
@@ -14,7 +15,7 @@ ViewImpl& as_view(const TensorImpl* t) { return *static_cast<ViewImpl*>(const_ca
 
 // Called where `t` is being written (or, `indirectly`, was through its base), and should not be.
 [[noreturn, gnu::cold]] void refuse_view(const Tensor& t, const char* op, bool indirectly) {
-  const std::string shape = text(" The view has shape ", to_string(t.sizes()), op ? text("; it is written by ", op, "_().") : ".");
+  const std::string shape = text(" The view has shape ", to_string(t.sizes()), op ? text("; it is written by ", name_of_write(op), ".") : ".");
   const std::string what = indirectly ? "its base or another view of its base has been modified inplace" : "is being modified inplace";
   const auto how = [&](const char* mode) {
     return text("A view was created in ", mode, " mode and ", what, mode == std::string_view("inference") ? " in normal mode." : " with grad mode enabled.");
@@ -73,6 +74,20 @@ bool give_up_identity(const Tensor& t, uint32_t holders) {
          !t->is(TensorImpl::kHasViews) && !t->is(TensorImpl::kOwnsWrapper);
 }
 
+// Whether nodes may own a tensor that is about to get its first view: from then on it keeps its identity. A leaf that
+// needs a gradient gets no other history.
+bool shared_with_nodes(const Tensor& t) {
+  return t->refcount.load(std::memory_order_acquire) > 1 && !(t->flags & (TensorImpl::kHasViews | TensorImpl::kView | TensorImpl::kInference)) &&
+         (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
+}
+void part_from_nodes(const Tensor& t) {
+  if (!give_up_identity(t, 1) || !held_by_wrapper(t)) return;
+  const Tensor fresh = alias(t);
+  if (t->grad_fn) set_history(fresh, Ref<Node>::share(t->grad_fn), t->output_nr);
+  make_meta(fresh.get()).former = t;
+  move_wrapper(t.get(), fresh);  // from now on, `t` is `fresh`
+}
+
 }  // namespace
 
 bool base_requires_grad(const TensorImpl* view) {
@@ -95,6 +110,7 @@ Tensor base_of(const Tensor& t) {
 
 void register_view(const Tensor& base, const Tensor& result, bool several) {
   if (result->storage != base->storage || result.get() == base.get() || !result->is(TensorImpl::kHasBase)) return;
+  if (shared_with_nodes(base)) [[unlikely]] part_from_nodes(base);
   TensorImpl* root = base.get();
   uint16_t flags = TensorImpl::kView;
   if (root->flags & (TensorImpl::kView | TensorImpl::kInference)) [[unlikely]] {
@@ -117,14 +133,6 @@ void register_view(const Tensor& base, const Tensor& result, bool several) {
   v.base->flags |= TensorImpl::kHasViews;
   v.flags |= flags;
   v.view_version.store(v.version(), std::memory_order_relaxed);
-}
-
-void let_base_go(TensorImpl* view) {
-  ViewImpl& v = as_view(view);
-  Tensor base;  // dies after the lock
-  std::lock_guard lock(v.lock);
-  base = Tensor::steal(std::exchange(v.base, nullptr));
-  v.flags |= TensorImpl::kFunctionView;
 }
 
 void refresh_view(const Tensor& t) {
@@ -156,22 +164,19 @@ bool overlaps_itself(const Tensor& t) {
   return false;
 }
 
-void check_writable(const Tensor& t, const char* op, bool recorded) {
-  // What users call copy_ is _copy in the table.
-  if (std::string_view(op) == "_set_basic") op = "__setitem";
-  else if (*op == '_') ++op;
-  if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
-    fail("unsupported operation: ", op, "_(): more than one element of the written-to tensor refers to a single memory location. Its "
-         "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
-         ". Please clone() the tensor before performing the operation.");
-  if (t->storage->readonly)
-    fail<ValueError>(op, "_(): the tensor's memory is read-only: it belongs to an array that may not be written. clone() it first");
-  if (t->is(TensorImpl::kInference) && !thread_state.inference) [[unlikely]]
-    fail("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing "
-         "inplace update. It was ", op, "_() on shape ", to_string(t.sizes()), ".");
-  if (!thread_state.grad || !(recorded || t.requires_grad())) return;
+std::string name_of_write(const char* op) {
+  const std::string_view name(op);
+  // In the table the writing form of an operator starts with an underscore; indexing has Python's name.
+  if (name == "_set_basic") return "__setitem__()";
+  if (name.find(' ') != name.npos) return op;
+  return std::string(name.starts_with('_') ? name.substr(1) : name) + "_()";
+}
+
+namespace {
+// Refuse what a recorded write would make of the history of a leaf, or of a view that cannot follow.
+void check_history(const Tensor& t, const char* op) {
   const auto refuse_leaf = [&](const char* which) {
-    fail(which, " that requires grad is being used in an in-place operation: ", op, "_() on shape ", to_string(t.sizes()), ", ",
+    fail(which, " that requires grad is being used in an in-place operation: ", name_of_write(op), " on shape ", to_string(t.sizes()), ", ",
          name_of(t.dtype()), ". Write under no_grad() if the write is not to be differentiated, or to a clone() of the leaf if it is");
   };
   if (t->is(TensorImpl::kView)) {
@@ -181,6 +186,21 @@ void check_writable(const Tensor& t, const char* op, bool recorded) {
     history(t);
   }
   if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf("a leaf Variable");
+}
+}  // namespace
+
+void check_writable(const Tensor& t, const char* op, bool recorded, bool one_value) {
+  if (!t->is(TensorImpl::kContiguous) && !one_value && overlaps_itself(t))
+    fail("unsupported operation: ", name_of_write(op), ": more than one element of the written-to tensor refers to a single memory location. Its "
+         "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
+         ". Please clone() the tensor before performing the operation.");
+  if (t->storage->readonly)
+    fail<ValueError>(name_of_write(op), ": the tensor's memory is read-only: it belongs to an array that may not be written. clone() it first");
+  if (t->is(TensorImpl::kInference) && !thread_state.inference) [[unlikely]]
+    fail("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing "
+         "inplace update. It was ", name_of_write(op), " on shape ", to_string(t.sizes()), ".");
+  if (thread_state.grad && (recorded || t.requires_grad())) check_history(t, op);
+  if (thread_state.interpreter) [[unlikely]] tell_write(t);
 }
 
 namespace {
@@ -227,6 +247,18 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
     return;
   }
   set_history(t, std::move(node), output_nr);
+}
+
+void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders) {
+  check_writable(t, op, view.requires_grad() && thread_state.grad, true);
+  wrote(t, op);
+  const bool has_base = base_of(t).defined();
+  if (!has_base && view->grad_fn) write_history(t, Ref<Node>::share(view->grad_fn), view->output_nr, holders);
+  const Dims sizes(view.sizes()), strides(view.strides());
+  t->set_geometry(sizes.span(), strides.data());
+  t->data = view->data;
+  // A view is another part of its base from now on, and recorded as that when it is asked.
+  if (has_base) t->view_version.store(t.version() - 1, std::memory_order_release);
 }
 
 }  // namespace adjoint

@@ -31,12 +31,12 @@ inline Node* history(const Tensor& t) {
 }
 inline bool is_leaf(const Tensor& t) { return history(t) == nullptr; }
 
-/// A view that only nodes hold, and no program any more: it lets go of its base, which may own those nodes.
-void let_base_go(TensorImpl* view);
-
 /// Refuses a write to `t` that differentiation cannot follow. Called before anything is changed. `recorded` says that
-/// the write itself will be recorded.
-void check_writable(const Tensor& t, const char* op, bool recorded);
+/// the write itself will be recorded, `one_value` that elements at one address would get the same value.
+void check_writable(const Tensor& t, const char* op, bool recorded, bool one_value = false);
+
+/// What users call an operator that writes: copy_() for _copy, __setitem__() for _set_basic.
+std::string name_of_write(const char* op);
 
 /// Whether any two elements of the tensor lie at one address, as after expand().
 bool overlaps_itself(const Tensor& t);
@@ -63,7 +63,12 @@ inline void wrote(const Tensor& t, const char* op) {
 /// the program's own included; more are nodes that saved it, and keep the old identity: `t` is then another tensor.
 void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders);
 
+/// Let `t` have the shape and the place in memory of a view of it, and that view's history: `op` in place.
+void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders);
+
 /// Where `t` becomes the object of another language that `from` was; set by the bindings.
 extern void (*move_wrapper)(TensorImpl* from, Tensor to);
+/// Whether this very reference is the one that the object holds. Set by the bindings.
+extern bool (*held_by_wrapper)(const Tensor& reference);
 
 }  // namespace adjoint

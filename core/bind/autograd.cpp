@@ -116,6 +116,12 @@ Tensor call_hook(PyObject* f, const Tensor& g) {
   return changed;
 }
 
+/// A hook of a tensor that Python set.
+struct PythonHook {
+  std::shared_ptr<PyObject> function;
+  Tensor operator()(const Tensor& g) const { return call_hook(function.get(), g); }
+};
+
 nb::object tuple_of(const Gradients& gs) {
   PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(gs.size()));
   for (size_t i = 0; i < gs.size(); ++i) PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(gs[i]));
@@ -285,9 +291,14 @@ void bind_autograd(nb::module_& m) {
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(), nb::arg("inputs").none(), nb::arg("retain_graph"),
         nb::arg("create_graph"), nb::arg("accumulate"), nb::arg("allow_unused"));
   m.def("_register_hook", [](const Tensor& t, nb::object f) {
-    auto held = hold(f.ptr());
-    return register_hook(t, [held](const Tensor& g) { return call_hook(held.get(), g); });
+    return register_hook(t, PythonHook{hold(f.ptr())});
   });
+  m.def("_hooks_of", [](const Tensor& t) {
+    nb::dict hooks;
+    for (const auto& [id, hook] : hooks_of(t))
+      if (const auto* python = hook.target<PythonHook>()) hooks[nb::int_(id)] = nb::borrow(python->function.get());
+    return hooks;
+  }, "The hooks of a tensor, by number, in the order in which they run.");
   m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
     auto held = hold(f.ptr());

@@ -34,14 +34,13 @@ struct Context {
   PyObject* non_differentiable;
   PyObject* needs;  // needs_input_grad
   bool materialize;
-  bool pure;  // materialize_non_diff_grads and the like are kept for the interface
 };
 PyTypeObject* context_type = nullptr;
 
 Context* context_of(PyObject* o) { return reinterpret_cast<Context*>(o); }
 
 struct Names {
-  PyObject *forward, *backward, *vjp, *setup_context, *name, *empty;
+  PyObject *forward, *backward, *setup_context, *name, *empty;
 } names;
 
 [[noreturn]] void python_failed() { throw nb::python_error(); }
@@ -400,18 +399,15 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   }
 }
 
-PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) { return apply(cls, args, nargs); }
-
 template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
-PyMethodDef base_methods[] = {{"apply", method(function_apply), METH_CLASS | METH_FASTCALL, "Run forward on the arguments and record it."}, {}};
+PyMethodDef base_methods[] = {{"apply", method(apply), METH_CLASS | METH_FASTCALL, "Run forward on the arguments and record it."}, {}};
 PyType_Slot base_slots[] = {{Py_tp_methods, base_methods}, {Py_tp_doc, const_cast<char*>("The part of Function that is in the core.")}, {0, nullptr}};
 PyType_Spec base_spec = {"adjoint._C.FunctionBase", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, base_slots};
 
 }  // namespace
 
 bool add_function_types(PyObject* module) {
-  names = {PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("backward"), PyUnicode_InternFromString("vjp"),
-           PyUnicode_InternFromString("_setup_context"), PyUnicode_InternFromString("__name__"), PyTuple_New(0)};
+  names = {PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("backward"), PyUnicode_InternFromString("_setup_context"), PyUnicode_InternFromString("__name__"), PyTuple_New(0)};
   context_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&context_spec));
   PyObject* base = PyType_FromSpec(&base_spec);
   return context_type && base && PyModule_AddObjectRef(module, "FunctionCtx", reinterpret_cast<PyObject*>(context_type)) == 0 &&

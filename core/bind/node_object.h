@@ -16,7 +16,7 @@ Node* as_node(PyObject* o);
 
 /// A Python object that C++ threads may hold and drop.
 std::shared_ptr<PyObject> hold(PyObject* o);
-/// The object that a pair of Python functions makes of a saved tensor. See Note: hooks.
+/// The object that a pair of Python functions makes of a saved tensor.
 std::unique_ptr<SavedHooks> python_saved_hooks(PyObject* pack, PyObject* unpack);
 
 }  // namespace adjoint::bind

@@ -58,7 +58,6 @@ bool change_sides(TensorObject* o) {
   // Resurrect: the count that just reached zero is one again, and the tensor holds it.
   Py_SET_REFCNT(reinterpret_cast<PyObject*>(o), 1);
   impl->set(TensorImpl::kOwnsWrapper, true);
-  if (impl->is(TensorImpl::kView)) let_base_go(impl);
   runtime::release_count(impl);
   return true;
 }
@@ -73,12 +72,16 @@ void move_object(TensorImpl* from, Tensor to) {
   PyGILState_Release(state);
 }
 
+// The object's own reference to its tensor.
+bool holds(const Tensor& reference) {
+  const auto* o = static_cast<const TensorObject*>(reference->wrapper);
+  return o && static_cast<const void*>(&reference) == &o->impl;
+}
+
 void drop_impl(TensorObject* o) {
   if (TensorImpl* impl = o->impl) {
     o->impl = nullptr;
     impl->wrapper = nullptr;
-    // From now on only nodes hold it, if anybody.
-    if (impl->is(TensorImpl::kView) && impl->refcount.load(std::memory_order_acquire) > 1) let_base_go(impl);
     runtime::release_count(impl);
   }
 }
@@ -226,6 +229,7 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
 bool add_tensor_type(PyObject* module) {
   release_wrapper = release;
   move_wrapper = move_object;
+  held_by_wrapper = holds;
   std::vector<PyType_Slot> slots = {
       {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},

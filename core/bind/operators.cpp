@@ -27,6 +27,8 @@ struct OperatorObject {
 };
 PyTypeObject* operator_type = nullptr;
 std::map<std::string, PyTypeObject*> result_types;
+/// The callable of each row, under its first name; owned.
+std::map<const Operator*, PyObject*> callables;
 /// Python's functions for arguments that do not fit an operator's signature; owned.
 std::map<const Operator*, PyObject*> overloads;
 
@@ -164,7 +166,8 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   }
   const Value* v = arguments.values();
   if (op.elementwise) need_a_parameter(op, v, signature_of(o));
-  const bool unlock = arguments.elements() >= kUnlockFrom;
+  // What makes a view may give the object another tensor: under Python's lock.
+  const bool unlock = arguments.elements() >= kUnlockFrom && !op.view;
   if (op.elementwise && (out || o->form == Form::InPlace)) {
     const ElementwiseInfo& info = *op.elementwise;
     Tensor in[3];
@@ -303,6 +306,11 @@ PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t na
   return wrap_results(r, op.returns);
 }
 
+PyObject* operator_object(const Operator& op) { return callables.at(&op); }
+const Operator* operator_of(PyObject* o) {
+  return PyObject_TypeCheck(o, operator_type) ? reinterpret_cast<OperatorObject*>(o)->op : nullptr;
+}
+
 void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!same(self.sizes(), result.sizes()))
     fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
@@ -323,6 +331,7 @@ bool add_operators(PyObject* module) {
   auto add = [&](const Operator* op, const std::string& name) {
     PyObject* plain = new_operator(op, Form::Plain, name);
     if (!plain) return false;
+    callables.try_emplace(op, Py_NewRef(plain));
     bool ok = true;
     if (op->function) ok = ok && PyModule_AddObjectRef(module, name.c_str(), plain) == 0;
     if (op->method) ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;

@@ -1,7 +1,7 @@
 // What copying and pickling need: a tensor's memory as bytes, and a tensor over given bytes.
 #include <set>
 
-#include "autograd/meta.h"
+#include "autograd/views.h"
 #include "autograd/node.h"
 #include "bind/caster.h"
 #include "bind/operators.h"
@@ -28,6 +28,12 @@ nb::object retype(nb::handle type, nb::handle object) {
   old->impl->wrapper = old;
   moved->wrapper = nullptr;
   return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(moved)));
+}
+
+// A name that stays: the storage remembers who wrote it.
+const char* lasting(const std::string& name) {
+  static auto& names = *new std::set<std::string>;
+  return names.insert(name).first->c_str();
 }
 
 }  // namespace
@@ -57,9 +63,13 @@ void bind_storage(nb::module_& m) {
   m.def("_retype", &retype);
   m.def("_become", [](nb::object self, const Tensor& result, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
-    // The storage remembers who wrote it, by a name that stays.
-    static auto& names = *new std::set<std::string>;
-    become_result(unwrap(self.ptr()), result, names.insert(name).first->c_str());
+    become_result(unwrap(self.ptr()), result, lasting(name));
+    return self;
+  });
+  m.def("_become_view", [](nb::object self, const Tensor& view, const std::string& name) {
+    if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
+    Tensor t = unwrap(self.ptr());
+    become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
     return self;
   });
   m.def("_detach_", [](const Tensor& t) {

@@ -285,6 +285,28 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   }
 }
 
+/// Compute, where an interpreter looks on and may have the result.
+[[gnu::cold, gnu::noinline]] void compute_interpreted(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const LoopCall& call,
+                                                      Tensor& result) {
+  Below below;
+  std::vector<Value> values(static_cast<size_t>(op.arity + op.parameters));
+  for (int i = 0; i < op.arity; ++i) {
+    values[i].present = true;
+    values[i].tensor = &in[i];
+  }
+  for (int k = 0; k < op.parameters; ++k) {
+    values[op.arity + k].present = parameters[k] == parameters[k] || op.row->kinds[op.arity + k] == ArgKind::Float;
+    values[op.arity + k].d = parameters[k];
+  }
+  Results r;
+  if (supplied(below.interpreter, *op.row, values, r)) {
+    result = r.one;
+    return;
+  }
+  run_loop(call, result);
+  tell_computed(below.interpreter, *op.row, {&result, 1});
+}
+
 /// Everything but the short path.
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
                                  bool inplace) {
@@ -346,8 +368,10 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     Tensor temporary = empty(sizes, out_type);
     run_loop(call, temporary);
     copy_into(result, temporary);
-  } else {
+  } else if (out || !thread_state.interpreter) {
     run_loop(call, result);
+  } else {
+    compute_interpreted(op, in, parameters, call, result);
   }
   if (out) wrote(result, op.name);
   if (tracked) record(op, in, result, out ? &before : nullptr, type, parameters);
@@ -357,9 +381,9 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
 }  // namespace
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
-  if (thread_state.interpreter) [[unlikely]] fail<NotImplemented>(op.name, "(): transforms are not built yet");
   if (op.wants_parameter && std::all_of(parameters, parameters + op.parameters, [](double p) { return p != p; })) [[unlikely]]
     fail(op.name, "(): At least one of its parameters must not be None");
+  if (thread_state.interpreter) [[unlikely]] return general(op, in, parameters, out, inplace);
   if (!out && op.arity <= 2) {
     Tensor result;
     if (op.arity == 2 ? call_shortest<2>(op, in, parameters, result) : call_shortest<1>(op, in, parameters, result)) return result;

@@ -70,7 +70,7 @@ template <class Op> ElementwiseInfo InfoOf<Op>::value = {
     Op::result, Op::promotes_integers, Op::keeps_type, Op::inplace, Op::wants_parameter, Op::samples, check_of<Op>(),
     {kind_at<Op, 0>(), kind_at<Op, 1>(), kind_at<Op, 2>()},
     {takes_at<Op, 0>(), takes_at<Op, 1>(), takes_at<Op, 2>()},
-    {rule_pointer<Op, 0>(), rule_pointer<Op, 1>(), rule_pointer<Op, 2>()}, {}};
+    {rule_pointer<Op, 0>(), rule_pointer<Op, 1>(), rule_pointer<Op, 2>()}, {}, nullptr};
 
 namespace {
 
@@ -102,7 +102,8 @@ template <class Op> void add_elementwise(int index) {
   row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
   row->function = true;
   row->method = Op::method;
-  row->several = false;
+  row->several = row->composite = false;
+  InfoOf<Op>::value.row = row;
   operators().push_back(row);
 }
 
@@ -125,6 +126,8 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->function = Op::function;
   row->method = Op::method;
   row->several = !std::is_same_v<R, Tensor>;
+  row->composite = Op::composite;
+  row_of<Op> = row;
   operators().push_back(row);
 }
 

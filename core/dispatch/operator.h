@@ -57,6 +57,8 @@ struct Operator {
   void (*boxed)(const Value* arguments, Results& results);
   const ElementwiseInfo* elementwise;  // null for structured operators
   bool view, writes, differentiable, function, method;
+  /// It calls others of the table, which are what is recorded and interpreted.
+  bool composite;
   /// The result is a tuple of tensors.
   bool several;
 };
@@ -85,10 +87,14 @@ struct ElementwiseInfo {
   /// The gradient of input i by recorded operations.
   Tensor (*recorded[3])(const Tensor& g, const Tensor* in, const Tensor& result, const double* parameters);
   Loops loops;
+  const Operator* row;
 };
 
 /// The parameter of an element-wise operator in a boxed call: NaN where it was not given.
 inline double parameter_of(const Value& v) { return v.present ? v.d : __builtin_nan(""); }
+
+/// The row of a structured operator; set when its family is registered.
+template <class Op> inline const Operator* row_of = nullptr;
 
 /// Defined where the operator's family is instantiated.
 template <class Op> struct InfoOf { static ElementwiseInfo value; };

@@ -97,6 +97,7 @@ struct SplitSizes : Structured {
   static constexpr auto name = "_split_sizes";
   static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
   static constexpr auto signature = "self, split_sizes, dim=0";
+  template <class A> static const char* recorded_as(const A&) { return "split_with_sizes"; }
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, IntList split_sizes, int64_t dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<IntList, 1> sizes, Argument<int64_t, 2> dim) {
@@ -110,6 +111,7 @@ struct SplitEvery : Structured {
   static constexpr auto name = "_split_every";
   static constexpr auto doc = "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self, split_size, dim=0";
+  template <class A> static const char* recorded_as(const A&) { return "split"; }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t split_size);
   static Tensors forward(const Tensor& self, int64_t split_size, int64_t dim);
@@ -122,6 +124,7 @@ struct Chunk : Structured {
   static constexpr auto name = "chunk";
   static constexpr auto doc = "At most `chunks` consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self, chunks, dim=0";
+  template <class A> static const char* recorded_as(const A&) { return "split"; }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t chunks);
   static Tensors forward(const Tensor& self, int64_t chunks, int64_t dim);

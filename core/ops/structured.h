@@ -22,9 +22,8 @@ struct OptionalTensor : Tensor {
   OptionalTensor(const Tensor& t) : Tensor(t) {}
 };
 
-/// Whether a rule must express itself in operators that can be differentiated (or transformed) again; else it may
-/// call a fused one.
-inline bool recording() { return thread_state.grad || thread_state.interpreter; }
+/// Whether a rule must express itself in operators that can be differentiated again; else it may call a fused one.
+inline bool recording() { return thread_state.grad; }
 
 // What a rule takes.
 struct Grad : Tensor { Grad(const Tensor& t) : Tensor(t) {} };
@@ -67,6 +66,8 @@ struct Structured {
   static constexpr bool view = false;
   /// Writes its first argument, bumps its version and returns it.
   static constexpr bool writes = false;
+  /// For writes: two elements at one address may both be written, since they get one value.
+  static constexpr bool writes_one_value = false;
   /// Never differentiable, whatever its inputs (argmax, comparison …).
   static constexpr bool differentiable = true;
   /// `forward` is written in recorded operators: the call itself makes no node and has no rule.

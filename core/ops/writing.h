@@ -31,6 +31,7 @@ struct Fill : Structured {
   static constexpr auto doc = "Write one value everywhere.";
   static constexpr auto signature = "self, value";
   static constexpr bool writes = true;
+  static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value);
   static Tensor source(const Tensor& g);
   static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }, [](Grad g) { return source(g); }};
@@ -41,6 +42,7 @@ struct ZeroAll : Structured {
   static constexpr auto doc = "Write zeros everywhere.";
   static constexpr auto signature = "self";
   static constexpr bool writes = true;
+  static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }};
 };

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 namespace adjoint::runtime {
 
@@ -24,5 +25,11 @@ class SmallLock {
   }
   std::atomic<uint32_t> state_{0};
 };
+
+/// A copy of what a lock guards.
+template <class Lock, class T> T copied(Lock& lock, const T& guarded) {
+  std::lock_guard held(lock);
+  return guarded;
+}
 
 }  // namespace adjoint::runtime

@@ -1,0 +1,215 @@
+"""Selective checkpointing: a policy says which operators' results are kept, and which are computed again.
+
+While the part first runs, an interpreter below recording is told of each operator that computes, asks the policy, and
+keeps the results of those that it names. While the part runs again, it supplies them, in the same order. Views and writes
+are not asked for: they happen each time. Start reading at `create_selective_checkpoint_contexts`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from adjoint import _C
+
+__all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
+
+
+class CheckpointPolicy(Enum):
+    """What a policy says of an operator. ``PREFER_…`` and ``MUST_…`` mean the same here, where no compiler decides."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+_SAVE = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+class SelectiveCheckpointContext:
+    """What a policy is given first.
+
+    Attributes
+    ----------
+    is_recompute : bool
+        Whether the part runs again, for a backward pass.
+    """
+
+    def __init__(self, *, is_recompute):
+        self.is_recompute = is_recompute
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """Two context managers, for ``checkpoint(..., context_fn=...)``, that keep the results of some operators.
+
+    Parameters
+    ----------
+    policy_fn_or_list : callable or list of operators
+        ``policy(ctx, op, *args)`` returns a `CheckpointPolicy`, or a bool: whether to keep. `op` is an operator of the
+        table, such as ``adjoint.mm``, with its name in ``op.__name__``; `args` are all of its arguments. A list names the
+        operators to keep. What is put together from other operators (``matmul`` from ``mm``, ``bmm``, …) is not seen
+        itself; those are.
+    allow_cache_entry_mutation : bool
+        Do not refuse results that were written after they were kept.
+
+    Returns
+    -------
+    tuple of two context managers
+
+    Raises
+    ------
+    TypeError
+        The list has something that is no operator.
+    ValueError
+        The list has an operator that is put together from others.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import adjoint as ad
+    >>> from adjoint.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> computed = []
+    >>> def policy(ctx, op, *args):
+    ...     computed.append((op.__name__, ctx.is_recompute))
+    ...     return op is ad.mm
+    >>> x = ad.eye(2).requires_grad_()
+    >>> y = checkpoint(
+    ...     lambda t: ad.mm(t, t).sin().sum(),
+    ...     x,
+    ...     use_reentrant=False,
+    ...     context_fn=partial(create_selective_checkpoint_contexts, policy),
+    ... )
+    >>> y.backward()
+    >>> computed[:3]
+    [('mm', False), ('sin', False), ('sum', False)]
+    """
+    if callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    elif isinstance(policy_fn_or_list, (list, tuple, set, frozenset)):
+        policy = _policy_of(policy_fn_or_list)
+    else:
+        raise TypeError(
+            f"policy_fn_or_list must be either a function or a list of ops, but it is {policy_fn_or_list!r}"
+        )
+    kept: dict = {}
+    return _Keeping(policy, kept), _Supplying(policy, kept, allow_cache_entry_mutation)
+
+
+def _policy_of(operators):
+    operators = list(operators)
+    for op in operators:
+        if not isinstance(op, _C.Operator):
+            raise TypeError(
+                f"create_selective_checkpoint_contexts(): expected an operator, such as adjoint.mm, but got {op!r}. Pass a "
+                "policy function to see which operators run"
+            )
+        if _C._is_composite(op):
+            raise ValueError(
+                f"create_selective_checkpoint_contexts(): {op.__name__} is put together from other operators, and its result "
+                "cannot be kept; list those, or pass a policy function to see which they are"
+            )
+    return lambda ctx, op, *args: any(op is kept for kept in operators)
+
+
+class _Result:
+    """A kept tensor, and the version that it had."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor):
+        self.tensor = tensor.detach()
+        self.version = tensor._version
+
+
+class _Kept:
+    """What one call computed, and what the random generator was after it, if the call drew from it."""
+
+    __slots__ = ("random_state", "results")
+
+    def __init__(self, results, random_state):
+        self.results = [_Result(t) for t in results]
+        self.random_state = random_state
+
+
+class _Asking:
+    """A context in which a policy is asked about each operator that is about to compute."""
+
+    is_recompute = False
+
+    def __init__(self, policy, kept):
+        self.policy = policy
+        self.kept = kept
+
+    def saves(self, op, args):
+        decision = self.policy(SelectiveCheckpointContext(is_recompute=self.is_recompute), op, *args)
+        if not isinstance(decision, (bool, CheckpointPolicy)):
+            raise TypeError(
+                f"the policy of a selective checkpoint must return a CheckpointPolicy or a bool, but for {op.__name__} it "
+                f"returned {decision!r}"
+            )
+        return decision is True or decision in _SAVE
+
+    def __exit__(self, *exception):
+        _C._pop_interpreter()
+
+
+class _Keeping(_Asking):
+    def __enter__(self):
+        from adjoint import equal, get_rng_state
+
+        # Of the call between the two functions: None, or the state of the generator before it.
+        before = None
+
+        def supply(op, args):
+            nonlocal before
+            before = get_rng_state() if self.saves(op, args) else None
+
+        def computed(op, results):
+            nonlocal before
+            if before is None:
+                return
+            after = get_rng_state()
+            changed = not equal(before, after)
+            self.kept.setdefault(op, []).append(_Kept(results, after if changed else None))
+            before = None
+
+        _C._push_interpreter(supply, computed, None)
+
+
+class _Supplying(_Asking):
+    is_recompute = True
+
+    def __init__(self, policy, kept, allow_mutation):
+        super().__init__(policy, kept)
+        self.allow_mutation = allow_mutation
+
+    def __enter__(self):
+        # Each run starts at the first that was kept.
+        used: dict = {}
+
+        def supply(op, args):
+            if not self.saves(op, args):
+                return None
+            number = used[op] = used.get(op, -1) + 1
+            if number >= len(self.kept.get(op, ())):
+                raise RuntimeError(
+                    f"{op.__name__} encountered during backward, but not found in storage: the policy of the selective "
+                    f"checkpoint keeps call number {number} of it now, and did not when the part first ran"
+                )
+            return self.results_of(self.kept[op][number], op)
+
+        _C._push_interpreter(supply, None, None)
+
+    def results_of(self, kept, op):
+        for result in kept.results:
+            if not self.allow_mutation and result.tensor._version != result.version:
+                raise RuntimeError(
+                    "Tensor cached during selective activation checkpoint has been mutated: it is the result of "
+                    f"{op.__name__}(), of shape {tuple(result.tensor.shape)}. Use the out-of-place form of what changed it, or "
+                    "let the policy recompute it"
+                )
+        if kept.random_state is not None:
+            from adjoint import set_rng_state
+
+            set_rng_state(kept.random_state)
+        return [result.tensor.detach() for result in kept.results]

@@ -1,0 +1,102 @@
+// Interpreters written in Python: see adjoint/_interpreting.py.
+#include "transforms/interpreter.h"
+
+#include "bind/caster.h"
+#include "bind/node_object.h"
+#include "bind/operators.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+nb::object sequence_of(std::span<const Tensor> tensors) {
+  nb::object list = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+  return list;
+}
+
+/// A boxed argument as a program would have given it.
+PyObject* argument_of(ArgKind kind, const Value& v) {
+  if (!v.present) Py_RETURN_NONE;
+  switch (kind) {
+    case ArgKind::Tensor:
+    case ArgKind::OptionalTensor: return v.tensor->is_wrapped() ? from_scalar(item(*v.tensor)) : wrap(*v.tensor);
+    case ArgKind::Tensors: return sequence_of({static_cast<const Tensor*>(v.list.data), v.list.size}).release().ptr();
+    case ArgKind::Ints:
+    case ArgKind::OptionalInts: return tuple_from({static_cast<const int64_t*>(v.list.data), v.list.size});
+    case ArgKind::Text:
+    case ArgKind::OptionalText: return PyUnicode_FromStringAndSize(static_cast<const char*>(v.list.data), static_cast<Py_ssize_t>(v.list.size));
+    case ArgKind::Scalar:
+    case ArgKind::OptionalScalar: return from_scalar(v.scalar);
+    case ArgKind::Int:
+    case ArgKind::OptionalInt: return PyLong_FromLongLong(v.i);
+    case ArgKind::Float:
+    case ArgKind::OptionalFloat: return PyFloat_FromDouble(v.d);
+    case ArgKind::Bool:
+    case ArgKind::OptionalBool: return PyBool_FromLong(v.b);
+    case ArgKind::Type:
+    case ArgKind::OptionalType: return Py_NewRef(dtype_object(v.type));
+  }
+  Py_RETURN_NONE;
+}
+
+class PythonInterpreter final : public Interpreter {
+ public:
+  PythonInterpreter(nb::handle supply, nb::handle computed, nb::handle before_write)
+      : supply_(supply.is_none() ? nullptr : hold(supply.ptr())), computed_(computed.is_none() ? nullptr : hold(computed.ptr())),
+        before_write_(before_write.is_none() ? nullptr : hold(before_write.ptr())) {}
+
+  bool supply(const Operator& op, std::span<const Value> arguments, Results& results) override {
+    if (!supply_) return false;
+    nb::gil_scoped_acquire gil;
+    nb::object args = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
+    for (size_t i = 0; i < arguments.size(); ++i) PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), argument_of(op.kinds[i], arguments[i]));
+    const nb::object r = called(supply_, operator_object(op), args.ptr());
+    if (r.is_none()) return false;
+    for (nb::handle t : nb::iter(r)) results.many.push_back(nb::cast<Tensor>(t));
+    if (!op.several) results.one = results.many.at(0);
+    else results.kind = Results::Kind::List;
+    return true;
+  }
+  void computed(const Operator& op, std::span<const Tensor> results) override {
+    if (!computed_) return;
+    nb::gil_scoped_acquire gil;
+    called(computed_, operator_object(op), sequence_of(results).ptr());
+  }
+  void before_write(const Tensor& t) override {
+    if (!before_write_) return;
+    nb::gil_scoped_acquire gil;
+    called(before_write_, nb::steal(wrap(t)).ptr(), nullptr);
+  }
+
+ private:
+  static nb::object called(const std::shared_ptr<PyObject>& f, PyObject* first, PyObject* second) {
+    nb::object r = nb::steal(PyObject_CallFunctionObjArgs(f.get(), first, second, nullptr));
+    if (!r.is_valid()) throw nb::python_error();
+    return r;
+  }
+  std::shared_ptr<PyObject> supply_, computed_, before_write_;
+};
+
+}  // namespace
+
+void bind_interpreter(nb::module_& m) {
+  m.def("_push_interpreter", [](nb::handle supply, nb::handle computed, nb::handle before_write) {
+    auto* i = new PythonInterpreter(supply, computed, before_write);
+    i->outer = std::exchange(thread_state.interpreter, i);
+  }, nb::arg("supply").none(), nb::arg("computed").none(), nb::arg("before_write").none());
+  m.def("_pop_interpreter", [] {
+    Interpreter* i = thread_state.interpreter;
+    if (!i) fail("no interpreter is at work in this thread");
+    thread_state.interpreter = i->outer;
+    delete i;
+  });
+  m.def("_is_composite", [](nb::handle o) {
+    const Operator* op = operator_of(o.ptr());
+    return op && op->composite;
+  }, "Whether an operator is put together from others, which are what is recorded.");
+}
+
+}  // namespace adjoint::bind
