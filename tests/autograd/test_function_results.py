@@ -1,25 +1,16 @@
 """What a Function returns: inputs as they are, views, tensors written in place, results without a gradient, other values.
 
-`function` makes a Function of a forward and, where that matters, a backward. Start reading at `test_an_input_returned_twice`.
+Start reading at `test_an_input_returned_twice`.
 """
 
 import weakref
 from typing import NamedTuple
 
 import pytest
+from functions import function, leaf
 
 import adjoint as ad
 from adjoint.autograd import Function, gradcheck, gradgradcheck
-
-
-def function(forward, backward=None):
-    """A Function called My; its backward passes the first gradient on, unless another one is given."""
-    methods = {"forward": forward, "backward": backward or (lambda ctx, *g: g[0])}
-    return type("My", (Function,), {name: staticmethod(f) for name, f in methods.items()})
-
-
-def leaf(*values):
-    return ad.tensor(values, dtype=ad.float64, requires_grad=True)
 
 
 def dirty(ctx, x, *others):
