@@ -326,23 +326,3 @@ def test_a_single_result_that_is_no_tensor(result):
 def test_a_result_dies_with_its_last_holder():
     dead = weakref.ref(function(lambda ctx, x: x * 2).apply(leaf(1.0)))
     assert dead() is None
-
-
-@pytest.mark.xfail(
-    strict=True, reason="the collector does not see from a result by way of its node into the context"
-)
-@pytest.mark.parametrize("differentiated", [False, True])
-def test_the_collector_finds_a_result_kept_by_its_own_context(differentiated):
-    import gc
-
-    def forward(ctx, x):
-        ctx.result = x * 2
-        return ctx.result
-
-    y = function(forward).apply(leaf(1.0))
-    if differentiated:
-        y.backward()
-    dead = weakref.ref(y)
-    del y
-    gc.collect()
-    assert dead() is None
