@@ -122,8 +122,8 @@ class Function(FunctionBase):
     def vmap(info, in_dims, *args):
         """The results for a batch of arguments, and where the batch is in them; used once there is batching."""
         raise NotImplementedError(
-            "You must implement the vmap function for custom autograd.Function to use it with vmap, or set "
-            "generate_vmap_rule = True."
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
         )
 
 

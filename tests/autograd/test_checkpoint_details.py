@@ -5,6 +5,7 @@ Start reading at `test_it_runs_again_when_a_value_is_asked_for`.
 
 import gc
 import os
+import threading
 
 import pytest
 
@@ -159,6 +160,44 @@ def test_the_random_state(reentrant):
     y = checkpoint(f, x, use_reentrant=reentrant, preserve_rng_state=False)
     y.sum().backward()
     assert not ad.equal(drawn[2], drawn[3])
+
+
+@pytest.mark.xfail(strict=True, reason="the state that is restored is that of all threads (in torch as well)")
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_other_threads_draw_meanwhile(reentrant):
+    drawn = []
+
+    def f(t):
+        if drawn:
+            thread = threading.Thread(target=lambda: ad.rand(100))
+            thread.start()
+            thread.join()
+        drawn.append(ad.rand(4, dtype=ad.float64))
+        return (t * drawn[-1]).exp()
+
+    checkpoint(f, leaf(1.0, 2.0, 3.0, 4.0), use_reentrant=reentrant).sum().backward()
+    assert ad.equal(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_several_threads_use_one_checkpoint(parallel):
+    """Each pass runs the part for itself; branches of one pass share a run, or do it twice."""
+    x = ad.rand(500, dtype=ad.float64, requires_grad=True)
+    branches = lambda t: tuple((t * k).sin().exp() for k in range(1, 9))  # noqa: E731
+    loss = sum((y.sin() * y).sum() for y in checkpoint(branches, x, use_reentrant=False))
+    (expected,) = ad.autograd.grad(sum((y.sin() * y).sum() for y in branches(x)), x)
+    found = []
+
+    def work():
+        with ad.autograd.set_parallel_backward(parallel):
+            found.extend(ad.autograd.grad(loss, x, retain_graph=True)[0] for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 20 and all(ad.allclose(g, expected) for g in found)
 
 
 # --- the older form ---------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_members_for_forward_mode_and_batching_are_accepted():
     assert x.grad.tolist() == [3.0]
     assert Function.generate_vmap_rule is False and g.generate_vmap_rule
     for method in (Function.jvp, Function.vmap, Function.backward):
-        with pytest.raises(NotImplementedError, match="You must implement"):
+        with pytest.raises(NotImplementedError, match="[Yy]ou must"):
             method(None, None)
 
 
