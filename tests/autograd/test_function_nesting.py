@@ -78,6 +78,61 @@ def test_backward_that_fills_gradients_of_others():
     assert x.grad.tolist() == [1.0] and other.grad.tolist() == [6.0]
 
 
+# --- as parts of a graph ---------------------------------------------------------------------------------------------------
+
+
+def test_a_long_chain():
+    f = function(lambda ctx, x: x * 1).apply
+    x = leaf(1.0)
+    y = x
+    for _ in range(20_000):
+        y = f(y)
+    y.backward()
+    assert x.grad.tolist() == [1.0]
+
+
+def test_gradients_by_results_of_functions():
+    x = leaf(1.0)
+    f = function(lambda ctx, x: x * 2, lambda ctx, g: g * 2).apply
+    a, b = f(x), f(x)
+    c = f(a + b)
+    assert [g.item() for g in ad.autograd.grad(c, [x, a, c])] == [8.0, 2.0, 1.0]
+
+
+def test_hooks_and_retained_gradients_of_results():
+    x = leaf(1.0)
+    y = function(lambda ctx, x: x * 2).apply(x)
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y.backward()
+    assert y.grad.tolist() == x.grad.tolist() == [10.0]
+
+
+def test_anomalies_name_the_function():
+    y = lambda: function(lambda ctx, x: x * 2, lambda ctx, g: g * ad.nan).apply(leaf(1.0))  # noqa: E731
+    with pytest.warns(UserWarning), ad.autograd.detect_anomaly():
+        with pytest.raises(RuntimeError, match="'MyBackward' returned nan values in its 0th output"):
+            y().backward()
+    y().backward()
+
+
+def test_an_interrupt_in_backward():
+    def backward(ctx, g):
+        raise KeyboardInterrupt
+
+    x = leaf(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        function(lambda ctx, x: x * 2, backward).apply(x).backward()
+    x.exp().backward()
+    assert x.grad.item() == x.exp().item()
+
+
+def test_a_real_gradient_of_a_complex_input():
+    z = ad.tensor([1 + 2j], dtype=ad.complex128, requires_grad=True)
+    function(lambda ctx, z: z.real * 2, lambda ctx, g: g * 2).apply(z).sum().backward()
+    assert z.grad.tolist() == [2 + 0j] and z.grad.dtype is ad.complex128
+
+
 # --- nothing is left behind -----------------------------------------------------------------------------------------------
 
 
@@ -117,7 +172,23 @@ def swallow(run):
         pass
 
 
+def saving(*, write=False, view=False):
+    """A Function that saves what it returns: its input, perhaps written, perhaps a part of it."""
+
+    def forward(ctx, x):
+        if write:
+            ctx.mark_dirty(x.mul_(2))
+        ctx.save_for_backward(x[:50] if view else x)
+        return x
+
+    return function(forward)
+
+
 PROGRAMS = {
+    "saves the input that it returns": lambda x: saving().apply(x * 1),
+    "saves what it wrote": lambda x: saving(write=True).apply(x * 1),
+    "saves the view that it wrote": lambda x: saving(write=True).apply((x * 1)[:60]),
+    "saves a part of what it wrote": lambda x: saving(write=True, view=True).apply(x * 1),
     "setup_context": lambda x: Doubled.apply(x, k=3.0).sum().backward(),
     "in place": lambda x: function(in_place).apply(x * 1).sum().backward(),
     "in place on a view": lambda x: function(in_place).apply((x * 1)[:2]).sum().backward(),
