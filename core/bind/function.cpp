@@ -326,10 +326,13 @@ void save_what_was_asked(const Call& c, PyObject* results) {
     if (o == Py_None) continue;
     if (!is_tensor(o)) fail<TypeError>("save_for_backward can only save variables, but argument ", i, " is of type ", Py_TYPE(o)->tp_name);
     const Tensor& t = unwrap(o);
-    // Owned by this node as a result: no pointer back.
-    bool result = t->grad_fn == &node;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results); ++k)
-      if (PyTuple_GET_ITEM(results, k) == o && t->grad_fn == &node) node.output_nrs_[static_cast<size_t>(i)] = t->output_nr;
+    // A result of this node, a view that it wrote too: no pointer back.
+    bool result = false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results) && !result; ++k)
+      if (PyTuple_GET_ITEM(results, k) == o && !among(ctx->non_differentiable, o) && is_differentiable(t.dtype())) {
+        result = true;
+        node.output_nrs_[static_cast<size_t>(i)] = static_cast<uint32_t>(k);
+      }
     node.saved_[static_cast<size_t>(i)].save(t, result, &node);
     any = true;
   }
