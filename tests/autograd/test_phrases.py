@@ -1,189 +1,41 @@
 """Each refusal says torch's phrase, word for word, and then what torch leaves out: operator, shapes, source, remedy.
 
 Users search for the phrase; the rest tells them what to change. A row is a small program, the phrase, and what else the
-message must hold. Start reading at `CASES`; programs of more than a line stand above it, under the name of their row.
+message must hold. Start reading at `CASES`; programs of more than a line are in refused_programs.py.
 """
 
 import copy
 
 import pytest
 from helpers import leaf
+from refused_programs import (
+    FirstRow,
+    Forgets,
+    Itself,
+    SavesSecond,
+    freed,
+    freed_attribute,
+    freed_in_a_function,
+    halve,
+    hook_returns,
+    inference_tensor,
+    inference_view,
+    matrix,
+    multiple_views_base_written,
+    mutated_in_a_function,
+    mutated_input,
+    mutated_result,
+    mutated_with_lines,
+    nan_found,
+    no_grad_view,
+    no_grad_view_base_written,
+    once_twice,
+    returns,
+)
 
 import adjoint as ad
-from adjoint.autograd import Function, grad, graph
+from adjoint.autograd import grad
 from adjoint.autograd.anomaly_mode import is_anomaly_enabled
-from adjoint.autograd.function import once_differentiable
-
-
-def matrix():
-    return ad.ones(2, 3, requires_grad=True)
-
-
-# --- programs -----------------------------------------------------------------------------------------------------------
-
-
-def freed():
-    y = (matrix() ** 2).sum()
-    y.backward()
-    y.backward()
-
-
-def freed_attribute():
-    y = matrix().sin()
-    y.sum().backward()
-    y.grad_fn._saved_self  # noqa: B018
-
-
-class Square(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return 2 * ctx.saved_tensors[0] * g
-
-
-def freed_in_a_function():
-    y = Square.apply(matrix()).sum()
-    y.backward()
-    y.backward()
-
-
-def mutated_input():
-    x, c = matrix(), ad.ones(2, 3)
-    y = (x * c).sum()
-    c.add_(1)
-    y.backward()
-
-
-def mutated_result():
-    y = matrix().exp()
-    y.mul_(2)
-    y.sum().backward()
-
-
-def mutated_in_a_function():
-    x = matrix() * 1
-    y = Square.apply(x).sum()
-    x.zero_()
-    y.backward()
-
-
-def mutated_with_lines():
-    before = graph.set_record_lines(True)
-    try:
-        mutated_input()
-    finally:
-        graph.set_record_lines(before)
-
-
-def multiple_views_base_written():
-    y = matrix() * 1
-    parts = y.unbind()
-    y.mul_(2)
-    parts[1].sum()
-
-
-def no_grad_view(make):
-    y = matrix() * 1
-    with ad.no_grad():
-        v = make(y)
-    return y, v
-
-
-def no_grad_view_base_written():
-    y, v = no_grad_view(lambda y: y[0])
-    y.mul_(2)
-    v.sum()
-
-
-def inference_view():
-    y = matrix() * 1
-    with ad.inference_mode():
-        v = y[0]
-    v.add_(1)
-
-
-class FirstRow(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x[0]
-
-    @staticmethod
-    def backward(ctx, g):
-        return ad.stack([g, g * 0])
-
-
-class Itself(Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g
-
-
-def inference_tensor():
-    with ad.inference_mode():
-        return ad.ones(2, 3)
-
-
-def returns(result):
-    class Wrong(Function):
-        @staticmethod
-        def forward(ctx, x, factor):
-            return x * factor
-
-        @staticmethod
-        def backward(ctx, g):
-            return result
-
-    Wrong.apply(matrix(), 3).sum().backward()
-
-
-class Forgets(Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.mark_dirty(y)
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, g):
-        return g, None
-
-
-class Once(Square):
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g):
-        return 2 * ctx.saved_tensors[0] * g
-
-
-def once_twice():
-    x, w = matrix(), matrix()
-    (g,) = grad((Once.apply(x) * w).sum(), x, create_graph=True)
-    g.sum().backward()
-
-
-def hook_returns(change, of_leaf=False):
-    x = matrix()
-    y = x * 2
-    (x if of_leaf else y).register_hook(change)
-    y.sum().backward()
-
-
-def halve(g):
-    return g[:1]
-
-
-def nan_found():
-    with ad.autograd.detect_anomaly():
-        y = (leaf(0.0, 4.0).sqrt() * 0).sum()  # the root
-        y.backward()
-
 
 # --- rows: name, program, phrase, what else ------------------------------------------------------------------------------
 
@@ -282,7 +134,7 @@ CASES = [
             *REMEDY,
         ],
     ),
-    ("mutated, with lines", mutated_with_lines, MUTATED, ["test_phrases.py:", "in mutated_input"]),
+    ("mutated, with lines", mutated_with_lines, MUTATED, ["refused_programs.py:", "in mutated_input"]),
     ("a leaf", lambda: matrix().add_(1), LEAF, ["add_()", "[2, 3]", "float32", "no_grad()", "clone()"]),
     ("a leaf filled", lambda: matrix().uniform_(), LEAF, ["uniform_()", "[2, 3]", "no_grad()"]),
     (
@@ -466,7 +318,7 @@ CASES = [
         "NaN",
         nan_found,
         "Function 'SqrtBackward0' returned nan values in its 0th output.",
-        ["test_phrases.py", "# the root"],
+        ["refused_programs.py", "# the root"],
     ),
     (
         "deepcopy",
@@ -475,17 +327,6 @@ CASES = [
         ["[2, 3]", "float32", "TanhBackward0", ".detach().clone()"],
     ),
 ]
-
-
-class SavesSecond(Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(y)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * ctx.saved_tensors[0], None
 
 
 def check(program, phrase, rest):
