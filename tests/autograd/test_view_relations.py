@@ -192,7 +192,7 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("written, read", itertools.permutations(CHAINS, 2))
+@pytest.mark.parametrize("written, read", list(itertools.permutations(CHAINS, 2)))
 def test_any_sibling_follows_a_write_to_any_other(written, read):
     """The gradient is that of the program that makes the sibling after the write."""
 
