@@ -242,6 +242,23 @@ def test_steps_of_optimisers(make, dtype, contiguous):
         assert w.grad._version > 0
 
 
+def test_loading_and_initialising_modules_count():
+    for change in (
+        lambda m: m.load_state_dict({k: v.clone() for k, v in m.state_dict().items()}),
+        lambda m: m.reset_parameters(),
+        lambda m: ad.nn.utils.vector_to_parameters(ad.zeros(6), m.parameters()),
+    ):
+        module = ad.nn.Linear(2, 2)
+        loss = (module.weight * module.weight).sum()
+        change(module)
+        with pytest.raises(RuntimeError, match=PHRASE):
+            loss.backward()
+    table = ad.nn.Embedding(3, 2, max_norm=0.1)
+    before = table.weight._version
+    table(ad.tensor([0, 1]))  # shrinks the rows that it looks up
+    assert table.weight._version > before
+
+
 def test_clipping_gradients_counts():
     w = leaf(3.0, 4.0)
     w.grad = ad.tensor([30.0, 40.0], dtype=ad.float64)
