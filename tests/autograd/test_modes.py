@@ -5,7 +5,9 @@ step, and whoever drives it must see theirs in between. Start reading at `MODES`
 """
 
 import asyncio
+import contextlib
 import copy
+import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -133,6 +135,34 @@ def test_a_mode_inside_a_generator_does_not_leak():
     running = generator()
     assert next(running) == (False, False)
     assert state() == (True, False)
+
+
+class Steps:
+    def generator(self, n):
+        for _ in range(n):
+            yield state()
+
+
+@each_mode
+def test_generators_of_methods_partials_and_contexts(make, inside):
+    for function in (
+        make()(functools.partial(Steps.generator, None, 2)),
+        functools.partial(make()(Steps().generator), 2),
+        make()(functools.partial(functools.partial(Steps().generator), n=2)),
+    ):
+        running = function()
+        for _ in range(2):
+            assert next(running) == inside and state() == (True, False)
+
+    @contextlib.contextmanager
+    @make()
+    def context():
+        assert state() == inside
+        yield state()
+        assert state() == inside
+
+    with context() as seen:
+        assert seen == inside and state() == (True, False), "the body of the with statement is the caller's"
 
 
 class Suspend:
