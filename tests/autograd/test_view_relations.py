@@ -266,6 +266,30 @@ def test_hooks_stay_with_the_old_history(through_a_view):
     assert x.grad[0, 0].item() == 10
 
 
+def test_hooks_of_views_stay_behind_when_the_base_is_written():
+    """Their history is made anew, when a hook is registered at the latest; what was registered before is on the old one."""
+    x, base = matrix()
+    view, sibling, calls = base[0], base[0], []
+    view.register_hook(lambda g: calls.append("old"))
+    sibling.register_hook(lambda g: calls.append("old"))
+    base.mul_(2)
+    sibling.register_hook(lambda g: calls.append(g.tolist()))
+    (view + sibling).sum().backward()
+    assert calls == [[1, 1, 1]] and x.grad[0].tolist() == [4, 4, 4]
+
+
+def test_retained_gradients_follow_the_tensor_through_writes():
+    x, y = matrix()
+    y.retain_grad()
+    y.mul_(2).mul_(3)
+    v = y[0]
+    v.retain_grad()
+    y.mul_(5)
+    (y.sum() + v.sum() * 2).backward()
+    assert y.grad[0].tolist() == [3, 3, 3] and y.grad[1].tolist() == [1, 1, 1]
+    assert v.grad.tolist() == [2, 2, 2] and x.grad[0].tolist() == [90, 90, 90]
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------------
 
 WRITES = {
