@@ -27,8 +27,9 @@ class Copying(Members):
             return known
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                "moment: this one was made by a recorded operation. Use .detach().clone(), or deepcopy under no_grad"
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
+                f"this one of shape {list(self.shape)}, {self.dtype.name}, is the result that {self.grad_fn.name()} "
+                "differentiates. Copy its values with .detach().clone(), or its history too with .clone()"
             )
         from copy import deepcopy
 

@@ -290,11 +290,11 @@ class Variable(metaclass=_VariableMeta):
     Raises
     ------
     TypeError
-        `volatile` was given: its successor is `no_grad`.
+        ``volatile=True`` was given: its successors are `no_grad` and `inference_mode`.
     """
 
-    def __new__(cls, data, requires_grad=False, volatile=None):
-        if volatile is not None:
+    def __new__(cls, data, requires_grad=False, volatile=False):
+        if volatile:
             refuse_volatile()
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {data.__class__.__name__}")
@@ -310,9 +310,11 @@ class Variable(metaclass=_VariableMeta):
             _at_end_of_pass(callback)
 
 
-def refuse_volatile(*_):
+def refuse_volatile():
+    """Say what took the place of ``volatile=True``, which programs of old wrote for inputs of an inference."""
     raise TypeError(
-        "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead"
+        "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead, or in "
+        "`with adjoint.inference_mode():` if its results will never meet a computation that is recorded"
     )
 
 
