@@ -18,7 +18,7 @@ _make_subclass = Tensor._make_subclass
 class Copying(Members):
     def __copy__(self):
         result = _as(type(self), self, self.requires_grad)
-        result.__dict__.update(self.__dict__)
+        result.__dict__.update(_attributes(self))
         return result
 
     def __deepcopy__(self, memo):
@@ -46,10 +46,14 @@ class Copying(Members):
         if gradient is not None:
             result.grad = deepcopy(gradient, memo)
         if self.__dict__:
-            result.__dict__.update(deepcopy(self.__dict__, memo))
+            result.__dict__.update(deepcopy(_attributes(self), memo))
         return result
 
     def __reduce_ex__(self, protocol):
+        if self._backward_hooks:
+            from adjoint.utils.hooks import warn_if_has_hooks
+
+            warn_if_has_hooks(self)
         span = _C._span(self)
         if protocol >= 5:
             from pickle import PickleBuffer
@@ -64,8 +68,16 @@ class Copying(Members):
             tuple(self.shape),
             self.stride(),
             self.requires_grad,
-            self.__dict__,
+            _attributes(self),
         )
+
+
+def _attributes(tensor):
+    """What was set on a tensor, without its hooks: they belong to the original."""
+    own = tensor.__dict__
+    if "_backward_hooks" not in own:
+        return own
+    return {name: value for name, value in own.items() if name != "_backward_hooks"}
 
 
 def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):

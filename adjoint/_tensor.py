@@ -37,6 +37,9 @@ def extend(members):
 
 @extend
 class Gradients(Members):
+    #: The hooks of `register_hook` by their numbers, once there are any. Copies and pickles go without.
+    _backward_hooks = None
+
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
         """Add the gradient of this tensor to the ``.grad`` of the leaves that it depends on.
 
@@ -84,7 +87,11 @@ class Gradients(Members):
         >>> x.grad
         tensor([6.])
         """
-        return _handle(self, _C._register_hook(self, hook))
+        number = _C._register_hook(self, hook)
+        if self._backward_hooks is None:
+            self._backward_hooks = {}
+        self._backward_hooks[number] = hook
+        return _handle(self, number)
 
     def register_post_accumulate_grad_hook(self, hook):
         """Call ``hook(tensor)`` after the gradient of this leaf has been accumulated into ``.grad``."""
@@ -121,6 +128,8 @@ def _handle(tensor, number):
         tensor = owner()
         if tensor is not None:
             _C._remove_hook(tensor, number)
+            if tensor._backward_hooks:
+                tensor._backward_hooks.pop(number, None)
 
     return _handle_that(remove)
 

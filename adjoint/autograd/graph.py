@@ -51,6 +51,9 @@ class GradientEdge(tuple):
     def output_nr(self):
         return self[1]
 
+    def __repr__(self):
+        return f"GradientEdge(node={self[0]!r}, output_nr={self[1]})"
+
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Where the gradient of `tensor` goes.
