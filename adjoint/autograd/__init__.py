@@ -237,13 +237,18 @@ def _warn_of_cycle():
     if not _warned:
         from warnings import warn
 
+        from adjoint.autograd._lines import PACKAGE
+
         _warned = True
+        level = 2
+        while sys._getframe(level).f_code.co_filename.startswith(PACKAGE):
+            level += 1
         warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
             "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
             "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
             "the cycle and avoid the leak.",
-            stacklevel=3,
+            stacklevel=level + 1,
         )
 
 
