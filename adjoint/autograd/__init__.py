@@ -88,7 +88,7 @@ def backward(
     create_graph : bool
         Record the backward pass itself, for derivatives of higher order.
     inputs : Tensor or sequence of Tensor, optional
-        Accumulate into these alone, instead of into all leaves.
+        Accumulate into these alone, instead of into all leaves. Results in between retain their gradients from now on.
 
     Raises
     ------
@@ -119,6 +119,9 @@ def backward(
         inputs = _ends(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        for end in inputs:
+            if isinstance(end, Tensor) and end.requires_grad and not end.is_leaf:
+                end.retain_grad()
     _run_backward(
         tensors,
         _seeds(grad_tensors, len(tensors)),

@@ -157,12 +157,12 @@ def test_edges_are_roots_and_inputs():
 # --- inputs -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.filterwarnings("error:The .grad attribute of a Tensor that is not a leaf")
 def test_inputs_between():
     x = leaf(1.0, 2.0)
     y = x * 2
     (y * y).sum().backward(inputs=[y])
-    assert x.grad is None and y.grad.tolist() == [4.0, 8.0]
+    assert x.grad is None and y.grad.tolist() == [4.0, 8.0] and y.retains_grad
     y = x * 2
     y.retain_grad()
     (y * y).sum().backward(inputs=[y, x])
