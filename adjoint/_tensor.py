@@ -88,9 +88,7 @@ class Gradients(Members):
         tensor([6.])
         """
         number = _C._register_hook(self, hook)
-        if self._backward_hooks is None:
-            self._backward_hooks = {}
-        self._backward_hooks[number] = hook
+        self.__dict__.setdefault("_backward_hooks", {})[number] = hook
         return _handle(self, number)
 
     def register_post_accumulate_grad_hook(self, hook):

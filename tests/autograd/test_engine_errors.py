@@ -1,19 +1,18 @@
-"""The engine under stress: passes inside of passes, errors and interrupts, one graph in several threads, forks.
+"""The engine when programs go deep or go wrong: passes inside of passes, errors of hooks and Functions, interrupts.
 
-Threads that do as they should are in test_threads.py, passes in several threads in test_parallel.py.
+Threads are in test_threads.py and test_engine_threads.py.
 """
 
-import os
+import signal
 import sys
 import textwrap
-import threading
 import traceback
 
 import pytest
 from helpers import run_python
 
 import adjoint as ad
-from adjoint.autograd import Function, backward, grad
+from adjoint.autograd import Function, grad
 
 
 def leaf(*values):
@@ -65,6 +64,45 @@ def test_hooks_call_backward_to_any_depth():
     y.register_hook(hook)
     y.backward()
     assert calls == [DEPTH]
+
+
+@pytest.mark.parametrize(
+    "depth",
+    [5, pytest.param(60, marks=pytest.mark.xfail(strict=True, reason="another thread knows no outer hooks"))],
+)
+def test_hooks_of_saved_tensors_hold_at_any_depth(depth):
+    """Deep down, passes go on in threads of their own, which take over the state of the first."""
+    graph, packed, counts = ad.autograd.graph, [], []
+
+    def at_the_bottom(x):
+        for _ in range(2):
+            before = len(packed)
+            x.exp()
+            counts.append(len(packed) - before)
+            with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+                x.exp()
+
+    class Down(Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            with ad.enable_grad():
+                x = leaf(1.0)
+                if ctx.depth:
+                    Down.apply(x, ctx.depth - 1).backward()
+                else:
+                    at_the_bottom(x)
+            return g, None
+
+    with graph.saved_tensors_hooks(lambda t: packed.append(1) or t, lambda t: t):
+        Down.apply(leaf(1.0), depth).backward()
+    assert counts == [1, 1]
+    with graph.disable_saved_tensors_hooks("none in here"), pytest.raises(RuntimeError, match="none in here"):
+        Down.apply(leaf(1.0), depth).backward()
 
 
 def test_errors_come_up_from_any_depth():
@@ -262,195 +300,45 @@ def test_exits_and_interrupts_pass_through_hooks():
 # --- interrupts ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="no timers on this system")
-def test_ctrl_c_reaches_a_long_pass():
-    program = """
-        import os, signal, threading, time
-        import adjoint as ad
-        x = ad.ones(1, requires_grad=True)
-        y = x
-        for _ in range(1_000_000):
-            y = y * 1.0
-        start = time.perf_counter()
-        y.backward(retain_graph=True)
-        full = time.perf_counter() - start
-        # What Ctrl-C sends, at a tenth of the pass.
-        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-        signal.setitimer(signal.ITIMER_REAL, full / 10)
-        start = time.perf_counter()
-        try:
-            y.backward(retain_graph=True)
-            print("not interrupted")
-        except KeyboardInterrupt:
-            print("interrupted", time.perf_counter() - start < 0.9 * full)
-        x.grad = None
-        assert ad.is_grad_enabled()
-        y.backward()
-        print(x.grad.item())
-    """
-    done = run_python("-c", textwrap.dedent(program))
-    assert done.stdout.split() == ["interrupted", "True", "1.0"], done.stderr
-
-
-# --- one graph, several threads -----------------------------------------------------------------------------------------
-
-
-def in_threads(count, job):
-    """What each thread's job returned or raised."""
-    found, start = [None] * count, threading.Barrier(count)
-
-    def work(i):
-        start.wait(timeout=30)
-        try:
-            found[i] = job()
-        except Exception as error:
-            found[i] = error
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(120)
-    return found
-
-
-def test_of_several_threads_one_consumes_a_graph():
-    """Where the first thing to run has saved something, exactly one thread gets past it."""
-    for _ in range(50):
-        x = ad.ones(10, dtype=ad.float64, requires_grad=True)
-        y = (x * 2).exp()
-        results = in_threads(4, lambda y=y: backward(y, ad.ones(10, dtype=ad.float64)))
-        errors = [r for r in results if r is not None]
-        assert len(errors) == 3 and all(isinstance(e, RuntimeError) for e in errors)
-        assert all("Trying to backward through the graph a second time" in str(e) for e in errors)
-        assert ad.allclose(x.grad, 2 * (2 * x).exp())
-
-
-def test_all_of_several_threads_run_a_graph_that_is_retained():
-    x = ad.ones(10, dtype=ad.float64, requires_grad=True)
+INTERRUPTED = """
+    import os, signal, threading, time
+    import adjoint as ad
+    ad.set_num_threads(2)
+    ad.autograd.set_parallel_backward({parallel})
+    x = ad.ones(1, requires_grad=True)
     y = x
-    for _ in range(20):
-        y = (y * 2).sin() * x
-    y = y.sum()
-    (one,) = grad(y, x, retain_graph=True)
-    results = in_threads(6, lambda: [y.backward(retain_graph=True) for _ in range(20)])
-    assert results == [[None] * 20] * 6
-    assert ad.allclose(x.grad, 120 * one)
+    for _ in range(1_000_000):
+        y = y * 1.0
+    start = time.perf_counter()
+    y.backward(retain_graph=True)
+    full = time.perf_counter() - start
+    x.grad = None
+    # What Ctrl-C sends, at a tenth of the pass.
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, full / 10)
+    try:
+        y.backward(retain_graph=True)
+        print("not interrupted")
+    except KeyboardInterrupt:
+        # The end of the pass was not reached.
+        print("interrupted", x.grad)
+    assert ad.is_grad_enabled()
+    x.grad = None
+    y.backward()
+    print(x.grad.item())
+"""
 
 
-def test_ten_threads_update_shared_parameters():
-    """Hogwild: no gradient is lost, with steps and zeroed gradients in between no crash."""
-    w, b = ad.zeros(8, 4, requires_grad=True), ad.zeros(4, requires_grad=True)
-    data = ad.ones(2, 8)
-
-    def work():
-        for _ in range(100):
-            (data @ w + b).sum().backward()
-
-    assert in_threads(10, work) == [None] * 10
-    assert w.grad.tolist() == [[2000.0] * 4] * 8 and b.grad.tolist() == [2000.0] * 4
-
-    def train():
-        optimizer = ad.optim.SGD([w, b], lr=1e-3)
-        for _ in range(50):
-            optimizer.zero_grad()
-            # Another thread may write a parameter between this one's forward and backward pass.
-            try:
-                ((data @ w + b) ** 2).sum().backward()
-            except RuntimeError as error:
-                assert "modified by an inplace operation" in str(error)
-            optimizer.step()
-
-    assert in_threads(10, train) == [None] * 10
-    assert ad.isfinite(w).all() and ad.isfinite(b).all()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("parallel", [False, True])
-def test_a_forked_child_runs_backward(parallel):
-    program = f"""
-        import os, signal, sys, threading, warnings
-        import adjoint as ad
-        warnings.simplefilter("ignore")
-        ad.set_num_threads(4)
-        ad.autograd.set_parallel_backward({parallel})
-        def work(n=300):
-            x = ad.full((n, n), 0.01, requires_grad=True)
-            y = (x @ x).sin().sum() + x.exp().sum() + ad.softmax(x, 0).sum()
-            y.backward()
-            return x.grad.sum().item()
-        expected = work()
-        stop = threading.Event()
-        def busy():
-            while not stop.is_set():
-                work(50)
-        threads = [threading.Thread(target=busy) for _ in range(3)]
-        for t in threads:
-            t.start()
-        codes = []
-        for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                signal.alarm(30)
-                os._exit(0 if work() == expected else 1)
-            codes.append(os.waitpid(child, 0)[1])
-        stop.set()
-        for t in threads:
-            t.join()
-        print(codes, work() == expected)
-    """
-    done = run_python("-c", textwrap.dedent(program))
-    assert done.stdout.strip() == "[0, 0, 0, 0, 0] True", done.stderr
-
-
-# --- switches -----------------------------------------------------------------------------------------------------------
-
-
-def test_set_multithreading_enabled():
-    def several():
-        """Whether a pass of several branches runs in several threads."""
-        names, another = set(), threading.Event()
-
-        class Note(Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x.clone()
-
-            @staticmethod
-            def backward(ctx, g):
-                names.add(threading.get_ident())
-                if len(names) > 1:
-                    another.set()
-                elif not seen:
-                    seen.append(1)
-                    another.wait(timeout=0.3)
-                return g
-
-        seen = []
-        x = leaf(1.0)
-        sum(Note.apply(x * k) for k in range(6)).backward()
-        return len(names) > 1
-
-    ad.set_num_threads(4)
-    allow = ad.autograd.set_multithreading_enabled
-    assert allow is ad.autograd.grad_mode.set_multithreading_enabled
-    assert not several()
-
-    @allow(False)
-    def decorated():
-        return several()
-
-    with ad.autograd.set_parallel_backward(True):
-        assert several()
-        with allow(False):
-            assert not several()
-            with allow(True):
-                assert several()
-            assert not several()
-        assert several() and not decorated() and several()
-        allow(False)
-        assert not several()
-        allow(True)
-    assert not several()
-    with allow(False), ad.autograd.set_parallel_backward(True):
-        assert not several()
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+@pytest.mark.parametrize(
+    "parallel",
+    [
+        False,
+        pytest.param(
+            True, marks=pytest.mark.xfail(strict=True, reason="passes in several threads do not poll")
+        ),
+    ],
+)
+def test_ctrl_c_reaches_a_long_pass(parallel):
+    done = run_python("-c", textwrap.dedent(INTERRUPTED).format(parallel=parallel))
+    assert done.stdout.split() == ["interrupted", "None", "1.0"], done.stderr

@@ -270,6 +270,40 @@ def pickles(x, token):
         pickle.loads(pickle.dumps(x))
 
 
+def test_hooks_of_several_leaves_forget_a_pass_that_failed():
+    x, y = ad.rand(1000, requires_grad=True), ad.rand(1000, requires_grad=True)
+
+    def fail(g):
+        raise KeyError
+
+    handle = graph.register_multi_grad_hook((x, y), lambda gs: None)
+    y.register_hook(fail)
+
+    def run():
+        with pytest.raises(KeyError):
+            (x * 2 + y.exp() * 3).sum().backward()
+        x.grad = y.grad = None
+        # The exception holds frames.
+        gc.collect()
+
+    run()
+    before = allocated()
+    for _ in range(5):
+        run()
+    assert allocated() == before
+    handle.remove()
+
+
+def test_a_handle_keeps_nothing_alive():
+    y = ad.ones(1000, requires_grad=True) * 2
+    handles = [y.register_hook(print), y.detach().requires_grad_().register_hook(print)]
+    dead = weakref.ref(y)
+    del y
+    assert dead() is None
+    for handle in handles:
+        handle.remove()
+
+
 @pytest.fixture(autouse=True)
 def no_collector():
     gc.collect()

@@ -141,6 +141,23 @@ def test_passes_of_several_threads_do_not_mix(mode):
     assert [x.grad.item() for x in leaves] == [500.0] * 4
 
 
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_branches_in_several_threads(mode):
+    calls = []
+    x = leaf(1.0)
+    parts = [x * k for k in range(1, 9)]
+    graph.register_multi_grad_hook(parts, lambda gs: calls.append(gs), mode=mode)
+    ad.set_num_threads(4)
+    with ad.autograd.set_parallel_backward(True):
+        root = sum(p.sin() for p in parts).sum()
+        for _ in range(20):
+            root.backward(retain_graph=True)
+    assert len(calls) == 20
+    if mode == "all":
+        for gs in calls:
+            assert all(ad.equal(g, p.cos()) for g, p in zip(gs, parts, strict=True))
+
+
 def test_a_pass_inside_of_a_pass_counts_for_itself():
     calls = []
     x, y = leaf(1.0), leaf(2.0)
