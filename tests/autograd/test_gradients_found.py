@@ -128,6 +128,27 @@ def test_undefined_gradients_stay_undefined():
     assert g.tolist() == [1.0]
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a Function whose gradients are all undefined is not called with zeros"
+)
+def test_a_function_gets_zeros_for_an_undefined_gradient():
+    given = []
+
+    class Note(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            given.append(g)
+            return g
+
+    x = leaf(1.0)
+    Drop.apply(Note.apply(x)).backward()
+    assert [g.tolist() for g in given] == [[0.0]] and x.grad.tolist() == [0.0]
+
+
 def test_undefined_results_of_operators_with_several():
     x = leaf(1.0, 2.0, 3.0)
     seen = []

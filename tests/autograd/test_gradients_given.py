@@ -281,6 +281,70 @@ def test_gradients_of_leaves_never_share_memory():
     assert b.grad.tolist() == [1.0, 1.0]
 
 
+def test_retained_gradients_are_replaced_by_sums():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+    z = (y * y).sum()
+    z.backward(retain_graph=True)
+    first = y.grad
+    z.backward()
+    assert y.grad is not first and first.tolist() == [4.0, 8.0] and y.grad.tolist() == [8.0, 16.0]
+    # Without it, a result keeps none.
+    w = x * 2
+    w.sum().backward()
+    with pytest.warns(UserWarning, match="a Tensor that is not a leaf"):
+        assert w.grad is None
+
+
+@pytest.mark.xfail(strict=True, reason="a retained gradient is the cotangent itself, not a copy")
+def test_a_retained_gradient_is_its_own():
+    seed, held = ones(2), []
+    y = leaf(1.0, 2.0) * 2
+    y.register_hook(lambda g: held.append(g))
+    y.retain_grad()
+    y.backward(seed)
+    y.grad.add_(5)
+    assert seed.tolist() == [1.0, 1.0] and held[0].tolist() == [1.0, 1.0]
+
+
+def test_a_gradient_that_was_assigned_is_added_to():
+    x = leaf(1.0)
+    mine = x.grad = leaf(5.0) * 2
+    (x * 2).backward()
+    assert x.grad is mine and mine.tolist() == [12.0]
+    x.grad = ones(1).expand(1)
+    (x * 2).backward()
+    assert x.grad.tolist() == [3.0]
+    w = leaf(1.0, 2.0)
+    w.grad = ones(1).expand(2)
+    with pytest.raises(
+        RuntimeError, match="more than one element of the written-to tensor refers to a single"
+    ):
+        w.sum().backward()
+    for wrong in (ones(2), ad.ones(1), 3, x):
+        with pytest.raises((RuntimeError, TypeError)):
+            x.grad = wrong
+    assert x.grad.tolist() == [3.0]
+
+
+@pytest.mark.xfail(strict=True, reason="the accumulator does not look at the flag of its leaf")
+def test_a_leaf_that_was_frozen_after_its_use_gets_no_gradient():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    x.requires_grad_(False)
+    y.sum().backward()
+    assert x.grad is None
+
+
+@pytest.mark.xfail(strict=True, reason="a gradient is taken with the flag that a hook gave it")
+def test_a_gradient_needs_no_gradient_whatever_a_hook_did():
+    x = leaf(1.0)
+    x.register_hook(lambda g: g.requires_grad_())
+    (x * 2).backward()
+    assert not x.grad.requires_grad
+
+
 def test_layout_of_a_first_gradient():
     seed = ones(3, 2).T
     # Contiguous.
