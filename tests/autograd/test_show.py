@@ -66,6 +66,34 @@ def test_what_can_be_explained():
     assert len(graph.explain([z.sin(), z.cos()]).rows) == 4
 
 
+def test_functions_views_and_writes():
+    class Exp(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, x.exp())
+            return x.exp(), x * 2
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g
+
+    x = ad.ones(1000, requires_grad=True)
+    a, b = Exp.apply(x)
+    y = a * a
+    y[0:10].mul_(2)
+    root = y.view(10, 100).unbind()[1].sum() + b.sum()
+    table, picture = graph.explain(root), graph.draw(root, params={"x": x})
+    names = [row["operation"] for row in table.rows]
+    assert names[-1] == "ExpBackward" and "CopySlices" in names and "UnbindBackward0" in names
+    assert table.rows[-1]["bytes"] == 8000 and table.rows[-1]["result"] == "float32[1000]"
+    assert (
+        all(f'label="{name}"' in picture.source for name in names) and "x\\nfloat32[1000]" in picture.source
+    )
+    # Once it has run, nothing is held any more.
+    root.backward()
+    assert graph.explain(root).bytes == 0
+
+
 def test_explaining_frees_and_unpacks_nothing():
     calls = []
     x = ad.ones(2, requires_grad=True)
