@@ -51,15 +51,10 @@ class Copying(Members):
         return result
 
     def __reduce_ex__(self, protocol):
-        for hook in _C._hooks_of(self).values():
-            if not getattr(hook, "__torch_unserializable__", False):
-                from warnings import warn
+        if self._backward_hooks:
+            from adjoint.utils.hooks import warn_if_has_hooks
 
-                warn(
-                    f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the "
-                    "function with @adjoint.utils.hooks.unserializable_hook to suppress this warning",
-                    stacklevel=2,
-                )
+            warn_if_has_hooks(self)
         span = _C._span(self)
         if protocol >= 5:
             from pickle import PickleBuffer

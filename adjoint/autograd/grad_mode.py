@@ -254,3 +254,11 @@ class inference_mode(_Mode):
 
     def _again(self):
         return type(self)(self.value)
+
+
+def __getattr__(name):
+    if name == "set_multithreading_enabled":
+        from adjoint.autograd._parallel import set_multithreading_enabled
+
+        return set_multithreading_enabled
+    raise AttributeError(f"module 'adjoint.autograd.grad_mode' has no attribute {name!r}")
