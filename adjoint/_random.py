@@ -412,15 +412,9 @@ def _two(args, named, first, second, low, high, name):
 def _fill(tensor, fill, *arguments):
     if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
         # What was computed so far is overwritten: recorded as such, so that no gradient flows past.
-        tensor.zero_()
-        with _no_grad():
-            fill(tensor, *arguments)
+        numbers = _empty_like(tensor, tensor.dtype)
+        fill(numbers, *arguments)
+        tensor.copy_(numbers)
     else:
         fill(tensor, *arguments)
     return tensor
-
-
-def _no_grad():
-    from adjoint.autograd import no_grad
-
-    return no_grad()

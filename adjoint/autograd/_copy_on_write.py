@@ -61,14 +61,18 @@ class Originals:
     def _before_write(self, tensor):
         with self._lock:
             originals = list(self._by_memory.pop(_memory(tensor), ()))
+        # Those that lie at one place are the same values: one copy does.
+        copies: dict = {}
         for original in originals:
-            self._replace(original)
-
-    def _replace(self, original):
-        copy = original.tensor.clone()
-        original.tensor = copy
-        with self._lock:
-            self._by_memory.setdefault(_memory(copy), WeakSet()).add(original)
+            tensor = original.tensor
+            if tensor is None:
+                continue
+            place = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+            if place not in copies:
+                copies[place] = tensor.clone()
+            original.tensor = copies[place]
+            with self._lock:
+                self._by_memory.setdefault(_memory(original.tensor), WeakSet()).add(original)
 
     def __enter__(self):
         if getattr(_here, "open", None) is not None:

@@ -1,5 +1,6 @@
 // Leaves: where gradients end. The accumulator of a leaf adds what arrives to its `.grad`.
 #include <algorithm>
+#include <cctype>
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
@@ -18,8 +19,9 @@ class AccumulateGrad final : public LeafNode {
 
   void apply(Gradients& in, Gradients&) override {
     Tensor g = std::move(in[0]);
-    if (!g.defined()) return;
+    // The leaf may have been switched off since it was recorded.
     const Tensor variable = Tensor::share(leaf);
+    if (!g.defined() || !variable.requires_grad()) return;
     AutogradMeta& m = *meta_of(variable);
     accumulate_gradient(variable, std::move(g));
     if (!m.hooked.load(std::memory_order_acquire)) return;
@@ -88,6 +90,15 @@ void run_leaf_hooks(LeafNode& node, Tensor& g) {
     if (Tensor changed = hook.second(g); changed.defined()) g = fit_gradient(std::move(changed), node.info, node, 0);
 }
 
+namespace {
+// "double" and "Double", as torch writes the types of gradients.
+std::string type_words(DType type, bool capital) {
+  std::string name = type == DType::Float32 ? "float" : type == DType::Float64 ? "double" : type == DType::Float16 ? "half" : name_of(type);
+  if (capital) name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+  return name;
+}
+}  // namespace
+
 Tensor gradient(const Tensor& t) {
   AutogradMeta* m = meta_of(t);
   if (!m) return {};
@@ -108,11 +119,12 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
 void set_gradient(const Tensor& t, Tensor grad) {
   if (grad.defined()) {
     if (!same(grad.sizes(), t.sizes()))
-      fail("assigned grad has data of a different size: the gradient's shape is ", to_string(grad.sizes()),
-           " and the tensor's is ", to_string(t.sizes()));
+      fail("attempting to assign a gradient of size '", to_string(grad.sizes()), "' to a tensor of size '", to_string(t.sizes()),
+           "'. Please ensure that the gradient and the tensor are the same size (assigned grad has data of a different size)");
     if (grad.dtype() != t.dtype())
-      fail<TypeError>("assigned grad has data of a different type: the gradient is ", name_of(grad.dtype()),
-                      " and the tensor is ", name_of(t.dtype()));
+      fail("attempting to assign a gradient with dtype '", type_words(grad.dtype(), false), "' to a tensor with grad_dtype '",
+           type_words(t.dtype(), true), "'. Please ensure that the gradient and the tensor have the same dtype (assigned grad has data of a "
+           "different type): the gradient is ", name_of(grad.dtype()), " and the tensor ", name_of(t.dtype()), "; convert it with .to()");
     if (grad.get() == t.get()) fail("can't assign Variable as its own grad");
   } else if (!meta_of(t)) {
     return;
@@ -127,12 +139,14 @@ void set_requires_grad(const Tensor& t, bool on) {
   if (!is_leaf(t)) {
     if (!on)
       fail("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-           "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+           "subgraph that doesn't require differentiation use var_no_grad = var.detach(). This one has shape ", to_string(t.sizes()),
+           " and was made by the operation that ", t->grad_fn->name(), " differentiates");
     return;
   }
   if (on && !is_differentiable(t.dtype()))
-    fail("only Tensors of floating point and complex dtype can require gradients, but this one is ", name_of(t.dtype()),
-         " of shape ", to_string(t.sizes()), "; convert it first, for example with .to(float32)");
+    fail("only Tensors of floating point and complex dtype can require gradients, but this one is ", name_of(t.dtype()), " of shape ",
+         to_string(t.sizes()), " (only Tensors of floating point dtype can require gradients, complex ones included); convert it first, for "
+         "example with .to(float32)");
   if (on && t->is(TensorImpl::kInference) && !thread_state.inference)
     fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Its shape is ", to_string(t.sizes()),
          "; clone() it first");

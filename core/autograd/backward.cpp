@@ -57,9 +57,7 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
       fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
     ends[i] = edge_of(inputs[i]);
   }
-  BackwardOptions o = options;
-  if (!inputs.empty()) o.accumulate = false;
-  Tensors captured = run_backward(roots, std::move(seeds), ends, o);
+  Tensors captured = run_backward(roots, std::move(seeds), ends, options);
   if (thread_state.holomorphic) [[unlikely]] {
     GradMode mode(options.create_graph);
     for (Tensor& g : captured) g = conjugate_of(std::move(g));
@@ -68,8 +66,7 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
     GradMode mode(options.create_graph);
     for (size_t i = 0; i < captured.size(); ++i) {
       if (!captured[i].defined()) continue;
-      Tensor to = inputs[i].tensor;
-      if (!to.defined() && ends[i].node->sequence == Node::kFirst) to = Tensor::share(static_cast<LeafNode*>(ends[i].node.get())->leaf);
+      const Tensor& to = inputs[i].tensor;
       if (!to.defined()) fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
       // Who retains its gradient has it already.
       if (!to->is(TensorImpl::kRetainsGrad)) accumulate_gradient(to, std::move(captured[i]));
@@ -80,7 +77,8 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
     for (size_t i = 0; i < captured.size(); ++i)
       if (!captured[i].defined())
         fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired "
-             "behavior. It is ", described(inputs[i], i));
+             "behavior. It is ", described(inputs[i], i), ". (The differentiated Tensor at index ", i, " appears to not have been used in the "
+             "graph. Set allow_unused=True if this is the desired behavior.)");
   return captured;
 }
 

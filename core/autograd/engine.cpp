@@ -1,6 +1,7 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <thread>
 #include <utility>
@@ -22,6 +23,8 @@ struct Task {
   Node* node;
   uint32_t dependencies = 0;
   bool needed = true;
+  /// One of the inputs that the pass was asked for.
+  bool wanted = false;
   /// First capture at this node, an index into Pass::captures_, or -1.
   int32_t capture = -1;
   Gradients gradients;
@@ -77,6 +80,8 @@ class TaskIndex {
 
 class Pass;
 thread_local Pass* running = nullptr;
+/// The node that runs in this thread, where anomalies are looked for or it has hooks.
+thread_local const Node* executing = nullptr;
 std::atomic<uint64_t> passes{0};
 
 class Pass {
@@ -91,7 +96,7 @@ class Pass {
   /// Whether it will come to a node, which may be gone: its address and sequence number.
   bool runs(const Node* node, uint64_t sequence) {
     const uint32_t t = index_.find(node);
-    return t != ~0u && tasks_[t].node->sequence == sequence && visited_[t] && tasks_[t].needed && !(selective_ && only_captured(t));
+    return t != ~0u && tasks_[t].node->sequence == sequence && visited_[t] && tasks_[t].needed;
   }
 
   Pass(const BackwardOptions& options, std::span<const Edge> inputs) : options_(options), captured_(inputs.size()) {
@@ -99,6 +104,9 @@ class Pass {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
       Task& t = tasks_[task_of(inputs[i].node.get())];
+      t.wanted = true;
+      // Such a leaf runs, and so do its hooks.
+      if (options.accumulate && inputs[i].node->sequence == Node::kFirst) continue;
       captures_.push_back({inputs[i].input_nr, static_cast<uint32_t>(i), t.capture});
       t.capture = static_cast<int32_t>(captures_.size()) - 1;
     }
@@ -166,7 +174,7 @@ class Pass {
     std::vector<Frame> stack;
     auto enter = [&](uint32_t t) {
       visited_[t] = true;
-      tasks_[t].needed = !selective_ || tasks_[t].capture >= 0;
+      tasks_[t].needed = !selective_ || tasks_[t].wanted;
       stack.push_back({t, 0});
     };
     const uint32_t first = task_of(root);
@@ -243,7 +251,8 @@ class Pass {
       std::lock_guard lock(m.lock);
       replaced.push_back(m.grad);
       const Tensor g = holomorphic_ ? conjugate_of(in[input_nr]) : in[input_nr];
-      m.grad = m.grad.defined() ? add_gradients(m.grad, g) : g;
+      // A copy: what arrived goes on, and may be the caller's own.
+      m.grad = m.grad.defined() ? add_gradients(m.grad, g) : owned(g);
     }
   }
 
@@ -255,8 +264,13 @@ class Pass {
     const auto posthooks = extras ? runtime::copied(extras->mutex, extras->posthooks) : decltype(extras->posthooks)();
     Gradients given(posthooks.empty() ? 0 : in.size());
     for (size_t i = 0; i < given.size(); ++i) given[i] = in[i];
+    struct Executing {
+      const Node* before;
+      ~Executing() { executing = before; }
+    } scope{std::exchange(executing, &node)};
     try {
-      node.apply(in, out);
+      // Hooks may have taken every gradient away.
+      if (any_defined(in) || node.wants_undefined()) node.apply(in, out);
     } catch (...) {
       if (anomalies && report_anomaly) report_anomaly(node);
       throw;
@@ -272,6 +286,16 @@ class Pass {
     for (auto& hook : posthooks) hook.second(out, given);
   }
 
+  static bool any_defined(const Gradients& in) {
+    return std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
+  }
+  static bool has_hooks(const Node& node) {
+    NodeExtras* extras = node.extras();
+    if (!extras) return false;
+    std::lock_guard lock(extras->mutex);
+    return !extras->prehooks.empty() || !extras->posthooks.empty();
+  }
+
   void step(uint32_t number) {
     Node& node = *tasks_[number].node;
     Gradients in = std::move(tasks_[number].gradients);
@@ -282,9 +306,8 @@ class Pass {
     if (holomorphic_ && node.sequence == Node::kFirst) [[unlikely]] in[0] = conjugate_of(std::move(in[0]));
     const auto edges = node.edges();
     const bool wanted = tasks_[number].needed && (options_.accumulate || !edges.empty() || selective_);
-    const bool defined = std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
     Gradients out(edges.size());
-    if (wanted && !(selective_ && only_captured(number)) && (defined || node.wants_undefined())) {
+    if (wanted && !(selective_ && only_captured(number)) && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
       Reading reading(node, options_.retain_graph ? Reading::Keep : Reading::Free);
       if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out);
       else node.apply(in, out);
@@ -335,10 +358,24 @@ class Pass {
     }
   };
 
-  void work() {
+  // `polls`: this is the caller's thread, which looks for interrupts while it waits for others too.
+  void work(bool polls) {
     std::unique_lock lock(crew_->mutex);
-    for (;;) {
-      crew_->change.wait(lock, [&] { return crew_->error || !ready_.empty() || crew_->busy == 0; });
+    const auto something = [&] { return crew_->error || !ready_.empty() || crew_->busy == 0; };
+    for (uint32_t count = 0;;) {
+      const bool found = crew_->change.wait_for(lock, std::chrono::milliseconds(50), something);
+      if (polls && poll_interrupt && !crew_->error && (!found || (++count & 63) == 0)) {
+        lock.unlock();
+        try {
+          poll_interrupt();
+          lock.lock();
+        } catch (...) {
+          lock.lock();
+          if (!crew_->error) crew_->error = std::current_exception();
+          crew_->change.notify_all();
+        }
+      }
+      if (!something()) continue;
       if (crew_->error || ready_.empty()) break;
       const uint32_t t = pop();
       ++crew_->busy;
@@ -368,10 +405,10 @@ class Pass {
       others.emplace_back([this, modes = thread_state] {
         thread_state = modes;
         running = this;
-        work();
+        work(false);
         running = nullptr;
       });
-    work();
+    work(true);
     for (std::thread& t : others) t.join();
     crew_ = nullptr;
     if (crew.error) {
@@ -410,6 +447,7 @@ Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }
 
+const Node* current_node() { return executing; }
 uint64_t current_pass() { return running ? running->id : 0; }
 bool current_pass_is_selective() { return running && running->selective(); }
 bool current_pass_runs(const Node* node, uint64_t sequence) {

@@ -30,6 +30,9 @@ Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::sp
                  bool allow_unused);
 Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options, bool allow_unused);
 
+/// The node that runs in this thread, while anomalies are detected; else it may be null.
+const Node* current_node();
+
 /// The pass that runs in this thread: a number that no other has, or 0; whether it will come to a node; what is to be
 /// done at its end.
 uint64_t current_pass();

@@ -14,6 +14,8 @@ class Tensor;
 struct ThreadState {
   bool grad = true;
   bool inference = false;
+  /// What was asked for in inference mode, where nothing is recorded whatever that is.
+  bool grad_asked = false;
   /// Complex gradients by the convention of holomorphic functions, at both ends of a pass the conjugates of ours.
   bool holomorphic = false;
   /// Whether independent branches of a backward pass run in several threads.

@@ -2,6 +2,7 @@
 
 #include <cctype>
 
+#include "autograd/engine.h"
 #include "autograd/views.h"
 #include "autograd/saved.h"
 #include "runtime/allocator.h"
@@ -86,7 +87,13 @@ void Node::refuse_released() const {
 }
 
 void Node::note_line() {
-  if (where_now) make_extras().trace = where_now();
+  if (!where_now) return;
+  NodeExtras& e = make_extras();
+  e.trace = where_now();
+  if (const Node* parent = current_node()) {
+    e.induced_by = parent->name();
+    e.induced_trace = parent->line();
+  }
 }
 std::string Node::line() const {
   NodeExtras* e = extras();

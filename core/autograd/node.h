@@ -107,6 +107,8 @@ struct NodeExtras {
   std::vector<std::pair<const SavedTensor*, std::shared_ptr<PackedTensor>>> packed;
   /// Where the program recorded this node, if that is switched on.
   std::string trace;
+  /// The node that recorded this one as it ran, and where that was recorded.
+  std::string induced_by, induced_trace;
   /// What another language keeps with the node.
   std::shared_ptr<void> metadata;
 };

@@ -87,9 +87,8 @@ void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
 void SavedTensor::pack_now(Node* owner, SavedHooks& hooks) {
   if (packed_) fail("Calling register_hooks on a saved tensor whose hooks have already been set. Try passing only one pair of hooks at a time.");
   if (!tensor_.defined()) owner->refuse_released();
-  const Tensor t = std::move(tensor_);
+  pack(tensor_, owner, hooks);
   tensor_.reset();
-  pack(t, owner, hooks);
 }
 
 void Node::release_packed() {

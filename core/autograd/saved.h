@@ -42,9 +42,9 @@ class SavedTensor {
     version_ = stamp(t);
     result_ = is_result;
     saved_ = true;
-    if (thread_state.saved_hooks) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
+    if (thread_state.saved_hooks && !t.is_wrapped()) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
     if (is_result) tensor_ = alias(t);
-    else if (t->flags & (TensorImpl::kView | TensorImpl::kHasViews | TensorImpl::kRetainsGrad)) tensor_ = apart(t);
+    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) || t->storage->viewed.load(std::memory_order_relaxed)) tensor_ = apart(t);
     else tensor_ = t;
   }
   bool saved() const { return saved_; }

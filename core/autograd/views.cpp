@@ -31,7 +31,7 @@ ViewImpl& as_view(const TensorImpl* t) { return *static_cast<ViewImpl*>(const_ca
   std::string head = t->grad_fn && mode ? text("Output ", t->output_nr, " of ", made_by, " is a view of a view which was created in ", mode, " mode and ", what, " with grad mode enabled.")
                      : t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
                      : t->is(TensorImpl::kInferenceView) ? how("inference") : how("no_grad");
-  if (t->is(TensorImpl::kMultiView))
+  if (t->is(TensorImpl::kMultiView) && !mode)
     fail(head, " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
          "modified inplace. You should replace the inplace operation by an out-of-place one.", shape);
   if (t->is(TensorImpl::kFunctionView))
@@ -71,14 +71,14 @@ class CopySlices final : public Node {
 // left with the tensor as it was, which is all that they could use, and the program gets another.
 bool give_up_identity(const Tensor& t, uint32_t holders) {
   return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !t->meta.load(std::memory_order_acquire) &&
-         !t->is(TensorImpl::kHasViews) && !t->is(TensorImpl::kOwnsWrapper);
+         !t->storage->viewed.load(std::memory_order_relaxed) && !t->is(TensorImpl::kOwnsWrapper);
 }
 
 // Whether nodes may own a tensor that is about to get its first view: from then on it keeps its identity. A leaf that
 // needs a gradient gets no other history.
 bool shared_with_nodes(const Tensor& t) {
-  return t->refcount.load(std::memory_order_acquire) > 1 && !(t->flags & (TensorImpl::kHasViews | TensorImpl::kView | TensorImpl::kInference)) &&
-         (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
+  return t->refcount.load(std::memory_order_acquire) > 1 && !t->storage->viewed.load(std::memory_order_relaxed) &&
+         !(t->flags & (TensorImpl::kView | TensorImpl::kInference)) && (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
 }
 void part_from_nodes(const Tensor& t) {
   if (!give_up_identity(t, 1) || !held_by_wrapper(t)) return;
@@ -130,7 +130,7 @@ void register_view(const Tensor& base, const Tensor& result, bool several) {
   }
   ViewImpl& v = as_view(result.get());
   v.base = first.defined() ? first.detach() : Tensor::share(root).detach();
-  v.base->flags |= TensorImpl::kHasViews;
+  if (!v.storage->viewed.load(std::memory_order_relaxed)) v.storage->viewed.store(true, std::memory_order_relaxed);
   v.flags |= flags;
   v.view_version.store(v.version(), std::memory_order_relaxed);
 }
@@ -175,6 +175,7 @@ std::string name_of_write(const char* op) {
 namespace {
 // Refuse what a recorded write would make of the history of a leaf, or of a view that cannot follow.
 void check_history(const Tensor& t, const char* op) {
+  const bool item = std::string_view(op) == "_set_basic";  // a part of it is written, as through a view
   const auto refuse_leaf = [&](const char* which) {
     fail(which, " that requires grad is being used in an in-place operation: ", name_of_write(op), " on shape ", to_string(t.sizes()), ", ",
          name_of(t.dtype()), ". Write under no_grad() if the write is not to be differentiated, or to a clone() of the leaf if it is");
@@ -185,7 +186,7 @@ void check_history(const Tensor& t, const char* op) {
     if (base.defined() && base->is(TensorImpl::kRequiresGrad) && !base->grad_fn) refuse_leaf("a view of a leaf Variable");
     history(t);
   }
-  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf("a leaf Variable");
+  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf(item ? "a view of a leaf Variable" : "a leaf Variable");
 }
 }  // namespace
 
@@ -247,6 +248,28 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
     return;
   }
   set_history(t, std::move(node), output_nr);
+}
+
+void forget_in_place(const Tensor& t, uint32_t holders) {
+  // The program's hooks stay with its tensor.
+  auto hooks = hooks_of(t);
+  Tensor leaf = t;
+  if (give_up_identity(t, holders + 1)) move_wrapper(t.get(), leaf = alias(t));
+  else forget_history(t);
+  if (hooks.empty()) return;
+  AutogradMeta& m = make_meta(leaf.get());
+  std::lock_guard lock(m.lock);
+  m.hooks = std::move(hooks);
+  m.hooked.store(true, std::memory_order_release);
+}
+
+Edge edge_before_write(const Tensor& t) {
+  Edge e = gradient_edge(t);
+  if (!t->is(TensorImpl::kView) || !t->grad_fn || !t->grad_fn->extras()) return e;
+  const Tensor base = base_of(t);
+  if (!base.defined()) return e;
+  GradMode on(true);
+  return gradient_edge(replay_view(base, ViewPart(base, t)));
 }
 
 void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders) {

@@ -63,6 +63,13 @@ inline void wrote(const Tensor& t, const char* op) {
 /// the program's own included; more are nodes that saved it, and keep the old identity: `t` is then another tensor.
 void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders);
 
+/// Make `t` a leaf that needs no gradient; nodes that saved it go on with its history.
+void forget_in_place(const Tensor& t, uint32_t holders);
+
+/// Where the gradient of what a write overwrites goes. Hooks of a view stay with the history that it had, which is no part
+/// of the new one.
+Edge edge_before_write(const Tensor& t);
+
 /// Let `t` have the shape and the place in memory of a view of it, and that view's history: `op` in place.
 void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders);
 

@@ -22,7 +22,7 @@ Tensors tensor_list(nb::handle o, const char* what) {
   for (nb::handle e : nb::iter(o)) {
     if (e.is_none()) list.emplace_back();
     else if (is_tensor(e.ptr())) list.push_back(unwrap(e.ptr()));
-    else fail<TypeError>(what, ": expected Tensors, but found ", Py_TYPE(e.ptr())->tp_name);
+    else fail<TypeError>("gradients can be either Tensors or None, but got ", Py_TYPE(e.ptr())->tp_name, " in ", what);
   }
   return list;
 }
@@ -48,6 +48,17 @@ std::vector<GraphEnd> graph_ends(nb::handle o, const char* what) {
 constexpr int kMostNested = 40;
 thread_local int nested = 0;
 
+struct HookStack {
+  std::vector<std::unique_ptr<SavedHooks>> hooks;
+  // Why none may be pushed; empty: they may.
+  std::string disabled;
+};
+thread_local HookStack own_saved_hooks;
+// This thread's, or those of the thread for which this one runs a nested pass.
+thread_local HookStack* saved_hooks = &own_saved_hooks;
+
+void use_top() { thread_state.saved_hooks = saved_hooks->hooks.empty() ? nullptr : saved_hooks->hooks.back().get(); }
+
 Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::span<const GraphEnd> ends, const BackwardOptions& options, bool allow_unused) {
   struct Depth {
     Depth() { ++nested; }
@@ -57,8 +68,9 @@ Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::s
   Tensors result;
   std::exception_ptr error;
   const ThreadState modes = thread_state;
-  std::thread([&] {
+  std::thread([&, outer = saved_hooks] {
     thread_state = modes;
+    saved_hooks = outer;
     try {
       result = backward(roots, gs, ends, options, allow_unused);
     } catch (...) {
@@ -99,20 +111,26 @@ std::string name_of_hook(PyObject* f) {
   return nb::cast<std::string>(nb::str(name));
 }
 
-Tensor call_hook(PyObject* f, const Tensor& g) {
-  nb::gil_scoped_acquire gil;
-  nb::object r = nb::steal(PyObject_CallOneArg(f, nb::steal(wrap(g)).ptr()));
-  if (!r.is_valid()) throw nb::python_error();
-  if (r.is_none()) return {};
-  if (!is_tensor(r.ptr()))
-    fail<TypeError>("hook '", name_of_hook(f), "' must return a Tensor or None, but returned ", Py_TYPE(r.ptr())->tp_name);
-  const Tensor changed = unwrap(r.ptr());
+// What a hook put in the place of a gradient must look like it.
+void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
+  if (!g.defined()) fail("can't replace a None gradient with a non-None value, as hook '", name_of_hook(f), "' does");
   if (!same(changed.sizes(), g.sizes()))
     fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ", to_string(changed.sizes()),
          ". Return a gradient of the same shape");
   if (changed.dtype() != g.dtype())
     fail("hook '", name_of_hook(f), "' has changed the type of value (was ", name_of(g.dtype()), " got ", name_of(changed.dtype()),
          "). Return a gradient of the same dtype");
+}
+
+Tensor call_hook(PyObject* f, const Tensor& g) {
+  nb::gil_scoped_acquire gil;
+  nb::object r = nb::steal(PyObject_CallOneArg(f, nb::steal(wrap(g)).ptr()));
+  if (!r.is_valid()) throw nb::python_error();
+  if (r.is_none()) return {};
+  if (!is_tensor(r.ptr()))
+    fail<TypeError>("expected Variable, but hook returned '", Py_TYPE(r.ptr())->tp_name, "'. Let hook '", name_of_hook(f), "' return a Tensor or None");
+  const Tensor changed = unwrap(r.ptr());
+  check_changed(f, g, changed);
   return changed;
 }
 
@@ -139,7 +157,7 @@ void take_back(nb::object r, PyObject* f, Gradients& gs) {
   for (size_t i = 0; i < gs.size(); ++i) {
     PyObject* e = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
     if (e == Py_None) gs[i].reset();
-    else if (is_tensor(e)) gs[i] = unwrap(e);
+    else if (is_tensor(e)) check_changed(f, gs[i], unwrap(e)), gs[i] = unwrap(e);
     else fail<TypeError>("hook '", name_of_hook(f), "' must return Tensors or None, but returned ", Py_TYPE(e)->tp_name, " at ", i);
   }
 }
@@ -226,15 +244,6 @@ class PythonSavedHooks final : public SavedHooks {
   std::shared_ptr<PyObject> pack_, unpack_;
 };
 
-struct HookStack {
-  std::vector<std::unique_ptr<SavedHooks>> hooks;
-  // Why none may be pushed; empty: they may.
-  std::string disabled;
-};
-thread_local HookStack saved_hooks;
-
-void use_top() { thread_state.saved_hooks = saved_hooks.hooks.empty() ? nullptr : saved_hooks.hooks.back().get(); }
-
 void poll() {
   nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() < 0) throw nb::python_error();
@@ -270,10 +279,31 @@ void warn_of_anomaly(const Node& node) {
       ? "No forward pass information available. Enable detect anomaly during forward pass for more information."
       : "Traceback of forward call that caused the error:\n" + line);
   if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw nb::python_error();
+  if (const NodeExtras* e = node.extras(); e && !e->induced_by.empty()) {
+    const std::string parent = text("\n\nPrevious calculation was induced by ", e->induced_by, ". Traceback of forward call that induced the previous "
+                                    "calculation:\n", e->induced_trace);
+    if (PyErr_WarnEx(PyExc_UserWarning, parent.c_str(), 1) < 0) throw nb::python_error();
+  }
   PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace
+
+int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg) {
+  AutogradMeta* m = leaf->meta.load(std::memory_order_acquire);
+  if (!m || !m->hooked.load(std::memory_order_acquire)) return 0;
+  std::lock_guard lock(m->lock);
+  for (const auto& [id, hook] : m->hooks)
+    if (const auto* python = hook.target<PythonHook>(); python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+  return 0;
+}
+void clear_hooks(TensorImpl* leaf) {
+  AutogradMeta* m = leaf->meta.load(std::memory_order_acquire);
+  if (!m) return;
+  decltype(m->hooks) gone;  // die after the lock
+  std::lock_guard lock(m->lock);
+  gone.swap(m->hooks);
+}
 
 std::unique_ptr<SavedHooks> python_saved_hooks(PyObject* pack, PyObject* unpack) { return std::make_unique<PythonSavedHooks>(pack, unpack); }
 
@@ -281,16 +311,27 @@ void bind_autograd(nb::module_& m) {
   poll_interrupt = poll;
   where_now = python_line;
   report_anomaly = warn_of_anomaly;
-  m.def("is_grad_enabled", [] { return thread_state.grad; });
-  m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad, on && !thread_state.inference); }, "Switch recording on or off; returns what it was.");
+  m.def("is_grad_enabled", [] { return thread_state.grad || (thread_state.inference && thread_state.grad_asked); });
+  m.def("_set_grad_enabled", [](bool on) {
+    const bool before = std::exchange(thread_state.inference ? thread_state.grad_asked : thread_state.grad, on);
+    return before;
+  }, "Switch recording on or off; returns what it was.");
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
   m.def("_set_inference_mode", [](bool on) {
+    if (on == thread_state.inference) return;
+    // The one takes the place of the other.
+    if (on) thread_state.grad_asked = std::exchange(thread_state.grad, false);
+    else thread_state.grad = thread_state.grad_asked;
     thread_state.inference = on;
     thread_state.flags_of_new = on ? TensorImpl::kInference : 0;
   });
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(), nb::arg("inputs").none(), nb::arg("retain_graph"),
         nb::arg("create_graph"), nb::arg("accumulate"), nb::arg("allow_unused"));
-  m.def("_register_hook", [](const Tensor& t, nb::object f) {
+  m.def("_register_hook", [](nb::object o, nb::object f) {
+    if (!is_tensor(o.ptr())) fail<TypeError>("register_hook(): expected a Tensor");
+    const Tensor& t = unwrap(o.ptr());
+    // A hook may refer to its own leaf: the collector is to find that.
+    if (!PyObject_GC_IsTracked(o.ptr())) PyObject_GC_Track(o.ptr());
     return register_hook(t, PythonHook{hold(f.ptr())});
   });
   m.def("_hooks_of", [](const Tensor& t) {
@@ -306,6 +347,8 @@ void bind_autograd(nb::module_& m) {
       nb::gil_scoped_acquire gil;
       nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
       if (!r.is_valid()) throw nb::python_error();
+      if (!r.is_none())
+        fail<TypeError>("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()), "' returned ", Py_TYPE(r.ptr())->tp_name);
     });
   });
   m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {
@@ -319,17 +362,17 @@ void bind_autograd(nb::module_& m) {
     return nb::make_tuple(nb::steal(wrap_node(std::move(e.node))), nr);
   });
   m.def("_push_saved_tensors_hooks", [](nb::handle pack, nb::handle unpack) {
-    if (!saved_hooks.disabled.empty()) fail(saved_hooks.disabled);
-    saved_hooks.hooks.push_back(python_saved_hooks(pack.ptr(), unpack.ptr()));
+    if (!saved_hooks->disabled.empty()) fail(saved_hooks->disabled);
+    saved_hooks->hooks.push_back(python_saved_hooks(pack.ptr(), unpack.ptr()));
     use_top();
   });
   m.def("_pop_saved_tensors_hooks", [] {
-    if (!saved_hooks.hooks.empty()) saved_hooks.hooks.pop_back();
+    if (!saved_hooks->hooks.empty()) saved_hooks->hooks.pop_back();
     use_top();
   });
   m.def("_disable_saved_tensors_hooks", [](const std::string& message) {
-    if (!message.empty() && !saved_hooks.hooks.empty()) fail(message);
-    return std::exchange(saved_hooks.disabled, message);
+    if (!message.empty() && !saved_hooks->hooks.empty()) fail(message);
+    return std::exchange(saved_hooks->disabled, message);
   }, "Why hooks may not be used from now on; empty: they may. Returns what it was.");
   m.def("_current_pass_is_selective", &current_pass_is_selective, "Whether the pass that runs here only leads to some inputs.");
   m.def("_current_pass", &current_pass, "A number for the backward pass that runs in this thread, or 0.");

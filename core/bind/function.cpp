@@ -102,14 +102,11 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
   Context* ctx = context_of(context_);
   nb::object arguments = checked(PyTuple_New(static_cast<Py_ssize_t>(num_inputs) + 1));
   PyTuple_SET_ITEM(arguments.ptr(), 0, Py_NewRef(context_));
-  bool any = false;
   for (uint32_t i = 0; i < num_inputs; ++i) {
-    any |= in[i].defined();
     Tensor g = in[i];
     if (!g.defined() && ctx->materialize && tensor_result_[i]) g = zeros(result(i).sizes(), result(i).dtype());
     PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i) + 1, wrap(std::move(g)));
   }
-  if (!any && ctx->materialize) return;  // nothing came in, nothing goes out
   nb::object function = nb::steal(PyObject_GetAttr(ctx->function, names.backward));
   if (!function.is_valid()) python_failed();
   nb::object r = nb::steal(PyObject_CallObject(function.ptr(), arguments.ptr()));
@@ -295,7 +292,11 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   if (dirty) {
     if (count > 1 && t->is(TensorImpl::kView))
       fail("If your Function modifies views in place, it must have a single differentiable output: function ", c.node->name(), " returned ", count);
-    check_writable(t, nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(ctx->function, names.name)))).c_str(), true);
+    const std::string function = nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(ctx->function, names.name))));
+    if (!t->is(TensorImpl::kView) && t.requires_grad() && is_leaf(t))
+      fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ", to_string(t.sizes()), ", and ", function,
+           " marked it as dirty: apply the Function to a clone() of the leaf");
+    check_writable(t, function.c_str(), true);
     wrote(t, "a Function");
     Tensor written = t;
     write_history(written, c.node, number, 3);  // held by the program, and here twice

@@ -129,9 +129,9 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
   if (saved || std::strcmp(text, "variable") == 0) {
     const char* wanted = text + (raw ? 11 : saved ? 7 : 0);
     try {
-      Reading reading(of(o), Reading::Look);
       for (SavedValue& v : of(o).saved()) {
         if (v.name != wanted) continue;
+        Reading reading(of(o), Reading::Look);
         if (raw && v.slot) return raw_saved(of(o), v.slot);
         if (raw) continue;
         if (v.slot) return wrap(v.slot->unpack(&of(o), v.output_nr));

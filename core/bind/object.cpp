@@ -139,6 +139,8 @@ void subclass_dealloc(PyObject* self) {
 // Tensor(), Tensor(2, 3), Tensor([1.0, 2.0]): the old constructor. Subclasses pass through it too.
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   try {
+    if (kwargs && PyDict_GetItemString(kwargs, "volatile") && type == tensor_type)
+      fail("volatile was removed and has no effect: use `with adjoint.no_grad():` or `with adjoint.inference_mode():` instead");
     if (kwargs && PyDict_Size(kwargs) && type == tensor_type) fail<TypeError>("Tensor() takes sizes or data and no keyword arguments; use adjoint.tensor(data, dtype=..., requires_grad=...)");
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
@@ -162,13 +164,14 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
   // The context of a Function whose node lives by this object alone.
   const TensorImpl* impl = reinterpret_cast<TensorObject*>(self)->impl;
-  if (impl && impl->grad_fn && impl->refcount.load(std::memory_order_relaxed) == 1 && impl->grad_fn->sequence != Node::kFirst &&
-      impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1)
-    Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
-  return 0;
+  if (!impl || impl->refcount.load(std::memory_order_relaxed) != 1) return 0;
+  if (impl->grad_fn && impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1) Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
+  return visit_hooks(impl, visit, arg);
 }
 int tensor_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<TensorObject*>(self)->dict);
+  auto* o = reinterpret_cast<TensorObject*>(self);
+  Py_CLEAR(o->dict);
+  if (o->impl && o->impl->refcount.load(std::memory_order_relaxed) == 1) clear_hooks(o->impl);
   return 0;
 }
 

@@ -32,6 +32,10 @@ inline const Tensor& unwrap(PyObject* o) { return reinterpret_cast<const Tensor&
 /// A new object of `type`, a subclass of Tensor, for a tensor that has no object yet.
 PyObject* wrap_as(PyTypeObject* type, Tensor t);
 
+/// For the collector: the hooks of a leaf that Python set.
+int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg);
+void clear_hooks(TensorImpl* leaf);
+
 /// Make the type and put it into the module, as `Tensor`.
 bool add_tensor_type(PyObject* module);
 

@@ -337,7 +337,7 @@ bool add_operators(PyObject* module) {
     if (op->method) ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;
     Py_DECREF(plain);
     const bool inplace = op->elementwise ? op->elementwise->inplace
-                                         : !op->view && !op->writes && op->kinds.size() && op->kinds[0] == ArgKind::Tensor && name[0] != '_';
+                                         : !op->view && !op->writes && !op->several && op->kinds.size() && op->kinds[0] == ArgKind::Tensor && name[0] != '_';
     if (ok && inplace && name.back() != '_') {
       PyObject* in = new_operator(op, Form::InPlace, name + "_");
       ok = in && PyDict_SetItemString(type_dict, (name + "_").c_str(), in) == 0;

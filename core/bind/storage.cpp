@@ -75,7 +75,7 @@ void bind_storage(nb::module_& m) {
   m.def("_detach_", [](const Tensor& t) {
     if (t->is(TensorImpl::kView))
       fail("Can't detach views in-place: this one has shape ", to_string(t.sizes()), ". Use detach() instead.");
-    forget_history(t);
+    forget_in_place(t, 2);  // held by the program, and here
   });
 }
 

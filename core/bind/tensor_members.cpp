@@ -39,7 +39,8 @@ PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(
 int set_requires(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v || !PyBool_Check(v)) fail<TypeError>("requires_grad must be a bool");
-    set_requires_grad(unwrap(s), v == Py_True);
+    // Of a result it cannot be set at all, not even to what it is.
+    set_requires_grad(unwrap(s), v == Py_True && is_leaf(unwrap(s)));
   });
 }
 PyObject* get_is_leaf(PyObject* s, void*) { return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); }); }
@@ -62,7 +63,7 @@ PyObject* get_nbytes(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).
 PyObject* get_grad(PyObject* s, void*) {
   return guard([&]() -> PyObject* {
     const Tensor& t = unwrap(s);
-    if (!is_leaf(t) && !t->is(TensorImpl::kRetainsGrad)) {
+    if (!is_leaf(t) && !t->is(TensorImpl::kRetainsGrad) && !gradient(t).defined()) {
       if (PyErr_WarnEx(PyExc_UserWarning,
                        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
                        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
@@ -97,7 +98,7 @@ PyObject* get_data(PyObject* s, void*) {
 }
 int set_data(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
-    if (!v || !is_tensor(v)) fail<TypeError>("data must be a Tensor");
+    if (!v || !is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", v ? Py_TYPE(v)->tp_name : "nothing");
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
     TensorImpl* impl = t.get();

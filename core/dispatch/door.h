@@ -388,17 +388,20 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   if constexpr (Op::composite) return Op::forward(arguments...);
   int number = 0;
   const uint64_t wanted = (uint64_t{0} | ... | door::wants_gradient<std::decay_t<P>>(arguments, number));
-  const bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;
+  bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;
   if constexpr (Op::writes) {
     const Tensor& self = std::get<0>(std::tie(arguments...));
+    // Integers take the values, and no history.
+    tracked = tracked && is_differentiable(self.dtype());
     check_writable(self, Op::name, tracked, Op::writes_one_value);
-    if (tracked && !is_differentiable(self.dtype()))
-      fail(Op::name, "_(): a tensor of type ", name_of(self.dtype()), " cannot take values that require grad");
   }
   // A write changes what its inputs are: their edges are taken before it.
   Ref<Node> owner;
   if constexpr (Op::writes && Op::differentiable && door::HasRules<Op>)
-    if (tracked) owner = door::connected<door::OperatorNode<Op, R, P...>>(arguments...);
+    if (tracked) {
+      owner = door::connected<door::OperatorNode<Op, R, P...>>(arguments...);
+      if (Edge& e = owner->edges()[0]; e) e = edge_before_write(std::get<0>(std::tie(arguments...)));
+    }
   R result = [&] {
     Below below;
     if constexpr (!Op::writes && !Op::view)

@@ -275,7 +275,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   int takes = 0;
   for (int i = 0; i < op.arity; ++i)
     if (in[i].requires_grad()) {
-      before.edges[i] = gradient_edge(in[i]);
+      before.edges[i] = i == 0 ? edge_before_write(in[0]) : gradient_edge(in[i]);
       takes |= op.takes[i];
     }
   for (int k = 0; k < op.arity; ++k) {

@@ -5,6 +5,7 @@
 
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
+#include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/part.h"
@@ -15,18 +16,30 @@ namespace adjoint {
 
 Tensor add_gradients(const Tensor& a, const Tensor& b) { return call<Add>(a, b); }
 
+namespace {
+Tensor copy_as(const Tensor& g, const Tensor& leaf, bool like_leaf) {
+  if (!like_leaf) return copy_of(g);
+  Tensor copy = empty_as(leaf, g.dtype());
+  copy_into(copy, g);
+  return copy;
+}
+}  // namespace
+
 void add_in_place(const Tensor& a, const Tensor& b) {
   GradMode off(false);
   const Tensor in[] = {a, b};
   call_elementwise(info_of<Add>(), in, nullptr, &a, true);
 }
 
+// A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in row-major order.
 Tensor own_gradient(Tensor& g, const Tensor& leaf) {
-  if (thread_state.grad) return std::move(g);  // recorded: the history must stay
-  if (g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External &&
-      (g.is_contiguous() || same(g.strides(), leaf.strides())))
-    return std::move(g);
-  return copy_of(g);
+  const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
+  const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
+  const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External;
+  if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
+  if (!thread_state.grad) return copy_as(g, leaf, like_leaf);
+  if (lies_well) return call<Clone>(g);
+  return call<Copy>(like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype()), g);
 }
 
 Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }

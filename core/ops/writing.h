@@ -15,6 +15,8 @@ Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const 
 /// Gathered, in the leading part of the source's shape.
 Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
 Tensor scaled(const Tensor& t, const Scalar& by);
+/// Zeros: what was there before has no part in what is there now.
+Tensor overwritten(const Tensor& g);
 
 struct Copy : Structured {
   static constexpr auto name = "_copy";
@@ -23,7 +25,7 @@ struct Copy : Structured {
   static constexpr bool writes = true;
   static Tensor forward(const Tensor& self, const Tensor& src);
   static Tensor source(const Tensor& g, IntList sizes);
-  static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }, [](Grad g, Shape<1> s) { return source(g, s); }};
+  static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }, [](Grad g, Shape<1> s) { return source(g, s); }};
 };
 
 struct Fill : Structured {
@@ -34,7 +36,7 @@ struct Fill : Structured {
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value);
   static Tensor source(const Tensor& g);
-  static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }, [](Grad g) { return source(g); }};
+  static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }, [](Grad g) { return source(g); }};
 };
 
 struct ZeroAll : Structured {
@@ -44,7 +46,7 @@ struct ZeroAll : Structured {
   static constexpr bool writes = true;
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self);
-  static constexpr auto vjp = Rules{[](Grad) { return Tensor(); }};
+  static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }};
 };
 
 struct ZeroBasic : Structured {

@@ -26,6 +26,8 @@ struct Storage {
   size_t nbytes = 0;
   Kind kind = Kind::Owned;
   bool readonly = false;
+  /// Whether a tensor over these bytes was ever the base of a view.
+  std::atomic<bool> viewed{false};
   union {
     /// For external bytes: who gives them back.
     void (*deleter)(void* context) = nullptr;

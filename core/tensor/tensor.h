@@ -37,7 +37,6 @@ struct TensorImpl {
     kInferenceView = 1024,  // a view of a normal tensor, made in inference mode
     kFunctionView = 2048,   // a view whose history its base cannot rewrite: of a Function, or without its base
     kHasBase = 4096,      // the block is a ViewImpl
-    kHasViews = 8192,     // was ever the base of a view
   };
   /// Why a view may not be written while recording; empty for ordinary views.
   static constexpr uint16_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;

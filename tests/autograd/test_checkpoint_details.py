@@ -162,7 +162,6 @@ def test_the_random_state(reentrant):
     assert not ad.equal(drawn[2], drawn[3])
 
 
-@pytest.mark.xfail(strict=True, reason="the state that is restored is that of all threads (in torch as well)")
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_other_threads_draw_meanwhile(reentrant):
     drawn = []

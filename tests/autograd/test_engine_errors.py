@@ -68,7 +68,7 @@ def test_hooks_call_backward_to_any_depth():
 
 @pytest.mark.parametrize(
     "depth",
-    [5, pytest.param(60, marks=pytest.mark.xfail(strict=True, reason="another thread knows no outer hooks"))],
+    [5, 60],
 )
 def test_hooks_of_saved_tensors_hold_at_any_depth(depth):
     """Deep down, passes go on in threads of their own, which take over the state of the first."""
@@ -334,9 +334,7 @@ INTERRUPTED = """
     "parallel",
     [
         False,
-        pytest.param(
-            True, marks=pytest.mark.xfail(strict=True, reason="passes in several threads do not poll")
-        ),
+        True,
     ],
 )
 def test_ctrl_c_reaches_a_long_pass(parallel):

@@ -128,9 +128,6 @@ def test_undefined_gradients_stay_undefined():
     assert g.tolist() == [1.0]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a Function whose gradients are all undefined is not called with zeros"
-)
 def test_a_function_gets_zeros_for_an_undefined_gradient():
     given = []
 

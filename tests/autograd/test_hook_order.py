@@ -99,7 +99,6 @@ def test_which_hooks_run_for_grad():
     assert grad(z, x)[0].item() == 600 and calls == ["y", "before", "after", "x"]
 
 
-@pytest.mark.xfail(strict=True, reason="backward(inputs=[leaf]) does not run the hooks of the accumulator")
 def test_which_hooks_run_for_backward_with_inputs():
     calls = []
     x = leaf(1.0)
@@ -235,8 +234,8 @@ def test_replacements_are_chained():
 @pytest.mark.parametrize(
     "hook, error, phrase",
     [
-        (lambda g: 3.0, TypeError, "but returned float"),
-        (lambda g: (g,), TypeError, "but returned tuple"),
+        (lambda g: 3.0, TypeError, "hook returned 'float'"),
+        (lambda g: (g,), TypeError, "hook returned 'tuple'"),
         (lambda g: g.reshape(2, 1), RuntimeError, "hook '<lambda>' has changed the size of value"),
         (lambda g: g.expand(3, 2), RuntimeError, "hook '<lambda>' has changed the size of value"),
         (lambda g: g.to(ad.complex128), RuntimeError, "hook '<lambda>' has changed the type of value"),
@@ -274,7 +273,6 @@ def test_what_the_hook_of_a_node_may_not_return(before, change, error, phrase):
     assert x.grad is None
 
 
-@pytest.mark.xfail(strict=True, reason="shapes and dtypes that hooks of nodes return are not checked")
 @pytest.mark.parametrize("change", [lambda g: g[:1], lambda g: g.float()], ids=["size", "type"])
 @pytest.mark.parametrize("where", ["node before", "node after", "leaf before"])
 def test_the_hook_of_a_node_may_not_change_size_or_type(where, change):
@@ -298,9 +296,6 @@ def test_the_hook_of_a_node_may_take_a_gradient_away():
     assert x.grad is None and w.grad.tolist() == [1.0]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a node runs without a gradient after a pre-hook took it away, and crashes"
-)
 def test_a_prehook_may_take_the_gradient_away():
     program = """
         import adjoint as ad
@@ -325,18 +320,21 @@ def test_a_hook_may_write_to_the_gradient():
     assert x.grad.tolist() == [20.0, 20.0] and seed.tolist() == [10.0, 10.0]
 
 
-def test_writing_to_an_expanded_gradient_is_refused():
-    """The gradient of a sum repeats one element, so that what differs from element to element cannot be written."""
+def test_writing_to_an_expanded_gradient():
+    """The gradient of a sum repeats one element: what differs from element to element cannot be written, one value can."""
     x = leaf(1.0, 2.0, 3.0)
     strides = []
     x.register_hook(lambda g: strides.append(g.stride()))
-    for write in (lambda g: g.mul_(2), lambda g: g.zero_()):
-        with (
-            x.register_hook(write),
-            pytest.raises(RuntimeError, match="more than one element of the written-to tensor"),
-        ):
-            x.sum().backward()
-    assert strides == [(0,)] * 2 and x.grad is None
+    with (
+        x.register_hook(lambda g: g.mul_(2)),
+        pytest.raises(RuntimeError, match="more than one element of the written-to tensor"),
+    ):
+        x.sum().backward()
+    assert strides == [(0,)] and x.grad is None
+    with x.register_hook(lambda g: g.zero_()):
+        x.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+    x.grad = None
     x.register_hook(lambda g: g.clone().mul_(2))
     x.sum().backward()
     assert x.grad.tolist() == [2.0, 2.0, 2.0]
@@ -381,7 +379,6 @@ def test_post_accumulate_hooks():
     assert w.tolist() == [0.5] and w.grad is None
 
 
-@pytest.mark.xfail(strict=True, reason="hooks are not called for gradients that are undefined")
 def test_hooks_of_nodes_see_undefined_gradients():
     class Drop(ad.autograd.Function):
         @staticmethod

@@ -329,7 +329,6 @@ def test_nothing_is_left(job):
     assert allocated() == before
 
 
-@pytest.mark.xfail(strict=True, reason="the collector does not see the hooks of a leaf")
 def test_a_hook_that_holds_its_own_leaf_needs_the_collector():
     """A cycle that the user made: not freed by counting, but by the collector."""
     x = ad.ones(10, requires_grad=True)

@@ -37,10 +37,6 @@ def test_all_waits_for_what_the_pass_will_compute():
     assert len(calls) == 2
 
 
-NOT_COUNTED = "what is asked for with inputs= is not counted among what a pass computes"
-
-
-@pytest.mark.xfail(strict=True, reason=NOT_COUNTED)
 def test_all_for_leaves_that_are_asked_for():
     calls = []
     x, y, z = leaf(1.0), leaf(2.0), leaf(3.0)
@@ -64,7 +60,6 @@ def test_all_for_results_between():
     assert calls[2:] == [[None, None, 1.0]]
 
 
-@pytest.mark.xfail(strict=True, reason=NOT_COUNTED)
 def test_all_for_results_that_are_asked_for():
     calls = []
     y = leaf(1.0) * 2

@@ -57,7 +57,6 @@ def test_what_is_packed():
     assert len(packed) == count == 2
 
 
-@pytest.mark.xfail(strict=True, reason="numbers that an operator was given are packed as tensors")
 def test_numbers_are_not_packed():
     packed = []
     x = leaf(2.0)
