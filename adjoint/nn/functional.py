@@ -251,8 +251,12 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
         )
     if eps is None:
         eps = ad.finfo(input.dtype).eps
-    mean = input.square().mean(tuple(range(-count, 0)), keepdim=True)
-    result = input * (mean + eps).rsqrt()
+    # Squares of half-precision numbers overflow soon.
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    x = input.to(ad.float32) if half else input
+    result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
+    if half:
+        return (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
     return result if weight is None else result * weight
 
 
@@ -277,6 +281,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dim : int, the dimension along which the vectors lie; it vanishes
     eps : float
     """
+    x1, x2 = ad.broadcast_tensors(x1, x2)
     norms = [ad.linalg.vector_norm(x, 2.0, dim, True).clamp(min=eps) for x in (x1, x2)]
     return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
 
