@@ -135,21 +135,6 @@ def mvlgamma(input, p, *, out=None) -> Tensor:
     return _C.add(terms, p * (p - 1) / 4 * log(pi), out=out)
 
 
-@overload(method=False)
-def polygamma(n, input, *, out=None) -> Tensor:
-    """The n-th derivative of `digamma`; as a method ``input.polygamma(n)``.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.polygamma(1, ad.tensor(1.0))  # π²/6
-    tensor(1.6449)
-    """
-    if n < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
-    return _C.digamma(input, out=out) if n == 0 else _C._polygamma(input, n, out=out)
-
-
 @overload
 def gelu(input, approximate="none") -> Tensor:
     """``x Φ(x)``, Φ the normal distribution function; with 'tanh', its common approximation."""
@@ -416,7 +401,7 @@ def dist(input, other, p=2) -> Tensor:
 
 @overload
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The different elements in rising order.
+    """The different elements in rising order, or the different slices along a dimension.
 
     Parameters
     ----------
@@ -424,6 +409,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         Also give, for each element, where it is found in the result.
     return_counts : bool
         Also give how often each occurs.
+    dim : int, optional
+        The dimension along which whole slices are compared, element by element from the first on.
 
     Examples
     --------
@@ -432,7 +419,9 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     (tensor([1, 3]), tensor([1, 2]))
     """
     if dim is not None:
-        raise NotImplementedError("unique(): dim is not supported; only the elements of the whole tensor")
+        from adjoint._searching import unique_slices
+
+        return unique_slices("unique", input, dim, True, return_inverse, return_counts)
     values, inverse, counts = _C._unique(input, return_inverse, return_counts)
     more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
     return (values, *more) if more else values

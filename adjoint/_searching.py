@@ -105,7 +105,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 
 @overload
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The elements without those that equal the one before.
+    """The elements, or the slices along a dimension, without those that equal the one before.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     tensor([1, 2, 1])
     """
     if dim is not None:
-        raise NotImplementedError("unique_consecutive(): dim is not supported; only all elements in order")
+        return unique_slices("unique_consecutive", input, dim, False, return_inverse, return_counts)
     flat = input.detach().flatten()
     n = flat.numel()
     starts = _C._full((n,), True)
@@ -127,6 +127,35 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
         first = starts.nonzero().flatten()
         after = _C.cat((first[1:], _C.tensor([n])), 0) if n else first
         results.append(after - first)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def unique_slices(name, input, dim, in_order, return_inverse, return_counts):
+    """The different slices along a dimension: rising when `in_order`, else the first of each run of equal ones."""
+    slices = input.detach().movedim(dim, 0)
+    n, rest = slices.shape[0], slices.shape[1:]
+    if n and 0 in rest:
+        raise RuntimeError(
+            f"{name}(): There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+    slices = slices.reshape(n, -1) if n else slices.reshape(0, 1)
+    order = _C._arange(0, n, 1, _C.int64, False)
+    if in_order:
+        # By the last element first, stably: what sorts by the first element comes last and decides.
+        for column in reversed(slices.unbind(1)):
+            order = order[column[order].argsort(stable=True)]
+        slices = slices[order]
+    starts = _C._full((n,), True)
+    if n > 1:
+        starts[1:] = (slices[1:] != slices[:-1]).any(1)
+    results = [slices[starts].reshape([-1 if n else 0, *rest]).movedim(0, dim)]
+    if return_inverse:
+        inverse = _C._empty((n,), _C.int64)
+        inverse[order] = starts.to(_C.int64).cumsum(0) - 1
+        results.append(inverse)
+    if return_counts:
+        first = starts.nonzero().flatten()
+        results.append(_C.cat((first[1:], _C.tensor([n])), 0) - first if n else first)
     return tuple(results) if len(results) > 1 else results[0]
 
 
@@ -415,6 +444,21 @@ def nextafter(input, other, *, out=None) -> Tensor:
     result = _C.where(x == y, y, result)
     result = _C.where(whole.isnan() & (x.isnan() | y.isnan()), whole, result)
     return result if out is None else _into(out, result, "nextafter")
+
+
+@overload(method=False)
+def polygamma(n, input, *, out=None) -> Tensor:
+    """The n-th derivative of `digamma`; as a method ``input.polygamma(n)``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.polygamma(1, ad.tensor(1.0))  # π²/6
+    tensor(1.6449)
+    """
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
+    return _C.digamma(input, out=out) if n == 0 else _C._polygamma(input, n, out=out)
 
 
 @overload(inplace=True)

@@ -292,30 +292,38 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 
 def pad(input, pad, mode="constant", value=None):
-    """Put `value` around a tensor.
+    """Put `value`, or in other modes elements of the tensor itself, around a tensor.
 
     Parameters
     ----------
     input : Tensor, any shape
     pad : sequence of int
         (before, after) of the last dimension, then of the one before it, …; negative numbers cut.
-    mode : 'constant'; 'reflect', 'replicate' and 'circular' raise NotImplementedError
+    mode : 'constant', 'reflect', 'replicate' or 'circular'
+        All but the first pad one, two or three dimensions behind one or two others.
     value : float, 0 by default
 
     Raises
     ------
     RuntimeError
-        The length of `pad` is odd or more than twice the dimensions, or a size would be negative.
+        The length of `pad` is odd or more than twice the dimensions, or a size would be negative; a reflection that
+        is not shorter than the dimension.
+    NotImplementedError
+        Another mode, or another number of dimensions than the mode takes.
 
     Examples
     --------
     >>> import adjoint as ad
+    >>> ad.nn.functional.pad(ad.tensor([[1, 2, 3]]), (2, 1), mode="reflect").tolist()
+    [[3, 2, 1, 2, 3, 2]]
     >>> ad.nn.functional.pad(ad.tensor([1, 2]), (1, 2), value=9).tolist()
     [9, 1, 2, 9, 9]
     """
     pad = list(pad)
     if mode in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"pad: mode='{mode}' is not provided; 'constant' is")
+        from adjoint.nn._padding import pad_with_own
+
+        return pad_with_own(input, pad, mode, value)
     if mode != "constant":
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) % 2:

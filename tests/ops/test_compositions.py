@@ -195,3 +195,23 @@ def test_small_things():
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_unique_slices(dim):
+    x = np.random.default_rng(0).integers(0, 2, (6, 5, 2))
+    expected = np.unique(x, return_inverse=True, return_counts=True, axis=dim)
+    for actual, wanted in zip(ad.unique(tensor(x), True, True, True, dim), expected):
+        assert_same(actual, wanted.reshape(actual.shape))
+    assert_same(ad.unique(tensor(x), dim=dim), expected[0])
+    values, inverse, counts = ad.unique_consecutive(tensor(x), True, True, dim)
+    assert_same(values.index_select(dim, inverse), x)
+    assert int(counts.sum()) == x.shape[dim]
+    kept = np.moveaxis(array(values), dim, 0)
+    assert (kept[1:] != kept[:-1]).reshape(len(kept) - 1, -1).any(1).all()
+
+
+def test_unique_slices_of_nothing():
+    assert ad.unique(ad.zeros(0, 3), dim=0).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="aren't selected, so unique cannot be applied"):
+        ad.unique(ad.zeros(0, 3), dim=1)
