@@ -266,7 +266,7 @@ def arange(
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
 
     The dtype is int64 when all three are integers, else the default floating-point type. Numbers for an integer dtype
-    lose their fractions first.
+    lose their fractions: before the count for int64, after it for smaller ones.
 
     Raises
     ------
@@ -292,10 +292,15 @@ def arange(
     if _is_integral(dtype) and not (
         isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     ):
-        given = step
-        start, end, step = _whole(start, end, step)
-        if step == 0 and given != 0:
-            raise ValueError(f"arange(): step must be nonzero, but {given} is 0 in {dtype}")
+        given = start, end, step
+        start, end, step = _whole(*given)
+        if step == 0 and given[2] != 0:
+            raise ValueError(f"arange(): step must be nonzero, but {given[2]} is 0 in {dtype}")
+        if dtype is not _C.int64 and step:
+            # The smaller types count before they lose the fractions.
+            from math import ceil
+
+            end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
     result = _C._arange(start, end, step, dtype, requires_grad)
     return result if out is None else _into(out, result)
 

@@ -75,14 +75,19 @@ def clamp(input, min=None, max=None, *, out=None) -> Tensor:
         raise RuntimeError("clamp(): At least one of 'min' or 'max' must not be None")
     result = input
     if min is not None:
-        result = _bounded(_C.maximum, result, min)
+        result = _bounded(_C.lt, result, min)
     if max is not None:
-        result = _bounded(_C.minimum, result, max)
-    return result if out is None else _into(out, result)
+        result = _bounded(_C.gt, result, max)
+    return result if out is None else _into(out, result, "clamp")
 
 
-def _bounded(function, x, bound):
-    return function(x, bound if isinstance(bound, Tensor) else _C._full((), bound))
+def _bounded(beyond, x, bound):
+    # A choice saves neither operand, so that it can be written in place; at the bound itself x is chosen.
+    bound = bound if isinstance(bound, Tensor) else _C._full((), bound)
+    replaced = beyond(x, bound)
+    if bound.is_floating_point():
+        replaced = replaced | bound.isnan()
+    return _C.where(replaced, bound, x)
 
 
 @overload(inplace=True)

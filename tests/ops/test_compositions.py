@@ -75,6 +75,12 @@ def test_out(name):
 
 # Each reads its tensor again in its derivative, which must then see what it held before the write.
 WRITES = {
+    "clamp_": (
+        lambda x, a, b: x.clamp_(a, b),
+        uniform(-1, 1, 4),
+        uniform(-1, 0, 4, seed=5),
+        uniform(0, 1, 4, seed=6),
+    ),
     "clamp_min_": (lambda x, b: x.clamp_min_(b), uniform(-1, 1, 4), uniform(-1, 1, 4, seed=5)),
     "clamp_max_": (lambda x, b: x.clamp_max_(b), uniform(-1, 1, 4), uniform(-1, 1, 4, seed=5)),
     "ldexp_": (lambda x, b: x.ldexp_(b), normal(4), normal(4, seed=5)),
@@ -93,6 +99,24 @@ def test_written_in_place(name):
     before = x._version
     assert write(x, *map(tensor, arrays[1:])) is x
     assert x._version > before
+
+
+def test_clamped_to_tensors():
+    x = ad.tensor([-1.0, 0.0, 1.0, 2.0, float("nan")], requires_grad=True)
+    low, high = (
+        ad.tensor([0.0, 0, 0, 0, 0], requires_grad=True),
+        ad.tensor([1.0, 1, 1, 1, 1], requires_grad=True),
+    )
+    y = ad.clamp(x, low, high)
+    assert y.tolist()[:4] == [0.0, 0.0, 1.0, 1.0] and y[4].isnan()
+    y[:4].sum().backward()
+    # At a bound the whole gradient is the input's, as with numbers for bounds.
+    assert x.grad.tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+    assert low.grad.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0] and high.grad.tolist() == [0.0, 0.0, 0.0, 1.0, 0.0]
+    # Where the bounds cross the upper one holds; what is not a number goes through.
+    assert ad.clamp(ad.tensor([5.0]), ad.tensor([3.0]), ad.tensor([2.0])).tolist() == [2.0]
+    assert ad.clamp(ad.tensor([5.0]), ad.tensor([float("nan")])).isnan().all()
+    assert ad.clamp(ad.tensor([1, 5]), ad.tensor([1.5, 1.5])).tolist() == [1.5, 5.0]
 
 
 def test_diff():
@@ -115,6 +139,8 @@ def test_sequences_of_integers():
     assert ad.arange(0.0, -8.000001, -4.0, dtype=ad.int64).tolist() == [0, -4]
     assert ad.linspace(4.9, 0, 5, dtype=ad.int64).tolist() == [4, 3, 2, 1, 0]
     assert ad.logspace(0, 1.2, 2, dtype=ad.int64).tolist() == [1, 10]
+    assert ad.arange(1.0, 5.000001, 2.0, dtype=ad.int32).tolist() == [1, 3, 5]
+    assert ad.arange(2.1, -2.9, -1.0, dtype=ad.int8).tolist() == [2, 1, 0, -1, -2]
     with pytest.raises(ValueError, match="step must be nonzero"):
         ad.arange(0, 4, 0.5, dtype=ad.int64)
     out = ad.empty(0, dtype=ad.float64)
