@@ -171,7 +171,7 @@ def empty_strided(
     """A tensor of given strides whose elements are whatever the memory held."""
     check_device(device)
     length = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
-    result = _empty((length,), dtype, False).as_strided(tuple(size), tuple(stride))
+    result = _empty((length,), dtype, False).as_strided(tuple(size), tuple(stride)).data
     return result.requires_grad_() if requires_grad else result
 
 

@@ -259,11 +259,11 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     if not bool(((wanted >= 0) & (wanted <= 1)).all()):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     ordered = values.sort(axis)[0].movedim(axis, -1)
-    place = wanted.detach() * (ordered.shape[-1] - 1)
+    place = wanted * (ordered.shape[-1] - 1)
     if interpolation in ("lower", "higher", "nearest"):
         place = {"lower": place.floor, "higher": place.ceil, "nearest": place.round}[interpolation]()
-    below = place.floor()
-    low, high = ordered[..., below.to(_C.int64)], ordered[..., place.ceil().to(_C.int64)]
+    below = place.detach().floor()
+    low, high = ordered[..., below.to(_C.int64)], ordered[..., place.detach().ceil().to(_C.int64)]
     share = _C._full(place.shape, 0.5, place.dtype) if interpolation == "midpoint" else place - below
     result = _C.lerp(low, high, share.expand(low.shape))
     # NaN among the elements: sorted last, it is the result of its row.

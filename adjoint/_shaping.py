@@ -255,9 +255,7 @@ def rot90(input, k=1, dims=(0, 1)) -> Tensor:
         return input.clone()
     if k == 2:
         return input.flip((first, second))
-    return (
-        input.flip(second).transpose(first, second) if k == 1 else input.transpose(first, second).flip(second)
-    )
+    return input.flip(second if k == 1 else first).transpose(first, second)
 
 
 @overload

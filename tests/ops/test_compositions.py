@@ -241,3 +241,19 @@ def test_unique_slices_of_nothing():
     assert ad.unique(ad.zeros(0, 3), dim=0).shape == (0, 3)
     with pytest.raises(RuntimeError, match="aren't selected, so unique cannot be applied"):
         ad.unique(ad.zeros(0, 3), dim=1)
+
+
+def test_derivative_of_a_quantile_by_its_place():
+    x, q = normal(5), np.array([0.3, 0.8])
+    check_derivatives(lambda a, b: ad.quantile(a, b), [x, q])
+    spacing = np.diff(np.sort(x))
+    place = tensor(q).requires_grad_()
+    ad.quantile(tensor(x), place).sum().backward()
+    assert_close(place.grad, 4 * spacing[[1, 3]])
+
+
+@pytest.mark.parametrize("k", range(-5, 5))
+def test_quarter_turns(k):
+    x = normal(2, 3, 4)
+    assert_close(ad.rot90(tensor(x), k, (0, 2)), np.rot90(x, k, (0, 2)))
+    assert not ad.empty_strided((2, 3), (1, 2))._is_view()
