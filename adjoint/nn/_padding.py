@@ -31,7 +31,7 @@ def _index(size, before, after, dim, mode):
     if size == 0:
         raise RuntimeError(f"pad: mode={mode!r} needs elements along dimension {dim}, but its size is 0")
     length = size + before + after
-    if length < 0 or length == 0 and mode != "circular":
+    if length < 1:
         raise RuntimeError(
             f"pad: the size {size} of dimension {dim} with padding {before}, {after} is too small: {length}"
         )
@@ -49,4 +49,11 @@ def _index(size, before, after, dim, mode):
         raise RuntimeError(
             f"Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of size {size}"
         )
-    return place % size
+    # What negative widths cut away is not wrapped around either.
+    first = max(-before, 0)
+    left = size - first - max(-after, 0)
+    if left < 1:
+        raise RuntimeError(
+            f"pad: the padding {before}, {after} leaves nothing of dimension {dim} of size {size}"
+        )
+    return (place - first) % left + first

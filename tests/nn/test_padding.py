@@ -27,7 +27,11 @@ def test_negative_widths_cut():
     x = tensor(normal(1, 3))
     assert pad(x, (-1, 2), "replicate").tolist()[0] == [x[0, i].item() for i in (1, 2, 2, 2)]
     assert pad(x, (-4, 5), "replicate").tolist()[0] == [x[0, 2].item()] * 4
-    assert pad(x, (1, -2), "circular").tolist()[0] == [x[0, 2].item(), x[0, 0].item()]
+    # Cut first, then wrapped around.
+    assert pad(x, (1, -1), "circular").tolist()[0] == [x[0, i].item() for i in (1, 0, 1)]
+    assert pad(x, (-1, 1), "circular").tolist()[0] == [x[0, i].item() for i in (1, 2, 1)]
+    with pytest.raises(RuntimeError, match="leaves nothing"):
+        pad(x, (3, -3), "circular")
 
 
 def test_refused():
