@@ -36,8 +36,15 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 # --- filled ------------------------------------------------------------------------------------------------------
 
 
-def _into(out, result):
+def _into(out, result, name="this function"):
     """Give the result to `out`, which takes its shape when it is empty."""
+    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if not _C.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
     if out.shape != result.shape:
         if out.numel():
             raise RuntimeError(
@@ -164,7 +171,7 @@ def empty_strided(
     """A tensor of given strides whose elements are whatever the memory held."""
     check_device(device)
     length = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
-    result = _empty((length,), dtype, False).as_strided(tuple(size), tuple(stride))
+    result = _empty((length,), dtype, False).as_strided(tuple(size), tuple(stride)).data
     return result.requires_grad_() if requires_grad else result
 
 
@@ -227,6 +234,23 @@ def scalar_tensor(
 # --- in sequence -------------------------------------------------------------------------------------------------
 
 
+def _dtype_for(out, dtype):
+    """The dtype of a sequence that goes to `out`, which decides it where `dtype` does not."""
+    if out is None:
+        return dtype
+    if dtype is not None and dtype is not out.dtype:
+        raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype})")
+    return out.dtype
+
+
+def _is_integral(dtype):
+    return not (dtype is None or dtype.is_floating_point or dtype.is_complex or dtype is _C.bool)
+
+
+def _whole(*numbers):
+    return [int(x) for x in numbers]
+
+
 def arange(
     start=0,
     end=None,
@@ -241,10 +265,13 @@ def arange(
 ) -> Tensor:
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
 
-    The dtype is int64 when all three are integers, else the default floating-point type.
+    The dtype is int64 when all three are integers, else the default floating-point type. Numbers for an integer dtype
+    lose their fractions: before the count for int64, after it for smaller ones.
 
     Raises
     ------
+    ValueError
+        `step` becomes 0 for an integer dtype.
     RuntimeError
         `step` is 0 or points away from `end`, or a bound is not finite.
 
@@ -260,8 +287,39 @@ def arange(
         check_device(device)
     if end is None:
         start, end = 0, start
+    if out is not None:
+        dtype = _dtype_for(out, dtype)
+    if _is_integral(dtype) and not (
+        isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+    ):
+        given = start, end, step
+        start, end, step = _whole(*given)
+        if step == 0 and given[2] != 0:
+            raise ValueError(f"arange(): step must be nonzero, but {given[2]} is 0 in {dtype}")
+        if dtype is not _C.int64 and step:
+            # The smaller types count before they lose the fractions.
+            from math import ceil
+
+            end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
     result = _C._arange(start, end, step, dtype, requires_grad)
     return result if out is None else _into(out, result)
+
+
+def _ends(name, start, end, dtype):
+    """The ends of a sequence as numbers; whole ones for an integer dtype."""
+    for x in (start, end):
+        if isinstance(x, Tensor) and x.ndim:
+            raise RuntimeError(
+                f"{name} only supports 0-dimensional start and end tensors, but got start with {_rank(start)} "
+                f"dimension(s) and end with {_rank(end)} dimension(s)."
+            )
+    if _is_integral(dtype):
+        start, end = _whole(start, end)
+    return start, end, dtype
+
+
+def _rank(x):
+    return x.ndim if isinstance(x, Tensor) else 0
 
 
 def linspace(
@@ -285,6 +343,7 @@ def linspace(
     tensor([0.0000, 0.5000, 1.0000])
     """
     check_device(device)
+    start, end, dtype = _ends("linspace", start, end, _dtype_for(out, dtype))
     result = _C._linspace(start, end, steps, dtype, requires_grad)
     return result if out is None else _into(out, result)
 
@@ -304,6 +363,7 @@ def logspace(
 ) -> Tensor:
     """`base` to the powers of ``linspace(start, end, steps)``."""
     check_device(device)
+    start, end, dtype = _ends("logspace", start, end, _dtype_for(out, dtype))
     result = _C._logspace(start, end, steps, base, dtype, requires_grad)
     return result if out is None else _into(out, result)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._searching import polygamma
 from adjoint._tensor import Members, extend
 
 _view, _real, _imag = Tensor.view, _C.real, _C.imag
@@ -78,6 +79,14 @@ class Views(Members):
     @imag.setter
     def imag(self, value):
         self.imag.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
+
+    def polygamma(self, n) -> Tensor:
+        """The n-th derivative of `digamma`."""
+        return self.digamma() if n == 0 else polygamma(n, self)
+
+    def polygamma_(self, n) -> Tensor:
+        """`polygamma` in place."""
+        return self.digamma_() if n == 0 else self._polygamma_(n)
 
     def where(self, condition, other):
         """The elements where the condition holds, those of `other` elsewhere."""

@@ -75,61 +75,69 @@ def clamp(input, min=None, max=None, *, out=None) -> Tensor:
         raise RuntimeError("clamp(): At least one of 'min' or 'max' must not be None")
     result = input
     if min is not None:
-        result = _bounded(_C.maximum, result, min)
+        result = _bounded(_C.lt, result, min)
     if max is not None:
-        result = _bounded(_C.minimum, result, max)
-    return result if out is None else _into(out, result)
+        result = _bounded(_C.gt, result, max)
+    return result if out is None else _into(out, result, "clamp")
 
 
-def _bounded(function, x, bound):
-    return function(x, bound if isinstance(bound, Tensor) else _C._full((), bound))
+def _bounded(beyond, x, bound):
+    # A choice saves neither operand, so that it can be written in place; at the bound itself x is chosen.
+    bound = bound if isinstance(bound, Tensor) else _C._full((), bound)
+    replaced = beyond(x, bound)
+    if bound.is_floating_point():
+        replaced = replaced | bound.isnan()
+    return _C.where(replaced, bound, x)
 
 
 @overload(inplace=True)
-def clamp_min(input, min) -> Tensor:
+def clamp_min(input, min, *, out=None) -> Tensor:
     """``clamp(input, min=min)``."""
-    return _C.clamp(input, min=min)
+    return _C.clamp(input, min=min, out=out)
 
 
 @overload(inplace=True)
-def clamp_max(input, max) -> Tensor:
+def clamp_max(input, max, *, out=None) -> Tensor:
     """``clamp(input, max=max)``."""
-    return _C.clamp(input, max=max)
+    return _C.clamp(input, max=max, out=out)
 
 
 @overload
-def float_power(input, exponent) -> Tensor:
+def float_power(input, exponent, *, out=None) -> Tensor:
     """The power, computed in float64 or complex128."""
     parts = [x for x in (input, exponent) if isinstance(x, (Tensor, complex))]
     whole = builtins.any(x.is_complex() if isinstance(x, Tensor) else True for x in parts)
     wide = _C.complex128 if whole else _C.float64
-    return _C.pow(*(x.to(wide) if isinstance(x, Tensor) else x for x in (input, exponent)))
-
-
-@overload
-def deg2rad(input) -> Tensor:
-    """Degrees as radians."""
-    return input * 0.017453292519943295
-
-
-@overload
-def rad2deg(input) -> Tensor:
-    """Radians as degrees."""
-    return input * 57.29577951308232
+    base, exponent = (x.to(wide) if isinstance(x, Tensor) else x for x in (input, exponent))
+    return _C.pow(base, exponent, out=out)
 
 
 @overload(inplace=True)
-def mvlgamma(input, p) -> Tensor:
+def deg2rad(input, *, out=None) -> Tensor:
+    """Degrees as radians."""
+    return _C.mul(input, 0.017453292519943295, out=out)
+
+
+@overload(inplace=True)
+def rad2deg(input, *, out=None) -> Tensor:
+    """Radians as degrees."""
+    return _C.mul(input, 57.29577951308232, out=out)
+
+
+@overload(inplace=True)
+def mvlgamma(input, p, *, out=None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`.
 
     ``p (p - 1) / 4 · log π + Σ lgamma(x - i / 2)`` for i from 0 to p - 1, for x > (p - 1) / 2.
     """
     from math import log, pi
 
+    if p < 1:
+        raise RuntimeError(f"mvlgamma(): p has to be greater than or equal to 1, but got p={p}")
     terms = _C.lgamma(input)
     for i in range(1, p):
         terms = terms + _C.lgamma(input - i / 2)
-    return terms + p * (p - 1) / 4 * log(pi)
+    return _C.add(terms, p * (p - 1) / 4 * log(pi), out=out)
 
 
 @overload
@@ -358,10 +366,10 @@ for _name in ("var", "std", "var_mean", "std_mean"):
 
 
 @overload
-def nanmean(input, dim=None, keepdim=False, *, dtype=None) -> Tensor:
+def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
     """The mean of the elements that are not NaN."""
     count = (~input.isnan()).sum(dim, keepdim=keepdim)
-    return _C.nansum(input, dim, keepdim, dtype=dtype) / count
+    return _C.div(_C.nansum(input, dim, keepdim, dtype=dtype), count, out=out)
 
 
 @overload
@@ -398,7 +406,7 @@ def dist(input, other, p=2) -> Tensor:
 
 @overload
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The different elements in rising order.
+    """The different elements in rising order, or the different slices along a dimension.
 
     Parameters
     ----------
@@ -406,6 +414,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         Also give, for each element, where it is found in the result.
     return_counts : bool
         Also give how often each occurs.
+    dim : int, optional
+        The dimension along which whole slices are compared, element by element from the first on.
 
     Examples
     --------
@@ -414,7 +424,9 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     (tensor([1, 3]), tensor([1, 2]))
     """
     if dim is not None:
-        raise NotImplementedError("unique(): dim is not supported; only the elements of the whole tensor")
+        from adjoint._searching import unique_slices
+
+        return unique_slices("unique", input, dim, True, return_inverse, return_counts)
     values, inverse, counts = _C._unique(input, return_inverse, return_counts)
     more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
     return (values, *more) if more else values
@@ -439,11 +451,37 @@ def trapz(y, x=None, *, dx=1, dim=-1) -> Tensor:
 
 
 @overload
-def diff(input, n=1, dim=-1) -> Tensor:
-    """Differences of neighbours along a dimension, `n` times."""
-    for _ in range(n):
-        input = input.narrow(dim, 1, input.shape[dim] - 1) - input.narrow(dim, 0, input.shape[dim] - 1)
-    return input
+def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None) -> Tensor:
+    """Differences of neighbours along a dimension, `n` times; of bools, whether they differ.
+
+    Parameters
+    ----------
+    prepend, append : Tensor, optional
+        What to put before and after the input along the dimension first.
+
+    Raises
+    ------
+    RuntimeError
+        `n` is negative, or the input is a number.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.diff(ad.tensor([1, 4, 9]), prepend=ad.tensor([0]))
+    tensor([1, 3, 5])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    ends = [x for x in (prepend, input, append) if x is not None]
+    # Without a step the result is still a new tensor, and what would be put around the input is left away.
+    result = input.clone() if n == 0 else input if len(ends) == 1 else _C.cat(ends, dim)
+    for _ in range(builtins.min(n, result.shape[dim])):
+        size = builtins.max(result.shape[dim] - 1, 0)
+        later, earlier = result.narrow(dim, result.shape[dim] - size, size), result.narrow(dim, 0, size)
+        result = later != earlier if result.dtype is _C.bool else later - earlier
+    return result if out is None else _into(out, result, "diff")
 
 
 @overload

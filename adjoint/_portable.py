@@ -129,7 +129,9 @@ class Older(Members):
         if lead < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[lead:])):
             raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}.")
         dims = [*range(lead), *(d + lead for d, n in enumerate(size) if n == 1 and self.shape[d + lead] != 1)]
-        return (self.sum(dims, keepdim=True) if dims else self).view(size)
+        if not dims:
+            return self
+        return self.sum(dims, keepdim=True).view(size)
 
     def fill_diagonal_(self, fill_value, wrap=False) -> Tensor:
         """Write one value along the main diagonal of a matrix, or where all indices of a cube are equal.

@@ -4,52 +4,61 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._creation import _into
 from adjoint._register import overload
 
 
 @overload
-def inner(input, other) -> Tensor:
+def inner(input, other, *, out=None) -> Tensor:
     """Sums of products over the last dimensions of both; a plain product where one is a number."""
     if input.ndim == 0 or other.ndim == 0:
-        return input * other
+        return _C.mul(input, other, out=out)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
-    return tensordot(input, other, ([-1], [-1]))
+    return tensordot(input, other, ([-1], [-1]), out=out)
 
 
 @overload
-def vdot(input, other) -> Tensor:
+def vdot(input, other, *, out=None) -> Tensor:
     """The sum of the products of one vector's conjugate with the other."""
-    return _C.dot(input.conj() if input.is_complex() else input, other)
+    return _C.dot(input.conj() if input.is_complex() else input, other, out=out)
 
 
 @overload
-def ger(input, vec2) -> Tensor:
+def ger(input, vec2, *, out=None) -> Tensor:
     """The outer product of two vectors."""
-    return _C.outer(input, vec2)
+    return _C.outer(input, vec2, out=out)
 
 
 @overload(inplace=True)
-def addmv(input, mat, vec, *, beta=1, alpha=1) -> Tensor:
+def addmv(input, mat, vec, *, beta=1, alpha=1, out=None) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``; with ``beta=0`` the input is ignored, NaN included."""
-    return _scaled_sum(input, _C.mv(mat, vec), beta, alpha)
+    return _scaled_sum("addmv", input, _C.mv(mat, vec), beta, alpha, out)
 
 
 @overload(inplace=True)
-def addr(input, vec1, vec2, *, beta=1, alpha=1) -> Tensor:
+def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``; with ``beta=0`` the input is ignored, NaN included."""
-    return _scaled_sum(input, _C.outer(vec1, vec2), beta, alpha)
+    return _scaled_sum("addr", input, _C.outer(vec1, vec2), beta, alpha, out)
 
 
-def _scaled_sum(input, product, beta, alpha):
+def _scaled_sum(name, input, product, beta, alpha, out):
+    dtype = _C.promote_types(input.dtype, product.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex) and any(isinstance(x, float) for x in (beta, alpha)):
+        raise RuntimeError(
+            f"{name}(): for integral input tensors, arguments beta and alpha must not be floating point numbers"
+        )
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        return product
-    return (input if beta == 1 else input * beta) + product
+        result = product
+    else:
+        result = (input if beta == 1 else input * beta) + product
+    result = result.to(dtype)
+    return result if out is None else _into(out, result, name)
 
 
 @overload(method=False)
@@ -80,7 +89,12 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
     first, second = [d % a.ndim for d in first], [d % b.ndim for d in second]
+    # A size of 1 is contracted with any other, as if it were repeated.
     for i, j in zip(first, second):
+        if a.shape[i] == 1 != b.shape[j]:
+            b = b.sum(j, keepdim=True)
+        elif b.shape[j] == 1 != a.shape[i]:
+            a = a.sum(i, keepdim=True)
         if a.shape[i] != b.shape[j]:
             raise RuntimeError(
                 "contracted dimensions need to match, but first "
@@ -94,7 +108,7 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
     left = a.permute(kept_a + first).reshape(-1 if inside else _product(a, kept_a), inside)
     right = b.permute(second + kept_b).reshape(inside, -1 if inside else _product(b, kept_b))
     result = _C.mm(left, right).reshape([a.shape[d] for d in kept_a] + [b.shape[d] for d in kept_b])
-    return result if out is None else out.copy_(result)
+    return result if out is None else _into(out, result, "tensordot")
 
 
 def _product(x, dims):
@@ -105,26 +119,29 @@ def _product(x, dims):
 
 
 @overload
-def kron(input, other) -> Tensor:
+def kron(input, other, *, out=None) -> Tensor:
     """The Kronecker product."""
     n = max(input.ndim, other.ndim)
     a = [1] * (n - input.ndim) + list(input.shape)
     b = [1] * (n - other.ndim) + list(other.shape)
     left = input.reshape([s for size in a for s in (size, 1)])
     right = other.reshape([s for size in b for s in (1, size)])
-    return (left * right).reshape([x * y for x, y in zip(a, b)])
+    result = (left * right).reshape([x * y for x, y in zip(a, b)])
+    return result if out is None else _into(out, result, "kron")
 
 
 @overload
-def cross(input, other, dim=-1) -> Tensor:
+def cross(input, other, dim=-1, *, out=None) -> Tensor:
     """The cross product of vectors of length three along a dimension."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
         )
     x, y, z = input.unbind(dim)
     u, v, w = other.unbind(dim)
-    return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim)
+    return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim, out=out)
 
 
 @overload(method=False)

@@ -349,10 +349,14 @@ class Filling(Members):
 
     def log_normal_(self, mean=1.0, std=2.0, *, generator=None) -> Tensor:
         """Fill with exponentials of numbers drawn from the normal distribution."""
+        if std <= 0:
+            raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
         return self.normal_(mean, std, generator=generator).exp_()
 
     def cauchy_(self, median=0.0, sigma=1.0, *, generator=None) -> Tensor:
         """Fill with numbers drawn from the Cauchy distribution."""
+        if sigma <= 0:
+            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
         return (
             self.uniform_(-0.5, 0.5, generator=generator)
             .mul_(3.141592653589793)
@@ -367,7 +371,11 @@ class Filling(Members):
             raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
         from math import log1p
 
-        return self.exponential_(-log1p(-p), generator=generator).ceil_()
+        if self.is_floating_point():
+            return self.exponential_(-log1p(-p), generator=generator).ceil_()
+        drawn = _empty(self.shape, _C.float64)
+        _C._exponential_(drawn, -log1p(-p), generator)
+        return self.copy_(drawn.ceil_())
 
     def random_(self, *args, generator=None, **bounds) -> Tensor:
         """Fill with integers drawn evenly from `from` up to but without `to`; by default all that the dtype holds."""

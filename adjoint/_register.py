@@ -38,7 +38,11 @@ def overload(function=None, *, method=True, inplace=False):
         become = _C._become
 
         def write(self, *args, **kwargs):
-            return become(self, function(self, *args, **kwargs), name)
+            # What a derivative saves must outlive the write: recorded operations read a copy.
+            recorded = _C.is_grad_enabled() and any(
+                isinstance(x, Tensor) and x.requires_grad for x in (self, *args, *kwargs.values())
+            )
+            return become(self, function(self.clone() if recorded else self, *args, **kwargs), name)
 
         write.__name__, write.__qualname__ = name + "_", f"Tensor.{name}_"
         write.__doc__ = f"`{name}` in place: the tensor is written and returned."

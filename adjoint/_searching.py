@@ -82,7 +82,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> T
 
 
 @overload(method=False)
-def isin(elements, test_elements, *, assume_unique=False, invert=False) -> Tensor:
+def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None) -> Tensor:
     """Whether each element is among `test_elements`.
 
     Examples
@@ -93,17 +93,19 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False) -> Tenso
     """
     elements, tests = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (elements, test_elements))
     if tests.numel() == 0:
-        return _C._full(elements.shape, invert)
-    dtype = _C.promote_types(elements.dtype, tests.dtype)
-    ordered = tests.detach().to(dtype).flatten().sort()[0]
-    place = searchsorted(ordered, elements.to(dtype)).clamp(max=ordered.numel() - 1)
-    found = ordered[place] == elements
-    return ~found if invert else found
+        found = _C._full(elements.shape, False)
+    else:
+        dtype = _C.promote_types(elements.dtype, tests.dtype)
+        ordered = tests.detach().to(dtype).flatten().sort()[0]
+        place = searchsorted(ordered, elements.to(dtype)).clamp(max=ordered.numel() - 1)
+        found = ordered[place] == elements
+    result = ~found if invert else found
+    return result if out is None else _into(out, result, "isin")
 
 
 @overload
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The elements without those that equal the one before.
+    """The elements, or the slices along a dimension, without those that equal the one before.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     tensor([1, 2, 1])
     """
     if dim is not None:
-        raise NotImplementedError("unique_consecutive(): dim is not supported; only all elements in order")
+        return unique_slices("unique_consecutive", input, dim, False, return_inverse, return_counts)
     flat = input.detach().flatten()
     n = flat.numel()
     starts = _C._full((n,), True)
@@ -128,9 +130,40 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return tuple(results) if len(results) > 1 else results[0]
 
 
+def unique_slices(name, input, dim, in_order, return_inverse, return_counts):
+    """The different slices along a dimension: rising when `in_order`, else the first of each run of equal ones."""
+    slices = input.detach().movedim(dim, 0)
+    n, rest = slices.shape[0], slices.shape[1:]
+    if n and 0 in rest:
+        raise RuntimeError(
+            f"{name}(): There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+    slices = slices.reshape(n, -1) if n else slices.reshape(0, 1)
+    order = _C._arange(0, n, 1, _C.int64, False)
+    if in_order:
+        # By the last element first, stably: what sorts by the first element comes last and decides.
+        for column in reversed(slices.unbind(1)):
+            order = order[column[order].argsort(stable=True)]
+        slices = slices[order]
+    starts = _C._full((n,), True)
+    if n > 1:
+        starts[1:] = (slices[1:] != slices[:-1]).any(1)
+    results = [slices[starts].reshape([-1 if n else 0, *rest]).movedim(0, dim)]
+    if return_inverse:
+        inverse = _C._empty((n,), _C.int64)
+        inverse[order] = starts.to(_C.int64).cumsum(0) - 1
+        results.append(inverse)
+    if return_counts:
+        first = starts.nonzero().flatten()
+        results.append(_C.cat((first[1:], _C.tensor([n])), 0) - first if n else first)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
 @overload(method=False)
 def unravel_index(indices, shape) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of positions in a tensor of a shape."""
+    # A small dtype need not hold the sizes.
+    indices = indices.to(_C.int64)
     coordinates = []
     for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
         coordinates.append(indices % size)
@@ -212,7 +245,12 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
         )
     whole = dim is None
     values = input.flatten() if whole else input
-    axis = 0 if whole else dim % input.ndim if input.ndim else 0
+    if not whole and not input.ndim:
+        if dim not in (0, -1):
+            raise IndexError(f"Dimension out of range (expected to be in range of [-1, 0], but got {dim})")
+        values = input.flatten()
+        whole = True
+    axis = 0 if whole else dim % input.ndim
     if values.numel() == 0:
         raise RuntimeError("quantile() input tensor must be non-empty")
     single = not isinstance(q, Tensor) or q.ndim == 0
@@ -221,11 +259,11 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     if not bool(((wanted >= 0) & (wanted <= 1)).all()):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     ordered = values.sort(axis)[0].movedim(axis, -1)
-    place = wanted.detach() * (ordered.shape[-1] - 1)
+    place = wanted * (ordered.shape[-1] - 1)
     if interpolation in ("lower", "higher", "nearest"):
         place = {"lower": place.floor, "higher": place.ceil, "nearest": place.round}[interpolation]()
-    below = place.floor()
-    low, high = ordered[..., below.to(_C.int64)], ordered[..., place.ceil().to(_C.int64)]
+    below = place.detach().floor()
+    low, high = ordered[..., below.to(_C.int64)], ordered[..., place.detach().ceil().to(_C.int64)]
     share = _C._full(place.shape, 0.5, place.dtype) if interpolation == "midpoint" else place - below
     result = _C.lerp(low, high, share.expand(low.shape))
     # NaN among the elements: sorted last, it is the result of its row.
@@ -234,6 +272,32 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
         result = result.reshape((-1, *[1] * input.ndim)) if whole else result.unsqueeze(axis + 1)
     result = result[0] if single else result
     return result if out is None else _into(out, result)
+
+
+def _check_weights(name, weights, count):
+    if weights is None:
+        return
+    if weights.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
+        )
+    if name == "fweights" and (
+        weights.is_floating_point() or weights.is_complex() or weights.dtype is _C.bool
+    ):
+        raise RuntimeError(
+            f"cov(): expected fweights to have integral dtype but got fweights with {weights.dtype} dtype"
+        )
+    if name == "aweights" and not weights.is_floating_point():
+        raise RuntimeError(
+            f"cov(): expected aweights to have floating point dtype but got aweights with {weights.dtype} dtype"
+        )
+    if weights.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{weights.numel()} != {count}"
+        )
+    if count and bool((weights < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
 @overload
@@ -249,7 +313,11 @@ def cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor:
     """
     if input.ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input.ndim}")
+    if input.dtype is _C.bool:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
     x = input.reshape(1, -1) if input.ndim < 2 else input
+    _check_weights("fweights", fweights, x.shape[1])
+    _check_weights("aweights", aweights, x.shape[1])
     if not (x.is_floating_point() or x.is_complex()):
         x = x.to(_C.get_default_dtype())
     weights = None
@@ -319,9 +387,10 @@ def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
 
 
 @overload
-def msort(input) -> Tensor:
+def msort(input, *, out=None) -> Tensor:
     """The elements in rising order along the first dimension."""
-    return input.sort(0)[0]
+    result = input.sort(0)[0]
+    return result if out is None else _into(out, result, "msort")
 
 
 @overload(method=False)
@@ -333,11 +402,20 @@ def vander(x, N=None, increasing=False) -> Tensor:
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
+
+def _need_tensors(name, **given):
+    for position, (argument, value) in enumerate(given.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+
+
 _BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.float64: _C.int64}
 
 
 @overload(inplace=True)
-def nextafter(input, other) -> Tensor:
+def nextafter(input, other, *, out=None) -> Tensor:
     """The next number of the dtype after `input` on the way to `other`. It has no derivative.
 
     Examples
@@ -347,6 +425,7 @@ def nextafter(input, other) -> Tensor:
     >>> (x - 1).item() == ad.finfo(ad.float32).eps
     True
     """
+    _need_tensors("nextafter", input=input, other=other)
     if _C.is_grad_enabled() and (input.requires_grad or other.requires_grad):
         raise RuntimeError("the derivative for 'nextafter' is not implemented: call it on x.detach()")
     dtype = _C.promote_types(input.dtype, other.dtype)
@@ -363,18 +442,35 @@ def nextafter(input, other) -> Tensor:
     least = (_C._full((), 1, bits.dtype)).view(dtype)
     result = _C.where(x == 0, _C.where(y > 0, least, -least), stepped.view(dtype))
     result = _C.where(x == y, y, result)
-    return _C.where(whole.isnan() & (x.isnan() | y.isnan()), whole, result)
+    result = _C.where(whole.isnan() & (x.isnan() | y.isnan()), whole, result)
+    return result if out is None else _into(out, result, "nextafter")
+
+
+@overload(method=False)
+def polygamma(n, input, *, out=None) -> Tensor:
+    """The n-th derivative of `digamma`; as a method ``input.polygamma(n)``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.polygamma(1, ad.tensor(1.0))  # π²/6
+    tensor(1.6449)
+    """
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
+    return _C.digamma(input, out=out) if n == 0 else _C._polygamma(input, n, out=out)
 
 
 @overload(inplace=True)
-def ldexp(input, other) -> Tensor:
+def ldexp(input, other, *, out=None) -> Tensor:
     """``input * 2**other``."""
-    return input * _C.pow(2.0, other)
+    return _C.mul(input, _C.pow(2.0, other), out=out)
 
 
 @overload(inplace=True)
-def gcd(input, other) -> Tensor:
+def gcd(input, other, *, out=None) -> Tensor:
     """The greatest common divisor of integers."""
+    _need_tensors("gcd", input=input, other=other)
     if any(t.is_floating_point() or t.is_complex() for t in (input, other)):
         raise RuntimeError("gcd(): expected tensors of integers")
     x, y = input.abs(), other.abs()
@@ -382,11 +478,12 @@ def gcd(input, other) -> Tensor:
     while bool((y != 0).any()):
         done = y == 0
         x, y = _C.where(done, x, y), _C.where(done, y, x % _C.where(done, 1, y))
-    return x
+    return x if out is None else _into(out, x, "gcd")
 
 
 @overload(inplace=True)
-def lcm(input, other) -> Tensor:
+def lcm(input, other, *, out=None) -> Tensor:
     """The least common multiple of integers."""
+    _need_tensors("lcm", input=input, other=other)
     divisor = gcd(input, other)
-    return (input // _C.where(divisor == 0, 1, divisor) * other).abs()
+    return _C.abs(input // _C.where(divisor == 0, 1, divisor) * other, out=out)

@@ -74,8 +74,8 @@ def unsafe_chunk(input, chunks, dim=0) -> tuple[Tensor, ...]:
 
 @overload
 def ravel(input) -> Tensor:
-    """All elements in one dimension: a view where the layout allows."""
-    return input.reshape(-1)
+    """All elements in one dimension, next to each other: a view where they are so already."""
+    return input.contiguous().reshape(-1)
 
 
 @overload
@@ -243,6 +243,8 @@ def flipud(input) -> Tensor:
 @overload
 def rot90(input, k=1, dims=(0, 1)) -> Tensor:
     """Turn by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     first, second = dims
     if input.ndim < 2 or (first - second) % input.ndim == 0:
         raise RuntimeError(
@@ -253,9 +255,7 @@ def rot90(input, k=1, dims=(0, 1)) -> Tensor:
         return input.clone()
     if k == 2:
         return input.flip((first, second))
-    return (
-        input.flip(second).transpose(first, second) if k == 1 else input.transpose(first, second).flip(second)
-    )
+    return input.flip(second if k == 1 else first).transpose(first, second)
 
 
 @overload
@@ -290,13 +290,15 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Ten
 
 
 @overload
-def diag(input, diagonal=0) -> Tensor:
+def diag(input, diagonal=0, *, out=None) -> Tensor:
     """A matrix with the given diagonal, or the diagonal of a matrix."""
     if input.ndim == 1:
-        return input.diag_embed(diagonal)
-    if input.ndim == 2:
-        return input.diagonal(diagonal).clone()
-    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+        result = input.diag_embed(diagonal)
+    elif input.ndim == 2:
+        result = input.diagonal(diagonal).clone()
+    else:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return result if out is None else _into(out, result, "diag")
 
 
 @overload
@@ -317,7 +319,7 @@ def trace(input) -> Tensor:
 def cartesian_prod(*tensors) -> Tensor:
     """All combinations of one element of each, as rows."""
     if len(tensors) == 1:
-        return tensors[0].clone()
+        return tensors[0]
     return _C.stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], -1)
 
 
@@ -386,14 +388,14 @@ def argwhere(input) -> Tensor:
 
 
 @overload
-def take_along_dim(input, indices, dim=None) -> Tensor:
+def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
     """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements."""
     if indices.dtype is not _C.int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
         )
     if dim is None:
-        return input.reshape(-1).gather(0, indices.reshape(-1))
+        return _C.gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
     if input.ndim != indices.ndim:
         raise RuntimeError(
             "take_along_dim(): input and indices should have the same number of dimensions, but got "
@@ -409,7 +411,7 @@ def take_along_dim(input, indices, dim=None) -> Tensor:
     common = list(broadcast_shapes(mine, theirs))
     mine, theirs = list(common), list(common)
     mine[dim], theirs[dim] = input.shape[dim], indices.shape[dim]
-    return input.expand(mine).gather(dim, indices.expand(theirs))
+    return _C.gather(input.expand(mine), dim, indices.expand(theirs), out=out)
 
 
 @overload(inplace=True)

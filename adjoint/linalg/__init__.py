@@ -10,6 +10,7 @@ from math import inf
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._creation import _into
 from adjoint._products import cross
 
 __all__ = [
@@ -58,7 +59,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> T
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}"
         )
     result = _C._vector_norm(x, float(ord), dim, keepdim, dtype=dtype)
-    return result if out is None else out.copy_(result)
+    return result if out is None else _into(out, result)
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None) -> Tensor:
@@ -99,7 +100,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         kept -= 1
     sums = vector_norm(A, 1, summed, keepdim, dtype=dtype)
     result = sums.amax(kept, keepdim=keepdim) if ord > 0 else sums.amin(kept, keepdim=keepdim)
-    return result if out is None else out.copy_(result)
+    return result if out is None else _into(out, result)
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
@@ -134,7 +135,7 @@ def matmul(input, other, *, out=None) -> Tensor:
 def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
     result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
-    return result if out is None else out.copy_(result)
+    return result if out is None else _into(out, result)
 
 
 def matrix_power(A, n, *, out=None) -> Tensor:
@@ -154,7 +155,7 @@ def matrix_power(A, n, *, out=None) -> Tensor:
             square = square @ square
     if result is None:
         result = _C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape).clone()
-    return result if out is None else out.copy_(result)
+    return result if out is None else _into(out, result)
 
 
 def multi_dot(tensors, *, out=None) -> Tensor:
@@ -192,7 +193,7 @@ def multi_dot(tensors, *, out=None) -> Tensor:
         result = result.squeeze(0)
     if last:
         result = result.squeeze(-1)
-    return result if out is None else out.copy_(result)
+    return result if out is None else _into(out, result)
 
 
 def _cheapest_order(sizes):

@@ -199,6 +199,9 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if not (input.is_floating_point() or input.is_complex()):
+        # The bounds take the dtype of the input, as its elements keep it.
+        min_val, max_val = int(min_val), int(max_val)
 
     def evaluate(x):
         return ad.where((x > min_val) & (x < max_val), x, x.detach().clamp(min_val, max_val))

@@ -251,8 +251,12 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
         )
     if eps is None:
         eps = ad.finfo(input.dtype).eps
-    mean = input.square().mean(tuple(range(-count, 0)), keepdim=True)
-    result = input * (mean + eps).rsqrt()
+    # Squares of half-precision numbers overflow soon.
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    x = input.to(ad.float32) if half else input
+    result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
+    if half:
+        return (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
     return result if weight is None else result * weight
 
 
@@ -277,6 +281,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dim : int, the dimension along which the vectors lie; it vanishes
     eps : float
     """
+    x1, x2 = ad.broadcast_tensors(x1, x2)
     norms = [ad.linalg.vector_norm(x, 2.0, dim, True).clamp(min=eps) for x in (x1, x2)]
     return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
 
@@ -287,30 +292,38 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 
 def pad(input, pad, mode="constant", value=None):
-    """Put `value` around a tensor.
+    """Put `value`, or in other modes elements of the tensor itself, around a tensor.
 
     Parameters
     ----------
     input : Tensor, any shape
     pad : sequence of int
         (before, after) of the last dimension, then of the one before it, …; negative numbers cut.
-    mode : 'constant'; 'reflect', 'replicate' and 'circular' raise NotImplementedError
+    mode : 'constant', 'reflect', 'replicate' or 'circular'
+        All but the first pad one, two or three dimensions behind one or two others.
     value : float, 0 by default
 
     Raises
     ------
     RuntimeError
-        The length of `pad` is odd or more than twice the dimensions, or a size would be negative.
+        The length of `pad` is odd or more than twice the dimensions, or a size would be negative; a reflection that
+        is not shorter than the dimension.
+    NotImplementedError
+        Another mode, or another number of dimensions than the mode takes.
 
     Examples
     --------
     >>> import adjoint as ad
+    >>> ad.nn.functional.pad(ad.tensor([[1, 2, 3]]), (2, 1), mode="reflect").tolist()
+    [[3, 2, 1, 2, 3, 2]]
     >>> ad.nn.functional.pad(ad.tensor([1, 2]), (1, 2), value=9).tolist()
     [9, 1, 2, 9, 9]
     """
     pad = list(pad)
     if mode in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"pad: mode='{mode}' is not provided; 'constant' is")
+        from adjoint.nn._padding import pad_with_own
+
+        return pad_with_own(input, pad, mode, value)
     if mode != "constant":
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) % 2:

@@ -22,6 +22,8 @@ from adjoint._C import (
     sinc,
     xlogy,
 )
+from adjoint._creation import _into
+from adjoint._searching import polygamma
 
 __all__ = [
     "digamma",
@@ -69,44 +71,32 @@ def log_softmax(input, dim, *, dtype=None) -> Tensor:
     return input.log_softmax(dim) if dtype is None else input.to(dtype).log_softmax(dim)
 
 
-def polygamma(n, input) -> Tensor:
-    """The n-th derivative of `digamma`.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.special.polygamma(1, ad.tensor(1.0))  # π²/6
-    tensor(1.6449)
-    """
-    if n < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
-    return digamma(input) if n == 0 else _C._polygamma(input, n)
-
-
-def xlog1py(input, other) -> Tensor:
+def xlog1py(input, other, *, out=None) -> Tensor:
     """``input * log1p(other)``, and 0 where the input is 0 unless the other is NaN."""
     zero = (input == 0) & ~(other != other)
-    return _C.where(zero, 0.0, input * log1p(_C.where(zero, 0.0, other)))
+    result = _C.where(zero, 0.0, input * log1p(_C.where(zero, 0.0, other)))
+    return result if out is None else _into(out, result, "xlog1py")
 
 
-def entr(input) -> Tensor:
+def entr(input, *, out=None) -> Tensor:
     """``-input * log(input)``: 0 at 0, -inf below it."""
     positive = input > 0
     inside = -_C.xlogy(_C.where(positive, input, 1.0), _C.where(positive, input, 1.0))
     outside = _C.where(input == 0, 0.0, _C.where(input != input, input, float("-inf")))
-    return _C.where(positive, inside, outside)
+    result = _C.where(positive, inside, outside)
+    return result if out is None else _into(out, result, "entr")
 
 
-def ndtr(input) -> Tensor:
+def ndtr(input, *, out=None) -> Tensor:
     """The distribution function of the normal distribution."""
-    return 0.5 * erfc(input * -0.7071067811865476)
+    return _C.mul(erfc(input * -0.7071067811865476), 0.5, out=out)
 
 
-def ndtri(input) -> Tensor:
+def ndtri(input, *, out=None) -> Tensor:
     """The inverse of `ndtr`."""
-    return 1.4142135623730951 * erfinv(2 * input - 1)
+    return _C.mul(erfinv(2 * input - 1), 1.4142135623730951, out=out)
 
 
-def log_ndtr(input) -> Tensor:
+def log_ndtr(input, *, out=None) -> Tensor:
     """``log(ndtr(input))``; accurate where `ndtr` is not vanishingly small."""
-    return ndtr(input).log()
+    return _C.log(ndtr(input), out=out)

@@ -1,0 +1,59 @@
+"""Padding with elements of the tensor itself: reflected, repeated or wrapped around.
+
+Along each dimension the result is a selection by an index, so that its derivative is the selection's. Start reading at
+`pad_with_own`; what is put around by `functional.pad` in its usual mode is a number.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+
+def pad_with_own(input, pad, mode, value):
+    """What `functional.pad` does in the modes 'reflect', 'replicate' and 'circular'."""
+    if value is not None:
+        raise ValueError(f"Padding mode {mode!r} doesn't take in value argument")
+    padded = len(pad) // 2
+    if len(pad) % 2 or not 1 <= padded <= 3 or input.ndim not in (padded + 1, padded + 2):
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: the last one, two or three "
+            f"dimensions with one or two before them, but got padding {tuple(pad)} for {input.ndim} dimensions"
+        )
+    for i in range(padded):
+        before, after = pad[2 * i : 2 * i + 2]
+        dim = input.ndim - 1 - i
+        if before or after:
+            input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode))
+    return input
+
+
+def _index(size, before, after, dim, mode):
+    if size == 0:
+        raise RuntimeError(f"pad: mode={mode!r} needs elements along dimension {dim}, but its size is 0")
+    length = size + before + after
+    if length < 1:
+        raise RuntimeError(
+            f"pad: the size {size} of dimension {dim} with padding {before}, {after} is too small: {length}"
+        )
+    place = ad.arange(-before, size + after)
+    if mode == "replicate":
+        return place.clamp(0, size - 1)
+    if mode == "reflect":
+        if max(before, after) >= size:
+            raise RuntimeError(
+                "Padding size should be less than the corresponding input dimension, but got: padding "
+                f"({before}, {after}) at dimension {dim} of size {size}"
+            )
+        return (size - 1) - ((size - 1) - place.abs()).abs()
+    if max(before, after) > size:
+        raise RuntimeError(
+            f"Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of size {size}"
+        )
+    # What negative widths cut away is not wrapped around either.
+    first = max(-before, 0)
+    left = size - first - max(-after, 0)
+    if left < 1:
+        raise RuntimeError(
+            f"pad: the padding {before}, {after} leaves nothing of dimension {dim} of size {size}"
+        )
+    return (place - first) % left + first
