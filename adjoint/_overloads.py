@@ -234,6 +234,20 @@ def is_complex(input) -> bool:
 
 
 @overload(method=False)
+def is_inference(input) -> bool:
+    """Whether the tensor was made in `inference_mode`: it counts no writes and can be saved for no backward pass.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.inference_mode():
+    ...     ad.is_inference(ad.ones(2))
+    True
+    """
+    return input.is_inference()
+
+
+@overload(method=False)
 def numel(input) -> int:
     """The number of elements."""
     return input.numel()
@@ -415,7 +429,11 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     """
     if dim is not None:
         raise NotImplementedError("unique(): dim is not supported; only the elements of the whole tensor")
-    values, inverse, counts = _C._unique(input, return_inverse, return_counts)
+    values, inverse, counts = _C._unique(input.detach(), return_inverse, return_counts)
+    if input.requires_grad and _C.is_grad_enabled():
+        from adjoint.autograd._refused import without_derivative
+
+        values = without_derivative("unique", values, input)
     more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
     return (values, *more) if more else values
 

@@ -118,7 +118,10 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     starts = _C._full((n,), True)
     if n > 1:
         starts[1:] = flat[1:] != flat[:-1]
-    results = [flat[starts]]
+    values = flat[starts]
+    if input.requires_grad and _C.is_grad_enabled():
+        values = _without_derivative("unique_consecutive", values, input)
+    results = [values]
     if return_inverse:
         results.append((starts.to(_C.int64).cumsum(0) - 1).view(input.shape))
     if return_counts:
@@ -126,6 +129,12 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
         after = _C.cat((first[1:], _C.tensor([n])), 0) if n else first
         results.append(after - first)
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _without_derivative(name, value, *inputs):
+    from adjoint.autograd._refused import without_derivative
+
+    return without_derivative(name, value, *inputs)
 
 
 @overload(method=False)
@@ -180,7 +189,9 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     flat = flat[(flat >= min) & (flat <= max)]
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)
-    return result if out is None else _into(out, result)
+    if out is not None:
+        return _into(out, result)
+    return _without_derivative("histc", result, input) if input.requires_grad and _C.is_grad_enabled() else result
 
 
 # --- statistics ------------------------------------------------------------------------------------------------------

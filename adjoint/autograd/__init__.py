@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from adjoint._C import Node, Tensor, _run_backward
+from adjoint._C import Node, SavedTensor, Tensor, _run_backward
 
 from .grad_mode import (
     enable_grad,
@@ -22,6 +22,7 @@ from .grad_mode import (
 __all__ = [
     "Function",
     "Node",
+    "SavedTensor",
     "Variable",
     "backward",
     "complex_convention",

@@ -103,6 +103,8 @@ class _Frame:
         self.facts_of = facts_of
         self.contexts = contexts
         self.count = 0
+        # Whether the part has run to its end once.
+        self.complete = False
         self.holders: dict = {}
 
     def pack(self, tensor):
@@ -137,6 +139,9 @@ class _Frame:
             nonlocal seen
             frame = me()
             index, seen = seen, seen + 1
+            if index >= frame.count and not frame.complete:
+                # The part takes a derivative itself, and has not come to its end for the first time.
+                return tensor.detach()
             if index >= frame.count:
                 raise CheckpointError(
                     f"checkpoint(): when it ran for the backward pass, the part saved more tensors than the {frame.count} "
@@ -253,7 +258,9 @@ def checkpoint(
 
     frame = _Frame(run, _early_stop if early_stop is None else early_stop, facts_of, (first, again))
     with saved_tensors_hooks(frame.pack, frame.unpack), first():
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 def _as_factories(first, again):
