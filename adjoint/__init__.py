@@ -109,6 +109,10 @@ def __getattr__(name):
         from adjoint import serialization
 
         return getattr(serialization, name)
+    if name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"):
+        from adjoint.autograd import anomaly_mode
+
+        return getattr(anomaly_mode, name)
     if name.endswith("_") and isinstance(globals().get(name[:-1]), _C.Operator) and hasattr(Tensor, name):
         # Every operator's in-place form as a function: relu_(x).
         return getattr(Tensor, name)

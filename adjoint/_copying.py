@@ -27,8 +27,9 @@ class Copying(Members):
             return known
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                "moment: this one was made by a recorded operation. Use .detach().clone(), or deepcopy under no_grad"
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
+                f"this one of shape {list(self.shape)}, {self.dtype.name}, is the result that {self.grad_fn.name()} "
+                "differentiates. Copy its values with .detach().clone(), or its history too with .clone()"
             )
         from copy import deepcopy
 
@@ -50,15 +51,10 @@ class Copying(Members):
         return result
 
     def __reduce_ex__(self, protocol):
-        for hook in _C._hooks_of(self).values():
-            if not getattr(hook, "__torch_unserializable__", False):
-                from warnings import warn
+        if self._backward_hooks:
+            from adjoint.utils.hooks import warn_if_has_hooks
 
-                warn(
-                    f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the "
-                    "function with @adjoint.utils.hooks.unserializable_hook to suppress this warning",
-                    stacklevel=2,
-                )
+            warn_if_has_hooks(self)
         span = _C._span(self)
         if protocol >= 5:
             from pickle import PickleBuffer

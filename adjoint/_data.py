@@ -16,7 +16,7 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "t
 _tensor = _C.tensor
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, volatile=None) -> Tensor:
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, volatile=False) -> Tensor:
     """A new tensor with a copy of `data`.
 
     Parameters
@@ -39,7 +39,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     ValueError
         The data is ragged.
     TypeError
-        Something in it is not a number.
+        Something in it is not a number; or ``volatile=True``, whose successors are `no_grad` and `inference_mode`.
     RuntimeError
         A value does not fit into the dtype; or `requires_grad` with an integer dtype.
 
@@ -54,7 +54,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     if device is not None:
         check_device(device)
-    if volatile is not None:
+    if volatile:
         from adjoint.autograd import refuse_volatile
 
         refuse_volatile()

@@ -196,11 +196,13 @@ class Writing(Members):
         from adjoint import zeros
 
         sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        if tuple(sizes) == tuple(self.shape):
+            return self
         result = zeros(sizes, dtype=self.dtype)
         count = min(self.numel(), result.numel())
         if count:
             result.view(-1)[:count] = self.detach().reshape(-1)[:count]
-        self.data = result
+        _replace_memory(self, result)
         return self
 
     def resize_as_(self, other, memory_format=None) -> Tensor:
@@ -213,11 +215,37 @@ class Writing(Members):
         Raises
         ------
         RuntimeError
-            The tensor requires a gradient and is no leaf, or the dtype cannot have one.
+            The tensor requires a gradient and is no leaf, or is one and grad mode is on, or the dtype cannot have one; or
+            the source requires a gradient and grad mode is on.
         """
         if self.requires_grad and not self.is_leaf:
             raise RuntimeError(
                 f"set_(): this tensor of shape {tuple(self.shape)} was computed, and its gradient would be lost; use detach()"
             )
-        self.data = source
+        if _C.is_grad_enabled():
+            if self.requires_grad:
+                raise RuntimeError(
+                    "a leaf Variable that requires grad is being used in an in-place operation: set_() on shape "
+                    f"{list(self.shape)}, {self.dtype.name}. Write under no_grad()"
+                )
+            if source.requires_grad:
+                raise RuntimeError(
+                    f"the derivative for set_ is not implemented: the source of shape {list(source.shape)} requires grad, "
+                    "and its gradient would be lost. Use source.detach(), or write under no_grad()"
+                )
+        _replace_memory(self, source)
         return self
+
+
+def _replace_memory(x, source):
+    """Let `x` stand on the memory of `source`, as a write: what was saved of `x` is out of date.
+
+    Versions belong to memory. The new memory's must be past the old one's, or what was saved would seem unchanged.
+    """
+    if x.is_inference() or source.is_inference():
+        x.data = source
+        return
+    version = x._version
+    x.data = source
+    while x._version <= version:
+        x._bump_version()

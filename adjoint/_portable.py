@@ -72,7 +72,7 @@ class Older(Members):
 
         return bernoulli(self, p, generator=generator)
 
-    def new(self, *args, size=None, device=None) -> Tensor:
+    def new(self, *args, size=None, device=None, volatile=False) -> Tensor:
         """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
 
         Examples
@@ -84,6 +84,10 @@ class Older(Members):
         tensor([2., 3.])
         """
         check_device(device)
+        if volatile:
+            from adjoint.autograd import refuse_volatile
+
+            refuse_volatile()
         if size is not None:
             args = (_C.Size(size),)
         if not args:

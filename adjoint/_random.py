@@ -60,27 +60,27 @@ def manual_seed(seed) -> Generator:
         raise RuntimeError(f"Overflow when unpacking long: the seed {seed} does not fit into 64 bits")
     if seed >= 2**63:
         seed -= 2**64
-    return default_generator.manual_seed(seed)
+    return _C._default_generator().manual_seed(seed)
 
 
 def seed() -> int:
     """Start the default generator anew at a seed that the system chooses, and return the seed."""
-    return default_generator.seed()
+    return _C._default_generator().seed()
 
 
 def initial_seed() -> int:
     """The seed that the default generator started at."""
-    return default_generator.initial_seed()
+    return _C._default_generator().initial_seed()
 
 
 def get_rng_state() -> Tensor:
     """The state of the default generator, as a uint8 tensor."""
-    return default_generator.get_state()
+    return _C._default_generator().get_state()
 
 
 def set_rng_state(new_state) -> None:
     """Put the default generator back into a state that `get_rng_state` gave."""
-    default_generator.set_state(new_state)
+    _C._default_generator().set_state(new_state)
 
 
 def _finish(result, out, requires_grad):

@@ -110,19 +110,22 @@ class Gradients(Members):
         return self
 
     @property
-    def volatile(self):
-        """Removed: see `no_grad`."""
-        _refuse_volatile()
+    def volatile(self) -> bool:
+        """Always False; removed: see `no_grad` and `inference_mode`."""
+        from warnings import warn
+
+        warn(
+            "volatile was removed (Variable.volatile is always False): see adjoint.no_grad and adjoint.inference_mode",
+            stacklevel=2,
+        )
+        return False
 
     @volatile.setter
     def volatile(self, value):
-        _refuse_volatile()
+        if value:
+            from adjoint.autograd import refuse_volatile
 
-
-def _refuse_volatile():
-    from adjoint.autograd import refuse_volatile
-
-    refuse_volatile()
+            refuse_volatile()
 
 
 def _handle(tensor, number):
@@ -207,7 +210,9 @@ class Exchange(Members):
         if self.requires_grad:
             if not force:
                 raise RuntimeError(
-                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. It is "
+                    + (f"the result of {self.grad_fn.name()}" if self.grad_fn else "a leaf")
+                    + f", of shape {list(self.shape)}, {self.dtype.name}; writes to the array would not be recorded."
                 )
             self = self.detach()
         if self.dtype is _C.bfloat16:

@@ -64,6 +64,16 @@ def tensor(values, dtype=None, requires_grad=False):
     return out.requires_grad_() if requires_grad else out
 
 
+def leaf(*values, dtype="float64"):
+    """A vector of these values that requires a gradient."""
+    return ad.tensor(values, dtype=dtype_of(dtype), requires_grad=True)
+
+
+def allocated():
+    """Bytes that live tensors hold: back to the start once all that was made is dead."""
+    return ad.memory_statistics()["allocated_bytes"]
+
+
 def array(value):
     """The NumPy array of a tensor, whatever its dtype; other values pass through `np.asarray`."""
     if isinstance(value, ad.Tensor):

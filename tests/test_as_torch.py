@@ -4,10 +4,12 @@ What changes the process runs in one of its own. Start reading at `test_script`.
 """
 
 import ast
+import os
 import pathlib
 import subprocess
 import sys
 import textwrap
+import zipfile
 
 import pytest
 from helpers import run_python
@@ -66,6 +68,31 @@ def test_folder(tmp_path):
     (tmp_path / "__main__.py").write_text("import torch, beside; print(beside.name, torch.ones(1).item())")
     (tmp_path / "beside.py").write_text("name = __name__")
     assert run_python("-m", "adjoint.as_torch", tmp_path).stdout == "beside 1.0\n"
+
+
+def test_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "program.zip", "w") as archive:
+        archive.writestr("__main__.py", "import sys, torch; print(torch.ones(1).item(), sys.argv[1:])")
+    assert run_python("-m", "adjoint.as_torch", tmp_path / "program.zip", "a").stdout == "1.0 ['a']\n"
+
+
+def test_standard_input(tmp_path):
+    program = "import sys, torch; print(sys.argv, torch.ones(1).item())"
+    command = [sys.executable, "-m", "adjoint.as_torch", "-", "a"]
+    done = subprocess.run(
+        command, input=program, capture_output=True, text=True, cwd=tmp_path, env=environment()
+    )
+    assert done.stdout == "['-', 'a'] 1.0\n", done.stderr
+
+
+def environment():
+    paths = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def test_help():
+    done = run_python("-m", "adjoint.as_torch", "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: python -m adjoint.as_torch script.py")
 
 
 def test_exit_status_and_errors_are_the_program_s_own(tmp_path):
@@ -223,6 +250,29 @@ def test_what_does_not_exist_is_named():
         assert kind == ("AttributeError" if k < 5 else "ModuleNotFoundError"), line
         assert message.endswith(f"Adjoint does not have {name}"), line
     assert lines[-1] == "False False 1"
+
+
+def test_modules_inside_of_standins():
+    assert values("""
+        import torch.backends.cudnn as cudnn, torch
+        import torch.backends.cuda
+        from torch.backends import mkl
+        show(cudnn is torch.backends.cudnn, cudnn.is_available(), mkl is torch.backends.mkl)
+        cudnn.benchmark = True
+        for code in ("cudnn.flags", "torch.backends.mps.no_such", "import torch.backends.no_such"):
+            try: exec(code)
+            except (AttributeError, ImportError) as error: show(str(error).partition(": ")[2])
+        show(torch.mps.is_available(), torch.xpu.device_count(), torch.mps is torch.xpu)
+        try: torch.xpu.empty_cache
+        except AttributeError as error: show(str(error).partition(": ")[2])
+    """) == [
+        (True, False, True),
+        "Adjoint does not have torch.backends.cudnn.flags",
+        "Adjoint does not have torch.backends.mps.no_such",
+        "Adjoint does not have torch.backends.no_such",
+        (False, 0, False),
+        "Adjoint does not have torch.xpu.empty_cache",
+    ]
 
 
 def test_adjoint_itself_is_not_found_below_torch():

@@ -11,6 +11,7 @@ import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from types import ModuleType
 
 import adjoint
 
@@ -82,6 +83,14 @@ def target(name):
     return standin if not last.startswith("__") and _exists(standin) else None
 
 
+def _inside(name):
+    """The module that a stand-in holds without a file of its own, such as ``torch.backends.cudnn``; None without one."""
+    head, _, last = name.rpartition(".")
+    holder = sys.modules.get(head)
+    value = vars(holder).get(last) if holder is not None and holder.__name__.startswith(STANDINS) else None
+    return value if isinstance(value, ModuleType) else None
+
+
 def missing(name):
     return f"Adjoint does not have {name}"
 
@@ -98,11 +107,11 @@ class _Finder:
             return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)
         if not name.startswith("torch."):
             return None
-        found = target(name)
+        found = target(name) or _inside(name)
         if found is None:
             # No `name=`: the import system would take the failure of `from torch import x` for its own to report.
             raise ModuleNotFoundError(f"No module named {name!r}: {missing(name)}")
-        return ModuleSpec(name, _Loader(found), origin=found, is_package=True)
+        return ModuleSpec(name, _Loader(found), origin=getattr(found, "__name__", found), is_package=True)
 
 
 class _Loader:
@@ -120,7 +129,8 @@ class _Loader:
             _explain(module, "torch")
             return
         # The import system takes what it finds in sys.modules afterwards: Adjoint's own module, under a second name.
-        name, own = module.__spec__.name, import_module(self.found)
+        name = module.__spec__.name
+        own = import_module(self.found) if isinstance(self.found, str) else self.found
         _explain(own, name)
         sys.modules[name] = own
 

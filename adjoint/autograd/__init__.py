@@ -89,7 +89,7 @@ def backward(
     create_graph : bool
         Record the backward pass itself, for derivatives of higher order.
     inputs : Tensor or sequence of Tensor, optional
-        Accumulate into these alone, instead of into all leaves.
+        Accumulate into these alone, instead of into all leaves. Results in between retain their gradients from now on.
 
     Raises
     ------
@@ -120,6 +120,9 @@ def backward(
         inputs = _ends(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        for end in inputs:
+            if isinstance(end, Tensor) and end.requires_grad and not end.is_leaf:
+                end.retain_grad()
     _run_backward(
         tensors,
         _seeds(grad_tensors, len(tensors)),
@@ -238,13 +241,18 @@ def _warn_of_cycle():
     if not _warned:
         from warnings import warn
 
+        from adjoint.autograd._lines import PACKAGE
+
         _warned = True
+        level = 2
+        while sys._getframe(level).f_code.co_filename.startswith(PACKAGE):
+            level += 1
         warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
             "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
             "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
             "the cycle and avoid the leak.",
-            stacklevel=3,
+            stacklevel=level + 1,
         )
 
 
@@ -264,7 +272,7 @@ def _batched(outputs, seeds, inputs, retain_graph, create_graph, allow_unused):
     from adjoint import stack
 
     given = [g for g in seeds or () if g is not None]
-    if not given:
+    if not given or not all(g.ndim for g in given):
         raise RuntimeError("grad(): is_grads_batched=True needs grad_outputs with a leading dimension")
     count = given[0].shape[0]
     if any(g.shape[0] != count for g in given):
@@ -272,6 +280,14 @@ def _batched(outputs, seeds, inputs, retain_graph, create_graph, allow_unused):
             f"grad(): with is_grads_batched=True all grad_outputs need the same leading size, but they have "
             f"{[g.shape[0] for g in given]}"
         )
+    for i, (output, g) in enumerate(zip(outputs, seeds, strict=False)):
+        shape = tuple(output.shape if isinstance(output, Tensor) else output[0]._result(output[1])[0])
+        if g is not None and tuple(g.shape[1:]) != shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+                f"So grad_output[{i}] should have the shape of output[{i}], {shape}, behind that; but it is "
+                f"{tuple(g.shape)}. For one gradient per output, leave is_grads_batched out"
+            )
     rows = []
     for i in range(count):
         row = tuple(None if g is None else g[i] for g in seeds)
@@ -291,11 +307,11 @@ class Variable(metaclass=_VariableMeta):
     Raises
     ------
     TypeError
-        `volatile` was given: its successor is `no_grad`.
+        ``volatile=True`` was given: its successors are `no_grad` and `inference_mode`.
     """
 
-    def __new__(cls, data, requires_grad=False, volatile=None):
-        if volatile is not None:
+    def __new__(cls, data, requires_grad=False, volatile=False):
+        if volatile:
             refuse_volatile()
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {data.__class__.__name__}")
@@ -311,9 +327,11 @@ class Variable(metaclass=_VariableMeta):
             _at_end_of_pass(callback)
 
 
-def refuse_volatile(*_):
+def refuse_volatile():
+    """Say what took the place of ``volatile=True``, which programs of old wrote for inputs of an inference."""
     raise TypeError(
-        "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead"
+        "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead, or in "
+        "`with adjoint.inference_mode():` if its results will never meet a computation that is recorded"
     )
 
 

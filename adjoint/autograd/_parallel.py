@@ -1,13 +1,62 @@
-"""Backward passes in several threads: `set_parallel_backward`, and `set_multithreading_enabled` for the interface."""
+"""Backward passes in several threads: `set_parallel_backward`, and `set_multithreading_enabled`, which can forbid it."""
 
 from __future__ import annotations
+
+from threading import local
 
 from adjoint._C import _set_parallel_backward
 
 __all__ = ["set_multithreading_enabled", "set_parallel_backward"]
 
 
-class set_parallel_backward:
+class _Switches(local):
+    """What this thread asked for. Its backward passes run in several threads when both are on."""
+
+    parallel = False
+    allowed = True
+
+    def apply(self):
+        _set_parallel_backward(self.parallel and self.allowed)
+
+
+_switches = _Switches()
+
+
+class _Switch:
+    """At once, and back at the end when used as a context manager or decorator."""
+
+    name = ""
+
+    def __init__(self, mode: bool):
+        self.mode = bool(mode)
+        self.before = getattr(_switches, self.name)
+        self._set(self.mode)
+
+    def _set(self, mode):
+        setattr(_switches, self.name, mode)
+        _switches.apply()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._set(self.before)
+
+    def __call__(self, function):
+        from functools import wraps
+
+        # What was switched belongs to the calls.
+        self._set(self.before)
+
+        @wraps(function)
+        def wrapper(*args, **kwargs):
+            with type(self)(self.mode):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+class set_parallel_backward(_Switch):
     """Run independent branches of a graph on several threads in the backward passes of this thread, from now on or until
     the context is left. The results are the same, bit for bit.
 
@@ -29,26 +78,24 @@ class set_parallel_backward:
     ...     (x.exp() + x.sin()).sum().backward()
     """
 
-    def __init__(self, mode: bool):
-        self.before = _set_parallel_backward(bool(mode))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        _set_parallel_backward(self.before)
+    name = "parallel"
 
 
-class set_multithreading_enabled:
-    """For the interface: a backward pass runs on the thread that asks for it, and several may run at once. See
-    `set_parallel_backward`.
+class set_multithreading_enabled(_Switch):
+    """Whether the backward passes of this thread may use several threads; they may unless it is forbidden. A pass runs on
+    the thread that asks for it anyway, except where `set_parallel_backward` is on. A function, context manager and
+    decorator.
+
+    Parameters
+    ----------
+    mode : bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(3, requires_grad=True)
+    >>> with ad.autograd.set_parallel_backward(True), ad.autograd.set_multithreading_enabled(False):
+    ...     (x.exp() + x.sin()).sum().backward()
     """
 
-    def __init__(self, mode: bool):
-        self.mode = mode
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        pass
+    name = "allowed"

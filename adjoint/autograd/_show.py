@@ -142,13 +142,20 @@ class Drawing:
         self.source = source
 
     def _pipe(self, format):
+        import subprocess
+
         try:
-            from graphviz import Source
-        except ImportError as error:
-            raise ImportError(
-                "drawing a graph needs the package graphviz (and the program dot): pip install graphviz"
+            done = subprocess.run(["dot", "-T" + format], input=self.source.encode(), capture_output=True)
+        except FileNotFoundError as error:
+            raise RuntimeError(
+                "drawing a graph needs the program `dot` of Graphviz, which was not found: install Graphviz (apt install "
+                "graphviz, brew install graphviz, https://graphviz.org). `.save('graph.dot')` and `.source` need nothing"
             ) from error
-        return Source(self.source).pipe(format=format)
+        if done.returncode:
+            raise RuntimeError(
+                f"dot could not draw the graph: {done.stderr.decode(errors='replace').strip()}"
+            )
+        return done.stdout
 
     def save(self, path) -> None:
         """Write the picture; the ending of the name (``.svg``, ``.png``, ``.pdf``, ``.dot``) says in which format."""
@@ -164,6 +171,13 @@ class Drawing:
 
     def _repr_svg_(self):
         return self._pipe("svg").decode()
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        """What a notebook shows: the picture, or without `dot` the text, which says what to do."""
+        try:
+            return {"text/plain": repr(self), "image/svg+xml": self._repr_svg_()}
+        except RuntimeError as error:
+            return {"text/plain": f"{self!r}\n{error}"}
 
     def __repr__(self):
         return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
@@ -181,8 +195,8 @@ def draw(tensor, params=None) -> Drawing:
     Returns
     -------
     Drawing
-        ``.save(path)`` writes SVG, PNG or PDF; notebooks show it as it is. Needs the package graphviz and the program
-        ``dot`` for that, and neither for ``.source``.
+        ``.save(path)`` writes SVG, PNG or PDF; notebooks show it as it is. That needs the program ``dot`` of Graphviz;
+        ``.source`` and ``.save("graph.dot")`` do not.
 
     Examples
     --------

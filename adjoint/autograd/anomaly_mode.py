@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 
-__all__ = ["detect_anomaly", "set_detect_anomaly"]
+__all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
 
 class set_detect_anomaly:
@@ -81,8 +81,10 @@ class detect_anomaly:
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether backward passes look for anomalies."""
     return _C._detect_anomaly()[0]
 
 
 def is_anomaly_check_nan_enabled() -> bool:
+    """Whether a NaN would be an error where anomalies are looked for."""
     return _C._detect_anomaly()[1]

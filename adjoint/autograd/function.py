@@ -64,9 +64,13 @@ class Function(FunctionBase):
     generate_vmap_rule = False
 
     def __init__(self, *args, **kwargs):
+        name = type(self).__name__
+        old = ""
+        if not isinstance(_found(type(self), "forward"), staticmethod):
+            old = " Legacy autograd function with non-static forward method is deprecated: write forward(ctx, ...) static."
         raise RuntimeError(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
-            f"should invoke them on the class itself: {type(self).__name__}.apply(...)"
+            f"{name} should not be instantiated. Methods on autograd functions are all static, so you should invoke them "
+            f"on the class itself: {name}.apply(...).{old}"
         )
 
     def __init_subclass__(cls, **kwargs):
@@ -74,9 +78,8 @@ class Function(FunctionBase):
         setup = cls.setup_context
         if setup is not Function.setup_context:
             cls._setup_context = staticmethod(setup)
-            if getattr(cls.forward, "__defaults__", None) or getattr(cls.forward, "__kwdefaults__", None):
-                cls.apply = classmethod(_apply_with_defaults)
-                cls._argument_count = cls.forward.__code__.co_argcount
+            cls._argument_count = _positional_count(cls.forward)
+            cls.apply = classmethod(_apply_bound)
         if cls.vjp is not Function.vjp:
             if cls.backward is not Function.backward and "backward" in vars(cls):
                 raise RuntimeError(
@@ -115,14 +118,41 @@ class Function(FunctionBase):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        """The results for a batch of arguments, and where the batch is in them; used once there is batching."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
 
-def _apply_with_defaults(cls, *args, **kwargs):
-    """As `apply`, with arguments that were left out filled in, since setup_context is shown all of them."""
+
+def _found(cls, name):
+    """The attribute as the class that has it wrote it, decorators such as staticmethod included."""
+    return next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+
+
+def _positional_count(forward):
+    """How many arguments `forward` takes, all of them by position; -1 where that takes a look at its signature."""
+    code = getattr(forward, "__code__", None)
+    # A decorated function says by its signature what it takes, not by its code.
+    if code is None or hasattr(forward, "__wrapped__") or code.co_kwonlyargcount or code.co_flags & 0x0C:
+        return -1
+    return code.co_argcount
+
+
+def _apply_bound(cls, *args, **kwargs):
+    """As `apply`, with keywords put in their places and defaults filled in, since setup_context is shown all of them."""
     if not kwargs and len(args) == cls._argument_count:
         return super(Function, cls).apply(*args)
     from inspect import signature
 
     bound = signature(cls.forward).bind(*args, **kwargs)
+    if bound.kwargs:
+        raise TypeError(
+            f"{cls.__name__}.apply() got {', '.join(bound.kwargs)} by keyword only: with setup_context, forward takes "
+            "arguments that have a position, since backward returns one gradient for each of them"
+        )
     bound.apply_defaults()
     return super(Function, cls).apply(*bound.args)
 

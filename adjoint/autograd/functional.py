@@ -244,10 +244,8 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     [6.0, 12.0]
     """
     with enable_grad():
-        several, given, v, xs, y, rows = _gradient("vhp", func, inputs, v, create_graph, strict)
-        products = _grad(rows, xs, v, create_graph)
-        products = _zeros_for_none(products, xs, strict, create_graph, "double_back")
-    return _result((y,), False, create_graph), _result(products, several, create_graph)
+        several, v, xs, y, rows = _gradient("vhp", func, inputs, v, create_graph, strict)
+        return _hessian_product(several, xs, y, rows, xs, v, create_graph, strict, "double_back")
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
@@ -279,13 +277,12 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
     [6.0, 12.0]
     """
     with enable_grad():
-        several, given, v, xs, y, rows = _gradient("hvp", func, inputs, v, create_graph, strict)
+        several, v, xs, y, rows = _gradient("hvp", func, inputs, v, create_graph, strict)
         placeholders = _placeholders(xs)
         twice = _grad(rows, xs, placeholders, True)
         _require_grad(twice, "hessian", strict)
-        products = _grad(twice, placeholders, v, create_graph)
-        products = _zeros_for_none(products, xs, strict, create_graph, "double_back_trick")
-    return _result((y,), False, create_graph), _result(products, several, create_graph)
+        stage = "double_back_trick"
+        return _hessian_product(several, xs, y, twice, placeholders, v, create_graph, strict, stage)
 
 
 # --- shared steps ------------------------------------------------------------------------------------------------------
@@ -304,7 +301,13 @@ def _gradient(name, func, inputs, v, create_graph, strict):
     _require_grad((y,), "outputs", strict)
     rows = _grad((y,), xs, None, True)
     _require_grad(rows, "jacobian", strict)
-    return several, given, v, xs, y, rows
+    return several, v, xs, y, rows
+
+
+def _hessian_product(several, xs, y, rows, by, v, create_graph, strict, stage):
+    """What `vhp` and `hvp` end with: the derivative of `rows` along `v`, by the tensors `by`, beside the value."""
+    products = _zeros_for_none(_grad(rows, by, v, create_graph), xs, strict, create_graph, stage)
+    return _result((y,), False, create_graph), _result(products, several, create_graph)
 
 
 def _tensors(value, what, name):

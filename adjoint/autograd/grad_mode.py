@@ -58,10 +58,13 @@ class _Mode:
         return type(self)()
 
     def _wrap(self, function):
-        from functools import wraps
+        from functools import partial, wraps
 
         again = self._again
-        flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+        inner = function
+        while isinstance(inner, partial):
+            inner = inner.func
+        flags = getattr(getattr(inner, "__code__", None), "co_flags", 0)
 
         def generator(*args, **kwargs):
             return (yield from _steps(function(*args, **kwargs), again()))
@@ -251,3 +254,11 @@ class inference_mode(_Mode):
 
     def _again(self):
         return type(self)(self.value)
+
+
+def __getattr__(name):
+    if name == "set_multithreading_enabled":
+        from adjoint.autograd._parallel import set_multithreading_enabled
+
+        return set_multithreading_enabled
+    raise AttributeError(f"module 'adjoint.autograd.grad_mode' has no attribute {name!r}")

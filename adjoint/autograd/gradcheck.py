@@ -88,6 +88,8 @@ def gradcheck(
         A derivative is wrong. The message holds both Jacobians and says which output and which input they belong to.
     ValueError
         No input requires a gradient.
+    TypeError
+        `func` returns something, but no tensor.
     RuntimeError
         Elements of an input share memory, so that they cannot be moved one by one.
     NotImplementedError
@@ -121,6 +123,10 @@ def gradcheck(
         # Compared with the settled convention, whatever is set.
         with complex_convention("conjugate"):
             results = jacobians.as_tuple(func(*inputs))
+            if results and not any(isinstance(y, Tensor) for y in results):
+                raise TypeError(
+                    f"gradcheck expects func to return a tensor or a tuple of tensors, but {_name(func)} returned {results[0]!r}"
+                )
             outputs = [(i, y) for i, y in enumerate(results) if isinstance(y, Tensor) and y.requires_grad]
             if not outputs:
                 _check_constant(func, inputs, results, eps, tolerances, fast_mode)

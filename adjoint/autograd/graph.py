@@ -53,6 +53,9 @@ class GradientEdge(tuple):
     def output_nr(self):
         return self[1]
 
+    def __repr__(self):
+        return f"GradientEdge(node={self[0]!r}, output_nr={self[1]})"
+
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Where the gradient of `tensor` goes.
@@ -230,6 +233,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     RemovableHandle
     """
     from threading import Lock
+    from weakref import WeakValueDictionary
 
     from adjoint.utils.hooks import handle_that
 
@@ -239,14 +243,16 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     # Keys, not nodes: a node owns its hooks.
     keys = [_C._node_key(t) for t in tensors]
     lock = Lock()
-    passes: dict = {}
+    passes: WeakValueDictionary = WeakValueDictionary()
 
     def state():
         number = _C._current_pass()
-        if number not in passes:
-            passes[number] = _Arrivals(len(keys))
-            _C._at_end_of_pass(lambda: passes.pop(number, None))
-        return passes[number]
+        arrivals = passes.get(number)
+        if arrivals is None:
+            passes[number] = arrivals = _Arrivals(len(keys))
+            # Only the pass keeps it, through a callback that does nothing: it goes with the pass, even one that fails.
+            _C._at_end_of_pass(_Keep(arrivals))
+        return arrivals
 
     def all_hook(i, gradient):
         with lock:
@@ -280,12 +286,24 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
 class _Arrivals:
     """What has arrived in one backward pass."""
 
-    __slots__ = ("count", "expected", "gradients")
+    __slots__ = ("__weakref__", "count", "expected", "gradients")
 
     def __init__(self, n):
         self.gradients = [None] * n
         self.count = 0
         self.expected = None
+
+
+class _Keep:
+    """A callback that only holds something."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+    def __call__(self):
+        pass
 
 
 def _numbered(hook, i):

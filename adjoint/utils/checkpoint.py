@@ -22,11 +22,14 @@ from adjoint.utils._selective import (
 
 __all__ = [
     "CheckpointError",
+    "CheckpointFunction",
     "CheckpointPolicy",
     "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
 
@@ -39,12 +42,13 @@ class _Stop(Exception):
     """All that the backward pass needs has been computed again."""
 
 
-_early_stop = True
+_early_stop: bool | None = None
 
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool):
-    """Whether a part stops being computed again once all that is needed is there; for the calls made inside.
+    """Whether a part stops being computed again once all that is needed is there; for the calls made inside, whatever
+    they say themselves.
 
     Parameters
     ----------
@@ -58,6 +62,30 @@ def set_checkpoint_early_stop(enable: bool):
         _early_stop = before
 
 
+_debug: bool | None = None
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None):
+    """What ``debug`` of `checkpoint` is for the calls made inside, whatever they say themselves; None leaves it to them.
+
+    Parameters
+    ----------
+    enabled : bool or None
+    """
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
+
+
+def noop_context_fn():
+    """The default of ``context_fn``: two contexts that do nothing."""
+    return nullcontext(), nullcontext()
+
+
 def _random_state():
     from adjoint import get_rng_state
 
@@ -66,17 +94,16 @@ def _random_state():
 
 @contextmanager
 def _with_random_state(state):
-    from adjoint import get_rng_state, set_rng_state
-
+    """In this thread, draw from a generator in that state; other threads go on with theirs."""
     if state is None:
         yield
         return
-    now = get_rng_state()
-    set_rng_state(state)
+    generator = _C.Generator().set_state(state)
+    before = _C._use_generator(generator)
     try:
         yield
     finally:
-        set_rng_state(now)
+        _C._use_generator(before)
 
 
 def _facts(tensor):
@@ -97,7 +124,7 @@ class _Holder:
 class _Frame:
     """One call of a checkpointed part: how to run it again, and the placeholders that stand in the graph."""
 
-    def __init__(self, run, early_stop, facts_of, contexts):
+    def __init__(self, run, early_stop, facts_of, contexts, debug):
         self.run = run
         self.early_stop = early_stop
         self.facts_of = facts_of
@@ -106,10 +133,14 @@ class _Frame:
         # Whether the part has run to its end once.
         self.complete = False
         self.holders: dict = {}
+        # For debugging, where each tensor was saved, in the first run and in the last one.
+        self.log: tuple | None = ([], []) if debug else None
 
     def pack(self, tensor):
         from weakref import ref
 
+        if self.log is not None:
+            self.log[0].append(_place(tensor))
         holder = _Holder(self.count, self.facts_of(tensor))
         self.holders[self.count] = ref(holder)
         self.count += 1
@@ -117,45 +148,58 @@ class _Frame:
 
     def unpack(self, holder):
         number = _C._current_pass() or object()
+        again = 0
         if number not in holder.values:
-            self.compute(number)
+            again = self.compute(number)
         if number not in holder.values:
-            raise CheckpointError(
-                "checkpoint(): a saved tensor was not computed again: the part saved "
-                f"{self.count} tensors when it first ran, and fewer when it ran for the backward pass. It is number "
-                f"{holder.index}, of {_text(holder.facts)}. The part must do the same each time it runs"
+            raise self.mismatch(
+                "A different number of tensors was saved during the original forward and recomputation. Number of tensors "
+                f"saved during forward: {self.count}; during recomputation: {again}. It is number {holder.index} that "
+                f"is missing, of {_text(holder.facts)}"
             )
         return holder.values.pop(number)
 
+    def mismatch(self, what):
+        message = f"checkpoint(): {what}. The part must do the same each time it runs"
+        if self.log is None:
+            message += "; with debug=True, this error says where each tensor was saved"
+        else:
+            for run, places in zip(("first ran", "ran for the backward pass"), self.log, strict=True):
+                message += f"\nSaved when the part {run}:"
+                message += "".join(f"\n  {i}: {place}" for i, place in enumerate(places))
+        return CheckpointError(message)
+
     def compute(self, number):
-        """Run the part again, and give every placeholder that still stands in the graph its value."""
+        """Run the part again, and give every placeholder that still stands in the graph its value. How many it saved."""
         from weakref import ref
 
         # This frame is in a cycle with the hooks only while it runs.
         me = ref(self)
         seen = 0
+        if self.log is not None:
+            self.log[1].clear()
 
         def pack(tensor):
             nonlocal seen
             frame = me()
             index, seen = seen, seen + 1
+            if frame.log is not None:
+                frame.log[1].append(_place(tensor))
             if index >= frame.count and not frame.complete:
                 # The part takes a derivative itself, and has not come to its end for the first time.
                 return tensor.detach()
             if index >= frame.count:
-                raise CheckpointError(
-                    f"checkpoint(): when it ran for the backward pass, the part saved more tensors than the {frame.count} "
-                    f"that it saved first: number {index} is of {_text(frame.facts_of(tensor))}. The part must do the "
-                    "same each time it runs"
+                raise frame.mismatch(
+                    "trying to save more tensors during recomputation than during the original forward pass: the first run "
+                    f"saved {frame.count}, and number {index} of this one is of {_text(frame.facts_of(tensor))}"
                 )
             holder = frame.holders[index]()
             if holder is not None:
                 facts = frame.facts_of(tensor)
                 if facts != holder.facts:
-                    raise CheckpointError(
-                        "checkpoint(): Recomputed values for the following tensors have different metadata than during "
-                        f"the forward pass: tensor at position {index}: saved metadata: {holder.facts}, recomputed "
-                        f"metadata: {facts}. The part must do the same each time it runs"
+                    raise frame.mismatch(
+                        "Recomputed values for the following tensors have different metadata than during the forward pass: "
+                        f"tensor at position {index}: saved metadata: {holder.facts}, recomputed metadata: {facts}"
                     )
                 holder.values[number] = tensor.detach()
             if frame.early_stop and seen == frame.count:
@@ -167,10 +211,23 @@ class _Frame:
                 self.run()
         except _Stop:
             pass
+        return seen
 
 
 def _text(facts):
     return ", ".join(f"{name} {value}" for name, value in facts.items()) or "unknown shape"
+
+
+def _place(tensor):
+    """What was saved, and by which line: its place, and what stands there."""
+    from linecache import getline
+
+    from adjoint.autograd._lines import where
+
+    place = where()
+    file, _, line = place.partition(" in ")[0].rpartition(":")
+    code = getline(file, int(line)).strip() if line.isdigit() else ""
+    return f"{_text(_facts(tensor))}, at {place}: {code}"
 
 
 def checkpoint(
@@ -180,7 +237,7 @@ def checkpoint(
     context_fn=None,
     determinism_check="default",
     debug=False,
-    early_stop=None,
+    early_stop=True,
     preserve_rng_state=True,
     **kwargs,
 ):
@@ -199,9 +256,12 @@ def checkpoint(
         `create_selective_checkpoint_contexts`, the results of chosen operators are kept.
     determinism_check : {'default', 'none'}
         Whether shape and dtype of what is computed again are compared with the first run.
+    debug : bool
+        Note each line that saves a tensor, in both runs, for the message of a `CheckpointError`. It costs time and memory;
+        see `set_checkpoint_debug_enabled` for switching it on around calls of others.
     preserve_rng_state : bool
         Restore the state of the random generator for the second run, so that dropout drops the same.
-    early_stop : bool, optional
+    early_stop : bool
         Stop the second run once all that is needed is there; see `set_checkpoint_early_stop`.
 
     Returns
@@ -231,13 +291,13 @@ def checkpoint(
             from warnings import warn
 
             warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
-        return _Reentrant.apply(function, preserve_rng_state, *args)
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(
-            f"determinism_check should be one of ('default', 'none') but got {determinism_check}"
+            f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
         )
     facts_of = _facts if determinism_check == "default" else lambda tensor: {}
-    first, again = (nullcontext, nullcontext) if context_fn is None else _as_factories(*context_fn())
+    first, again = _as_factories(*(context_fn or noop_context_fn)())
     if not _C.is_grad_enabled():
         with first():
             return function(*args, **kwargs)
@@ -256,7 +316,13 @@ def checkpoint(
         with enable_grad(), _with_random_state(state):
             function(*args, **kwargs)
 
-    frame = _Frame(run, _early_stop if early_stop is None else early_stop, facts_of, (first, again))
+    frame = _Frame(
+        run,
+        early_stop if _early_stop is None else _early_stop,
+        facts_of,
+        (first, again),
+        debug if _debug is None else _debug,
+    )
     with saved_tensors_hooks(frame.pack, frame.unpack), first():
         result = function(*args, **kwargs)
     frame.complete = True
@@ -267,7 +333,9 @@ def _as_factories(first, again):
     return (lambda: first), (lambda: again)
 
 
-class _Reentrant(Function):
+class CheckpointFunction(Function):
+    """The older form: runs the part without recording, and in the backward pass again, with."""
+
     @staticmethod
     def forward(ctx, function, preserve, *args):
         ctx.function = function

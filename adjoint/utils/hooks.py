@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import weakref
 
-__all__ = ["ActionTable", "HookTable", "RemovableHandle", "handle_that", "unserializable_hook"]
+__all__ = [
+    "ActionTable",
+    "HookTable",
+    "RemovableHandle",
+    "handle_that",
+    "unserializable_hook",
+    "warn_if_has_hooks",
+]
 
 
 class HookTable(dict):
@@ -47,20 +54,6 @@ def handle_that(remove) -> RemovableHandle:
     handle = table.add(remove)
     handle.table = table
     return handle
-
-
-def unserializable_hook(function):
-    """Mark a hook of a tensor as one that need not survive pickling: no warning is given.
-
-    Examples
-    --------
-    >>> from adjoint.utils.hooks import unserializable_hook
-    >>> @unserializable_hook
-    ... def show(gradient):
-    ...     print(gradient)
-    """
-    function.__torch_unserializable__ = True
-    return function
 
 
 class RemovableHandle:
@@ -113,3 +106,33 @@ class RemovableHandle:
         self.id, tables = state
         self._tables = tuple(weakref.ref(HookTable() if table is None else table) for table in tables)
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+
+def unserializable_hook(hook):
+    """Decorate a hook of a tensor so that pickling the tensor, which leaves its hooks out, does not warn of it.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> import adjoint as ad
+    >>> from adjoint.utils.hooks import unserializable_hook
+    >>> x = ad.ones(1, requires_grad=True)
+    >>> handle = x.register_hook(unserializable_hook(lambda g: g * 2))
+    >>> pickle.loads(pickle.dumps(x))
+    tensor([1.], requires_grad=True)
+    """
+    hook.__torch_unserializable__ = True
+    return hook
+
+
+def warn_if_has_hooks(tensor) -> None:
+    """Warn of each hook of a tensor that its pickle will not have, unless it is an `unserializable_hook`."""
+    from warnings import warn
+
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, decorate it with "
+                "adjoint.utils.hooks.unserializable_hook; else register it again on what is loaded",
+                stacklevel=4,
+            )

@@ -56,3 +56,38 @@ def scaling(ours, theirs, settings):
                 row.note = row.note or why
         row.reached = row.ours >= 1.7 if row.ours else None
         yield row
+
+
+@study("parallel branches", group="threads")
+def towers(ours, theirs, settings):
+    """Eight towers of operations that are too small to be split, and one sum over them: backward alone."""
+    row = Row("gain of parallel branches: eight towers, two threads", unit="×", target="≥ 1.5×")
+
+    def measure(m):
+        x = wave(m, 64, 64, scale=0.013).requires_grad_()
+
+        def tower(t):
+            for _ in range(20):
+                t = m.tanh(t @ x)
+            return t.sum()
+
+        y = m.stack([tower(x * (0.1 * k)) for k in range(8)]).sum()
+
+        def backward(parallel):
+            def run():
+                with m.autograd.set_parallel_backward(parallel):
+                    m.autograd.grad(y, x, retain_graph=True)
+
+            return run
+
+        set_threads(m, 2)
+        try:
+            serial, parallel = Comparison([backward(False), backward(True)], settings).run()
+        finally:
+            set_threads(m, 1)
+        return statistics.median(serial) / statistics.median(parallel)
+
+    row.ours, why = attempt(measure, ours)
+    row.note = why or ""
+    row.reached = None if row.ours is None else row.ours >= 1.5
+    yield row

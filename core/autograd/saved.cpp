@@ -15,8 +15,10 @@ void SavedTensor::refuse_inference(const Tensor& t) {
 }
 
 Tensor SavedTensor::apart(const Tensor& t) {
-  if (!history(t) && t.requires_grad()) return t;
   Tensor a = alias(t);
+  // A part that a Function made of what it wrote: it has no history that could be brought up to date.
+  if (is_stale(t) && t->flags & TensorImpl::kSpecialView) return a;
+  if (!history(t) && t.requires_grad()) return t;
   if (t->grad_fn) set_history(a, Ref<Node>::share(t->grad_fn), t->output_nr);
   return a;
 }

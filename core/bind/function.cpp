@@ -26,6 +26,7 @@ class FunctionNode;
 struct Context {
   PyObject_HEAD
   FunctionNode* node;  // null before there is one, and when it is gone
+  bool gone;           // there was one
   PyObject* dict;
   PyObject* weakrefs;
   PyObject* function;  // the class
@@ -56,6 +57,7 @@ class FunctionNode final : public Node {
     if (!Py_IsInitialized()) return;
     nb::gil_scoped_acquire gil;
     context_of(context_)->node = nullptr;
+    context_of(context_)->gone = true;
     Py_DECREF(context_);
   }
   std::string name() const override { return name_; }
@@ -125,11 +127,17 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
     PyObject* g = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
     if (!is_tensor_[i]) {
       if (g != Py_None)
-        fail("function ", name_, " returned a gradient different from None at position ", i + 1, ", but the corresponding forward input was not a Variable");
+        fail("function ", name_, " returned a gradient different than None at position ", i + 1, ", but the corresponding forward input was not a Variable");
       continue;
     }
     if (is_tensor(g)) {
-      if (edges_[e]) out[e] = unwrap(g);
+      if (edges_[e]) {
+        out[e] = unwrap(g);
+        const DType wanted_type = edges_[e].node->result(edges_[e].input_nr).dtype();
+        if (out[e].is_complex() && !is_complex(wanted_type))
+          fail("function ", name_, " returned an invalid gradient at index ", i, " - expected a real one of type ", name_of(wanted_type), " but got a complex one of type ",
+               name_of(out[e].dtype()), ": the input is real. Return its real part");
+      }
     } else if (g != Py_None) {
       fail<TypeError>("function ", name_, " returned a gradient at position ", i + 1, " that is no Tensor: expected Variable or None (got ", Py_TYPE(g)->tp_name, ")");
     }
@@ -169,6 +177,10 @@ void context_dealloc(PyObject* o) {
 }
 
 template <PyObject* Context::*member> PyObject* keep_arguments(PyObject* o, PyObject* args) {
+  constexpr const char* name = member == &Context::to_save ? nullptr : member == &Context::dirty ? "mark_dirty" : "mark_non_differentiable";
+  for (Py_ssize_t i = 0; name && i < PyTuple_GET_SIZE(args); ++i)
+    if (PyObject* a = PyTuple_GET_ITEM(args, i); !is_tensor(a))
+      return PyErr_Format(PyExc_TypeError, "%s can only accept variable, but argument %zd is of type %s", name, i, Py_TYPE(a)->tp_name);
   Py_XSETREF(context_of(o)->*member, Py_NewRef(args));
   Py_RETURN_NONE;
 }
@@ -186,12 +198,21 @@ PyObject* get_saved(PyObject* o, void*) {
       Ref<Node> alive = Ref<Node>::share(c->node);
       return c->node->unpack().release().ptr();
     }
+    if (c->gone) fail("Trying to access saved tensors after they have already been freed: the graph that the context belongs to is gone");
     return c->to_save ? Py_NewRef(c->to_save) : PyTuple_New(0);
   } catch (...) {
     return raise();
   }
 }
 PyObject* get_needs(PyObject* o, void*) { return Py_NewRef(context_of(o)->needs ? context_of(o)->needs : names.empty); }
+int set_needs(PyObject* o, PyObject* value, void*) {
+  if (!value || !PyTuple_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "needs_input_grad must be a tuple of bools");
+    return -1;
+  }
+  Py_XSETREF(context_of(o)->needs, Py_NewRef(value));
+  return 0;
+}
 PyObject* get_next(PyObject* o, void*) {
   if (!context_of(o)->node) return PyTuple_New(0);
   nb::object node = nb::steal(wrap_node(Ref<Node>::share(context_of(o)->node)));
@@ -209,7 +230,7 @@ PyMethodDef context_methods[] = {
 PyGetSetDef context_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"saved_tensors", get_saved, nullptr, "The tensors that save_for_backward was given.", nullptr},
-    {"needs_input_grad", get_needs, nullptr, "For each argument of forward, whether its gradient is wanted.", nullptr},
+    {"needs_input_grad", get_needs, set_needs, "For each argument of forward, whether its gradient is wanted.", nullptr},
     {"next_functions", get_next, nullptr, nullptr, nullptr},
     {}};
 PyMemberDef context_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Context, dict), READONLY, nullptr},
@@ -267,7 +288,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       if (t.requires_grad() && c.node && !t->is(TensorImpl::kView)) forget_history(t);
       return o;
     }
-    if (dirty) return o;
+    if (dirty && !(c.node && t.requires_grad())) return o;
     if (!t.requires_grad()) return another(t);
     return nb::steal(wrap(detach(t)));
   }
@@ -305,10 +326,13 @@ void save_what_was_asked(const Call& c, PyObject* results) {
     if (o == Py_None) continue;
     if (!is_tensor(o)) fail<TypeError>("save_for_backward can only save variables, but argument ", i, " is of type ", Py_TYPE(o)->tp_name);
     const Tensor& t = unwrap(o);
-    // Owned by this node as a result: no pointer back.
-    bool result = t->grad_fn == &node;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results); ++k)
-      if (PyTuple_GET_ITEM(results, k) == o && t->grad_fn == &node) node.output_nrs_[static_cast<size_t>(i)] = t->output_nr;
+    // A result of this node, a view that it wrote too: no pointer back.
+    bool result = false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results) && !result; ++k)
+      if (PyTuple_GET_ITEM(results, k) == o && !among(ctx->non_differentiable, o) && is_differentiable(t.dtype())) {
+        result = true;
+        node.output_nrs_[static_cast<size_t>(i)] = static_cast<uint32_t>(k);
+      }
     node.saved_[static_cast<size_t>(i)].save(t, result, &node);
     any = true;
   }
@@ -320,7 +344,9 @@ std::string node_name(PyObject* cls) {
   return nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(cls, names.name)))) + "Backward";
 }
 
-PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+  // Arguments given by name follow the others, for backward too.
+  const Py_ssize_t nargs = positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
   try {
     nb::object context = checked(PyType_GenericNew(context_type, nullptr, nullptr));
     Context* ctx = context_of(context.ptr());
@@ -353,9 +379,9 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
       if (setup.is_none()) {
         std::vector<PyObject*> all{context.ptr()};
         all.insert(all.end(), args, args + nargs);
-        result = checked(PyObject_Vectorcall(forward.ptr(), all.data(), all.size(), nullptr));
+        result = checked(PyObject_Vectorcall(forward.ptr(), all.data(), static_cast<size_t>(positional) + 1, keywords));
       } else {
-        result = checked(PyObject_Vectorcall(forward.ptr(), args, static_cast<size_t>(nargs), nullptr));
+        result = checked(PyObject_Vectorcall(forward.ptr(), args, static_cast<size_t>(positional), keywords));
         nb::object inputs = checked(PyTuple_New(nargs));
         for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(inputs.ptr(), i, Py_NewRef(args[i]));
         checked(PyObject_CallFunctionObjArgs(setup.ptr(), context.ptr(), inputs.ptr(), result.ptr(), nullptr));
@@ -392,6 +418,9 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
     }
     Py_CLEAR(ctx->dirty);
     Py_CLEAR(ctx->non_differentiable);
+    // The collector is to find results that the context keeps itself.
+    for (Py_ssize_t i = 0; recorded && i < count; ++i)
+      if (PyObject* o = PyTuple_GET_ITEM(placed.ptr(), i); is_tensor(o) && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
     if (single) return Py_NewRef(PyTuple_GET_ITEM(placed.ptr(), 0));
     return placed.release().ptr();
   } catch (...) {
@@ -400,7 +429,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
 }
 
 template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
-PyMethodDef base_methods[] = {{"apply", method(apply), METH_CLASS | METH_FASTCALL, "Run forward on the arguments and record it."}, {}};
+PyMethodDef base_methods[] = {{"apply", method(apply), METH_CLASS | METH_FASTCALL | METH_KEYWORDS, "Run forward on the arguments and record it."}, {}};
 PyType_Slot base_slots[] = {{Py_tp_methods, base_methods}, {Py_tp_doc, const_cast<char*>("The part of Function that is in the core.")}, {0, nullptr}};
 PyType_Spec base_spec = {"adjoint._C.FunctionBase", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, base_slots};
 

@@ -102,11 +102,30 @@ PyObject* raw_saved(Node& node, SavedTensor* slot) {
   return reinterpret_cast<PyObject*>(o);
 }
 
+// Of a Function, whose saved tensors have no names.
+PyObject* all_raw_saved(Node& node) {
+  try {
+    Reading reading(node, Reading::Look);
+    PyObject* list = PyList_New(0);
+    for (SavedValue& v : node.saved()) {
+      PyObject* raw = raw_saved(node, v.slot);
+      PyList_Append(list, raw);
+      Py_XDECREF(raw);
+    }
+    PyObject* tuple = PyList_AsTuple(list);
+    Py_DECREF(list);
+    return tuple;
+  } catch (...) {
+    return raise();
+  }
+}
+
 // Saved values are attributes: _saved_self, _saved_result, and _raw_saved_self; an accumulator's leaf is `variable`.
 PyObject* node_getattr(PyObject* o, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
   const bool raw = std::strncmp(text, "_raw_saved_", 11) == 0, saved = raw || std::strncmp(text, "_saved_", 7) == 0;
+  if (std::strcmp(text, "_raw_saved_tensors") == 0 && of(o).object()) return all_raw_saved(of(o));
   if (saved || std::strcmp(text, "variable") == 0) {
     const char* wanted = text + (raw ? 11 : saved ? 7 : 0);
     try {

@@ -160,6 +160,11 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
+  // The context of a Function whose node lives by this object alone.
+  const TensorImpl* impl = reinterpret_cast<TensorObject*>(self)->impl;
+  if (impl && impl->grad_fn && impl->refcount.load(std::memory_order_relaxed) == 1 && impl->grad_fn->sequence != Node::kFirst &&
+      impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1)
+    Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
   return 0;
 }
 int tensor_clear(PyObject* self) {

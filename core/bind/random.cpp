@@ -67,6 +67,8 @@ void bind_random(nb::module_& m) {
         return self;
       }, nb::arg("new_state"));
   m.def("_default_generator", []() -> Generator& { return runtime::default_generator(); }, nb::rv_policy::reference);
+  m.def("_use_generator", [](Generator* g) { return runtime::use_generator(g); }, nb::arg("generator").none(), nb::rv_policy::reference,
+        "Let this thread draw from another generator, which the caller keeps alive; returns the one before, or None.");
   m.def("_uniform_", [](const Tensor& t, double lo, double hi, Generator* g) {
     need_floating(t, "uniform_");
     if (!(lo <= hi)) fail("uniform_ expects to return a [from, to) range, but found from=", lo, " > to=", hi);

@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/parallel.h"
@@ -64,10 +65,15 @@ philox::Stream Generator::reserve(uint64_t blocks) {
   return taken;
 }
 
+namespace {
+thread_local Generator* own = nullptr;
+}
+
 Generator& default_generator() {
   static Generator* const generator = new Generator;  // outlives every static object
-  return *generator;
+  return own ? *own : *generator;
 }
+Generator* use_generator(Generator* generator) { return std::exchange(own, generator); }
 
 namespace {
 

@@ -49,8 +49,11 @@ class Generator {
   philox::Stream stream_;
 };
 
-/// The process's generator. Like any other it may be used by several threads.
+/// The generator of this thread, if it has one of its own, else the process's. Like any other, that may be used by
+/// several threads.
 Generator& default_generator();
+/// Give this thread a generator of its own; null takes it away. Returns the one before. Owns nothing.
+Generator* use_generator(Generator* generator);
 
 // Fills of contiguous arrays. T is float or double where nothing else is said. Bad parameters throw
 // std::runtime_error before anything is written.

@@ -114,6 +114,24 @@ def test_shapes_of_zero_size_and_zero_dimensions():
     assert_close(vhp(ad.sin, s)[1], -np.sin(0.5))
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_what_results_are_like(create_graph):
+    """As the inputs and outputs, with a graph where there is something to follow."""
+    x, y = leaves(requires_grad=True)
+    a, _ = jacobian(lambda x, y: x.float() ** 2, (x, y), create_graph=create_graph)
+    assert a.dtype is ad.float64 and a.requires_grad is create_graph
+    assert jacobian(lambda x: x * 1j, x, vectorize=True).dtype is ad.float64
+    for constant in (lambda x: x.long(), lambda x: ad.ones(3)):
+        j = jacobian(constant, x, create_graph=create_graph)
+        assert_same(j, np.zeros((3, 3)))
+        assert not j.requires_grad
+    assert jacobian(lambda x: (), x, create_graph=create_graph) == ()
+    value, rows = vjp(
+        lambda x: x * 2, x.detach(), tensor(normal(3), requires_grad=True), create_graph=create_graph
+    )
+    assert value.requires_grad is rows.requires_grad is create_graph
+
+
 def test_what_does_not_depend_on_an_input_gives_zeros():
     x, y = leaves()
     f = lambda x, y: (x * 2, x.detach() * 2)  # noqa: E731

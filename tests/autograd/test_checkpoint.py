@@ -129,7 +129,9 @@ def test_a_part_that_is_not_the_same_again():
         state["n"] += 1
         return t.exp().sum() if state["n"] == 1 else t.sum()
 
-    with pytest.raises(CheckpointError, match="was not computed again"):
+    with pytest.raises(
+        CheckpointError, match="A different number of tensors was saved.*forward: 1; during recomputation: 0"
+    ):
         checkpoint(saves_less, x, use_reentrant=False).backward()
 
     state["n"] = 0
@@ -138,7 +140,10 @@ def test_a_part_that_is_not_the_same_again():
         state["n"] += 1
         return t.exp().sum() if state["n"] == 1 else t.sin().cos().exp().sum()
 
-    with set_checkpoint_early_stop(False), pytest.raises(CheckpointError, match="saved more tensors"):
+    with (
+        set_checkpoint_early_stop(False),
+        pytest.raises(CheckpointError, match="trying to save more tensors during recomputation"),
+    ):
         checkpoint(saves_more, x, use_reentrant=False).backward()
     with pytest.raises(ValueError, match="determinism_check"):
         checkpoint(saves_more, x, use_reentrant=False, determinism_check="maybe")

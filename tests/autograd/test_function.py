@@ -4,6 +4,7 @@ import gc
 import threading
 
 import pytest
+from helpers import allocated, leaf
 
 import adjoint as ad
 from adjoint.autograd import Function
@@ -47,10 +48,6 @@ class ExpSet(Function):
     @staticmethod
     def backward(ctx, gradient):
         return gradient * ctx.saved_tensors[0], None
-
-
-def leaf(*values):
-    return ad.tensor(values, dtype=ad.float64, requires_grad=True)
 
 
 def test_both_ways_to_write_forward():
@@ -249,7 +246,7 @@ def test_a_view_returned():
         ((1.0, None), TypeError, r"expected Variable or None \(got float\)"),
         ((None, None, None, 1.0), RuntimeError, "returned an incorrect number of gradients"),
         ((), RuntimeError, "returned an incorrect number of gradients"),
-        ((None, 1.0), RuntimeError, "gradient different from None at position 2"),
+        ((None, 1.0), RuntimeError, "gradient different (from|than) None at position 2"),
         ((ad.ones(3), None), RuntimeError, "returned an invalid gradient at index 0"),
     ],
 )
@@ -401,9 +398,6 @@ def test_backward_inside_backward_to_any_depth():
 
 
 def test_nothing_is_left_behind():
-    def allocated():
-        return ad.memory_statistics()["allocated_bytes"]
-
     class Everything(Function):
         @staticmethod
         def forward(ctx, x, y):

@@ -335,6 +335,14 @@ def test_inputs_that_require_no_gradient():
         gradgradcheck(lambda x: x.detach(), real(2))
 
 
+@MODES
+@pytest.mark.parametrize("result", [None, 1.0, (None, "text")], ids=str)
+def test_functions_that_return_no_tensor(result, fast):
+    """Nothing would be compared, and that pass."""
+    with pytest.raises(TypeError, match="gradcheck expects func to return a tensor"):
+        gradcheck(lambda x: result, real(2), fast_mode=fast, raise_exception=False)
+
+
 def test_single_precision_is_warned_about():
     x = ad.ones(2, requires_grad=True)
     with pytest.warns(

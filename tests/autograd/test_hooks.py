@@ -4,13 +4,10 @@ import gc
 import warnings
 
 import pytest
+from helpers import allocated, leaf
 
 import adjoint as ad
 from adjoint.autograd import graph
-
-
-def leaf(*values):
-    return ad.tensor(values, dtype=ad.float64, requires_grad=True)
 
 
 def test_order():
@@ -271,9 +268,6 @@ def test_the_error_names_both_lines():
 
 
 def test_hooks_leave_nothing_behind():
-    def allocated():
-        return ad.memory_statistics()["allocated_bytes"]
-
     x = ad.rand(100, requires_grad=True)
 
     def run():

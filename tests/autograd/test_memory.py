@@ -9,12 +9,9 @@ import sys
 import weakref
 
 import pytest
+from helpers import allocated
 
 import adjoint as ad
-
-
-def allocated():
-    return ad.memory_statistics()["allocated_bytes"]
 
 
 @pytest.fixture(autouse=True)

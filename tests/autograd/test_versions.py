@@ -151,3 +151,36 @@ def test_create_graph_checks_versions_as_well():
     c.add_(1)
     with pytest.raises(RuntimeError, match=PHRASE):
         g.sum().backward()
+
+
+I, M = ad.tensor([0, 1]), ad.tensor([True, False, True])
+SELECTED = [
+    ("index", I, lambda x, i: x[i]),
+    ("mask", M, lambda x, m: x[m]),
+    ("gather", I, lambda x, i: x.gather(0, i)),
+    ("index_select", I, lambda x, i: x.index_select(0, i)),
+    ("take", I, lambda x, i: x.take(i)),
+    ("where", M, lambda x, m: ad.where(m, x, 0 * x)),
+    ("masked_fill", M, lambda x, m: x.masked_fill(m, 0.0)),
+    ("embedding", I, lambda x, i: ad.nn.functional.embedding(i, x.view(3, 1))),
+    ("cross_entropy", I, lambda x, i: ad.nn.functional.cross_entropy(x.expand(2, 3), i)),
+    ("written at an index", I, lambda x, i: (x * 1).index_put_((i,), ad.zeros(()))),
+    ("written at a mask", M, lambda x, m: (x * 1).masked_fill_(m, 0.0)),
+    ("scattered", I, lambda x, i: (x * 1).scatter_(0, i, 5.0)),
+    ("values into a mask", M, lambda x, m: ad.zeros(3).masked_scatter_(m, x)),
+]
+
+
+@pytest.mark.parametrize("label, chooser, use", SELECTED, ids=[s[0] for s in SELECTED])
+def test_indices_and_masks_are_checked_too(label, chooser, use):
+    """What chooses elements is saved as values are: were it changed, the gradient would go to other elements."""
+    x, chooser = ad.tensor([3.0, 1.0, 2.0], requires_grad=True), chooser.clone()
+    y = use(x, chooser).sum()
+    chooser.fill_(1)
+    with pytest.raises(RuntimeError, match=PHRASE):
+        y.backward()
+    for pick in (lambda t: t.sort(), lambda t: t.max(0), lambda t: t.topk(2), lambda t: t.kthvalue(1)):
+        values, indices = pick(x)
+        indices.zero_()
+        with pytest.raises(RuntimeError, match=PHRASE):
+            values.sum().backward()

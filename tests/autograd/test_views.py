@@ -6,6 +6,7 @@ Reference: the same program without views and writes (``where``, ``cat``), whose
 import gc
 
 import pytest
+from helpers import allocated
 
 import adjoint as ad
 
@@ -267,9 +268,6 @@ def programs_that_could_make_cycles():
 
 @pytest.mark.parametrize("program", programs_that_could_make_cycles(), ids=lambda f: f.__name__)
 def test_writes_leave_no_cycle(program):
-    def allocated():
-        return ad.memory_statistics()["allocated_bytes"]
-
     gc.collect()
     gc.disable()
     try:

@@ -14,6 +14,12 @@ class _Backend(ModuleType):
         super().__init__("torch.backends." + name)
         self.__dict__.update(switches)
 
+    def __getattr__(self, name):
+        from adjoint.as_torch._finder import missing
+
+        full = f"{self.__name__}.{name}"
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: {missing(full)}")
+
     def is_available(self) -> bool:
         return False
 

@@ -1,11 +1,12 @@
 """``torch.cuda`` where there is no device: every question is answered, and what would need one is refused.
 
-Start reading at `is_available`.
+Start reading at `_refuse`; what it shares with other absent devices is in `_absent`.
 """
 
 from __future__ import annotations
 
 from adjoint.as_torch import _legacy
+from adjoint.as_torch._absent import device_count, is_available, manual_seed
 
 __all__ = [
     "current_device",
@@ -28,11 +29,6 @@ __all__ = [
 ]
 
 
-def is_available() -> bool:
-    """Whether there is a device: no."""
-    return False
-
-
 def is_initialized() -> bool:
     return False
 
@@ -41,15 +37,7 @@ def is_bf16_supported(including_emulation=True) -> bool:
     return False
 
 
-def device_count() -> int:
-    return 0
-
-
 # What programs call without asking first, because it does nothing where there is no device.
-
-
-def manual_seed(seed) -> None:
-    """Nothing to seed: ``torch.manual_seed`` seeds the generator that there is."""
 
 
 def manual_seed_all(seed) -> None:
