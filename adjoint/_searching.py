@@ -191,7 +191,11 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     result = bincount(place, minlength=bins).to(input.dtype)
     if out is not None:
         return _into(out, result)
-    return _without_derivative("histc", result, input) if input.requires_grad and _C.is_grad_enabled() else result
+    return (
+        _without_derivative("histc", result, input)
+        if input.requires_grad and _C.is_grad_enabled()
+        else result
+    )
 
 
 # --- statistics ------------------------------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ def _policy_of(operators):
                 f"{type(op)}. An operator is, for example, adjoint.mm; pass a policy function to see which ones run"
             )
             if isinstance(getattr(op, "default", None), _C.Operator):
-                message += "; please update the OpOverloadPacket to a specific OpOverload, such as its .default"
+                message += (
+                    "; please update the OpOverloadPacket to a specific OpOverload, such as its .default"
+                )
             raise ValueError(message)
         if _C._is_composite(op):
             raise ValueError(
