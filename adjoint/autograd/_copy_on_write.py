@@ -95,6 +95,8 @@ class Originals:
         copies: dict = {}
         for original in list(neighbours.originals):
             part = original.tensor
+            if part is None:
+                continue
             key = (part.dtype, tuple(part.shape), part.stride(), part.storage_offset())
             if key not in copies:
                 copies[key] = part.clone()

@@ -299,3 +299,15 @@ def test_the_type_of_what_nodes_keep():
     node = (leaf(1.0) * leaf(2.0)).grad_fn
     assert isinstance(node._raw_saved_self, ad.autograd.SavedTensor)
     assert not isinstance(node._saved_self, ad.autograd.SavedTensor)
+
+
+@pytest.mark.parametrize("mode", [ad.no_grad, ad.inference_mode])
+def test_a_view_without_a_valid_history_can_be_looked_at(mode):
+    base = leaf(1.0, 2.0).clone()
+    with mode():
+        view = base.view(2, 1)
+    base.mul_(2)
+    with pytest.raises(RuntimeError, match="its base or another view of its base has been modified inplace"):
+        _ = view.grad_fn
+    text = "tensor([[2.],\n        [4.]], dtype=adjoint.float64, grad_fn=<Invalid>)"
+    assert (repr(view), str(view)) == (text, text)
