@@ -411,34 +411,6 @@ def dist(input, other, p=2) -> Tensor:
 
 
 @overload
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The different elements in rising order.
-
-    Parameters
-    ----------
-    return_inverse : bool
-        Also give, for each element, where it is found in the result.
-    return_counts : bool
-        Also give how often each occurs.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.unique(ad.tensor([3, 1, 3]), return_counts=True)
-    (tensor([1, 3]), tensor([1, 2]))
-    """
-    if dim is not None:
-        raise NotImplementedError("unique(): dim is not supported; only the elements of the whole tensor")
-    values, inverse, counts = _C._unique(input.detach(), return_inverse, return_counts)
-    if input.requires_grad and _C.is_grad_enabled():
-        from adjoint.autograd._refused import without_derivative
-
-        values = without_derivative("unique", values, input)
-    more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
-    return (values, *more) if more else values
-
-
-@overload
 def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule."""
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)

@@ -31,7 +31,9 @@ def leaf(*values):
     [
         ("unique", lambda x: ad.unique(x)),
         ("unique", lambda x: ad.unique(x, return_inverse=True, return_counts=True)[0]),
+        ("unique", lambda x: ad.unique(x, dim=0)),
         ("unique_consecutive", lambda x: ad.unique_consecutive(x)),
+        ("unique_consecutive", lambda x: ad.unique_consecutive(x, dim=0)),
         ("unique_consecutive", lambda x: ad.unique_consecutive(x, return_counts=True)[0]),
         ("histc", lambda x: ad.histc(x, bins=3)),
     ],
