@@ -297,6 +297,18 @@ def test_is_inference_is_a_function_too():
     assert not ad.is_inference(ad.ones(2))
 
 
+def test_a_leaf_of_inference_mode_can_be_resized_there():
+    with ad.inference_mode():
+        made = ad.ones(1, 2, 3, requires_grad=True)
+        assert made.resize_(1, 2) is made
+        assert (made.shape, made.requires_grad, made.is_inference()) == ((1, 2), True, True)
+    with pytest.raises(RuntimeError):
+        made.resize_(2)
+    usual = leaf(1.0)
+    with ad.inference_mode(), pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        usual.resize_(2)
+
+
 def test_the_type_of_what_nodes_keep():
     node = (leaf(1.0) * leaf(2.0)).grad_fn
     assert isinstance(node._raw_saved_self, ad.autograd.SavedTensor)
