@@ -197,7 +197,8 @@ class Writing(Members):
         RuntimeError
             The tensor requires a gradient.
         """
-        if self.requires_grad:
+        # In inference mode nothing is recorded, and what is made there may be written.
+        if self.requires_grad and not (self.is_inference() and _C.is_inference_mode_enabled()):
             raise RuntimeError(
                 f"cannot resize variables that require grad: this one has shape {tuple(self.shape)}. Resize its detach(), or "
                 "make a new tensor"

@@ -242,6 +242,20 @@ def is_complex(input) -> bool:
 
 
 @overload(method=False)
+def is_inference(input) -> bool:
+    """Whether the tensor was made in `inference_mode`: it counts no writes and can be saved for no backward pass.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.inference_mode():
+    ...     ad.is_inference(ad.ones(2))
+    True
+    """
+    return input.is_inference()
+
+
+@overload(method=False)
 def numel(input) -> int:
     """The number of elements."""
     return input.numel()
@@ -402,34 +416,6 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tenso
 def dist(input, other, p=2) -> Tensor:
     """The p-norm of ``input - other``."""
     return norm(input - other, p)
-
-
-@overload
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The different elements in rising order, or the different slices along a dimension.
-
-    Parameters
-    ----------
-    return_inverse : bool
-        Also give, for each element, where it is found in the result.
-    return_counts : bool
-        Also give how often each occurs.
-    dim : int, optional
-        The dimension along which whole slices are compared, element by element from the first on.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.unique(ad.tensor([3, 1, 3]), return_counts=True)
-    (tensor([1, 3]), tensor([1, 2]))
-    """
-    if dim is not None:
-        from adjoint._searching import unique_slices
-
-        return unique_slices("unique", input, dim, True, return_inverse, return_counts)
-    values, inverse, counts = _C._unique(input, return_inverse, return_counts)
-    more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
-    return (values, *more) if more else values
 
 
 @overload

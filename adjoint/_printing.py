@@ -95,8 +95,14 @@ def text_of(tensor, contents=None):
         text = contents or _layout(
             values, tuple(plain.shape), len(prefix), shorten, _format_for(values, plain)
         )
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    try:
+        node = tensor.grad_fn
+        name = node and node.name()
+    except RuntimeError:
+        # A view whose history cannot be told any more is an error to use, not to look at.
+        name = "Invalid"
+    if name is not None:
+        suffixes.append(f"grad_fn=<{name}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     pieces = [prefix + text]

@@ -104,25 +104,85 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 
 
 @overload
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements in rising order; with `dim`, the different slices along a dimension, in the order of words.
+
+    It has no derivative: where `input` needs a gradient, a backward pass through the result is refused.
+
+    Parameters
+    ----------
+    return_inverse : bool
+        Also give, for each element (slice), where it is found in the result.
+    return_counts : bool
+        Also give how often each occurs.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.unique(ad.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    >>> ad.unique(ad.tensor([[2, 1], [1, 9], [2, 1]]), dim=0)
+    tensor([[1, 9],
+            [2, 1]])
+    """
+    if dim is None:
+        values, inverse, counts = _C._unique(input.detach(), return_inverse, return_counts)
+    else:
+        inverse = _ranks(input, dim)
+        ranks, _, counts = _C._unique(inverse, False, True)
+        place = _C._zeros(ranks.shape, _C.int64)
+        # Any one of several equal slices will do.
+        place[inverse] = _C._full(inverse.shape, 1, _C.int64).cumsum(0) - 1
+        values = input.detach().index_select(dim, place)
+    if input.requires_grad and _C.is_grad_enabled():
+        values = _without_derivative("unique", values, input)
+    more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
+    return (values, *more) if more else values
+
+
+def _ranks(input, dim):
+    """For each slice along a dimension, its number in the order of words of the different slices, from 0."""
+    slices = input.detach().movedim(dim, 0)
+    if 0 in slices.shape[1:]:
+        raise RuntimeError(
+            f"There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: the shape is "
+            f"{tuple(input.shape)}, and dim={dim}"
+        )
+    ranks = _C._zeros((slices.shape[0],), _C.int64)
+    if ranks.numel():
+        for column in slices.reshape(slices.shape[0], -1).unbind(1):
+            values, place, _ = _C._unique(column, True, False)
+            ranks = _C._unique(ranks * values.numel() + place, True, False)[1]
+    return ranks
+
+
+@overload
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The elements, or the slices along a dimension, without those that equal the one before.
+    """The elements without those that equal the one before; with `dim`, the slices along a dimension.
+
+    It has no derivative, like `unique`.
 
     Examples
     --------
     >>> import adjoint as ad
     >>> ad.unique_consecutive(ad.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
+    >>> ad.unique_consecutive(ad.tensor([[1, 1], [1, 1], [2, 1]]), dim=0)
+    tensor([[1, 1],
+            [2, 1]])
     """
-    if dim is not None:
-        return unique_slices("unique_consecutive", input, dim, False, return_inverse, return_counts)
-    flat = input.detach().flatten()
+    flat = input.detach().flatten() if dim is None else _ranks(input, dim)
     n = flat.numel()
     starts = _C._full((n,), True)
     if n > 1:
         starts[1:] = flat[1:] != flat[:-1]
-    results = [flat[starts]]
+    values = flat[starts] if dim is None else input.detach().index_select(dim, starts.nonzero().flatten())
+    if input.requires_grad and _C.is_grad_enabled():
+        values = _without_derivative("unique_consecutive", values, input)
+    results = [values]
     if return_inverse:
-        results.append((starts.to(_C.int64).cumsum(0) - 1).view(input.shape))
+        inverse = starts.to(_C.int64).cumsum(0) - 1
+        results.append(inverse.view(input.shape) if dim is None else inverse)
     if return_counts:
         first = starts.nonzero().flatten()
         after = _C.cat((first[1:], _C.tensor([n])), 0) if n else first
@@ -130,33 +190,10 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def unique_slices(name, input, dim, in_order, return_inverse, return_counts):
-    """The different slices along a dimension: rising when `in_order`, else the first of each run of equal ones."""
-    slices = input.detach().movedim(dim, 0)
-    n, rest = slices.shape[0], slices.shape[1:]
-    if n and 0 in rest:
-        raise RuntimeError(
-            f"{name}(): There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
-        )
-    slices = slices.reshape(n, -1) if n else slices.reshape(0, 1)
-    order = _C._arange(0, n, 1, _C.int64, False)
-    if in_order:
-        # By the last element first, stably: what sorts by the first element comes last and decides.
-        for column in reversed(slices.unbind(1)):
-            order = order[column[order].argsort(stable=True)]
-        slices = slices[order]
-    starts = _C._full((n,), True)
-    if n > 1:
-        starts[1:] = (slices[1:] != slices[:-1]).any(1)
-    results = [slices[starts].reshape([-1 if n else 0, *rest]).movedim(0, dim)]
-    if return_inverse:
-        inverse = _C._empty((n,), _C.int64)
-        inverse[order] = starts.to(_C.int64).cumsum(0) - 1
-        results.append(inverse)
-    if return_counts:
-        first = starts.nonzero().flatten()
-        results.append(_C.cat((first[1:], _C.tensor([n])), 0) - first if n else first)
-    return tuple(results) if len(results) > 1 else results[0]
+def _without_derivative(name, value, *inputs):
+    from adjoint.autograd._refused import without_derivative
+
+    return without_derivative(name, value, *inputs)
 
 
 @overload(method=False)
@@ -213,7 +250,13 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     flat = flat[(flat >= min) & (flat <= max)]
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)
-    return result if out is None else _into(out, result)
+    if out is not None:
+        return _into(out, result)
+    return (
+        _without_derivative("histc", result, input)
+        if input.requires_grad and _C.is_grad_enabled()
+        else result
+    )
 
 
 # --- statistics ------------------------------------------------------------------------------------------------------

@@ -68,8 +68,30 @@ _splitter("dsplit", lambda x: 2, 3)
 
 @overload
 def unsafe_chunk(input, chunks, dim=0) -> tuple[Tensor, ...]:
-    """`chunk`."""
-    return input.chunk(chunks, dim)
+    """`chunk`, with parts that may be written in place: they are copies, and share no memory."""
+    return tuple(part.clone() for part in input.chunk(chunks, dim))
+
+
+@overload
+def unsafe_split(input, split_size, dim=0) -> tuple[Tensor, ...]:
+    """`split`, with parts that may be written in place: they are copies, and share no memory.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(4, requires_grad=True)
+    >>> a, b = x.unsafe_split(2)
+    >>> a.mul_(3).sum().backward()
+    >>> x.grad
+    tensor([3., 3., 0., 0.])
+    """
+    return tuple(part.clone() for part in input.split(split_size, dim))
+
+
+@overload
+def unsafe_split_with_sizes(input, split_sizes, dim=0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, with parts that may be written in place: they are copies, and share no memory."""
+    return tuple(part.clone() for part in input.split_with_sizes(split_sizes, dim))
 
 
 @overload

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from adjoint._C import Node, Tensor, _run_backward
+from adjoint._C import Node, SavedTensor, Tensor, _run_backward
 
 from .grad_mode import (
     enable_grad,
@@ -22,6 +22,7 @@ from .grad_mode import (
 __all__ = [
     "Function",
     "Node",
+    "SavedTensor",
     "Variable",
     "backward",
     "complex_convention",
@@ -35,6 +36,7 @@ __all__ = [
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
@@ -48,6 +50,7 @@ _LATER = {
     "complex_convention": "_convention",
     "detect_anomaly": "anomaly_mode",
     "gradgradcheck": "gradcheck",
+    "is_multithreading_enabled": "_parallel",
     "set_multithreading_enabled": "_parallel",
     "set_parallel_backward": "_parallel",
     "set_detect_anomaly": "anomaly_mode",

@@ -1,13 +1,14 @@
 """Saved tensors that may be written: who writes to one finds a copy made first. See `graph.allow_mutation_on_saved_tensors`.
 
 Every saved tensor is packed as an `_Original`, which lies in the graph; `Originals` knows them by their memory, weakly.
-An interpreter is told of each write before it happens, and has the originals over that memory copied.
+An interpreter is told of each write before it happens, and has the originals over that memory copied: once for all that
+are the same part of it. Start reading at `Originals._before_write`.
 """
 
 from __future__ import annotations
 
 from threading import Lock, local
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from adjoint import _C
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -16,12 +17,22 @@ _here = local()
 
 
 class _Original:
-    """A saved tensor; None once it was let go."""
+    """A saved tensor, None once it was let go; whether it is a copy; and the others over its memory."""
 
-    __slots__ = ("__weakref__", "tensor")
+    __slots__ = ("__weakref__", "copied", "neighbours", "tensor")
 
     def __init__(self, tensor):
         self.tensor = tensor
+        self.copied = False
+
+
+class _Neighbours:
+    """The originals over one piece of memory. They keep it, so it goes with the last of them."""
+
+    __slots__ = ("__weakref__", "originals")
+
+    def __init__(self):
+        self.originals: WeakSet = WeakSet()
 
 
 def _memory(tensor):
@@ -33,21 +44,39 @@ class Originals:
 
     def __init__(self):
         self._lock = Lock()
-        self._by_memory: dict = {}
+        self._by_memory: WeakValueDictionary = WeakValueDictionary()
         self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+
+    @property
+    def cloned(self) -> dict:
+        """The copies that stand in graphs now, by number, because what was saved has been written since."""
+        with self._lock:
+            tensors = [o.tensor for o in self._originals() if o.copied and o.tensor is not None]
+        return {id(t): t for t in tensors}
 
     def clear(self):
         """Let go of all that was saved: the graphs recorded so far cannot be differentiated any more."""
         with self._lock:
-            by_memory, self._by_memory = self._by_memory, {}
-        for originals in by_memory.values():
-            for original in list(originals):
-                original.tensor = None
+            originals = self._originals()
+            self._by_memory.clear()
+        for original in originals:
+            original.tensor = None
+
+    def _originals(self):
+        return [o for neighbours in list(self._by_memory.values()) for o in list(neighbours.originals)]
+
+    def _place(self, original):
+        memory = _memory(original.tensor)
+        neighbours = self._by_memory.get(memory)
+        if neighbours is None:
+            self._by_memory[memory] = neighbours = _Neighbours()
+        neighbours.originals.add(original)
+        original.neighbours = neighbours
 
     def _pack(self, tensor):
         original = _Original(tensor)
         with self._lock:
-            self._by_memory.setdefault(_memory(tensor), WeakSet()).add(original)
+            self._place(original)
         return original
 
     def _unpack(self, original):
@@ -60,19 +89,21 @@ class Originals:
 
     def _before_write(self, tensor):
         with self._lock:
-            originals = list(self._by_memory.pop(_memory(tensor), ()))
-        # Those that lie at one place are the same values: one copy does.
+            neighbours = self._by_memory.pop(_memory(tensor), None)
+        if neighbours is None:
+            return
         copies: dict = {}
-        for original in originals:
-            tensor = original.tensor
-            if tensor is None:
+        for original in list(neighbours.originals):
+            part = original.tensor
+            if part is None:
                 continue
-            place = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-            if place not in copies:
-                copies[place] = tensor.clone()
-            original.tensor = copies[place]
+            key = (part.dtype, tuple(part.shape), part.stride(), part.storage_offset())
+            if key not in copies:
+                copies[key] = part.clone()
+            original.tensor = copies[key]
+            original.copied = True
             with self._lock:
-                self._by_memory.setdefault(_memory(original.tensor), WeakSet()).add(original)
+                self._place(original)
 
     def __enter__(self):
         if getattr(_here, "open", None) is not None:

@@ -6,7 +6,7 @@ from threading import local
 
 from adjoint._C import _set_parallel_backward
 
-__all__ = ["set_multithreading_enabled", "set_parallel_backward"]
+__all__ = ["is_multithreading_enabled", "set_multithreading_enabled", "set_parallel_backward"]
 
 
 class _Switches(local):
@@ -99,3 +99,16 @@ class set_multithreading_enabled(_Switch):
     """
 
     name = "allowed"
+
+
+def is_multithreading_enabled() -> bool:
+    """Whether `set_multithreading_enabled` allows the backward passes of this thread to use several threads.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.autograd.set_multithreading_enabled(False):
+    ...     ad.autograd.is_multithreading_enabled()
+    False
+    """
+    return _switches.allowed

@@ -184,7 +184,8 @@ def allow_mutation_on_saved_tensors():
     Returns
     -------
     context manager
-        Its value has a method ``clear()``, which lets go of all that was saved.
+        Its value has a method ``clear()``, which lets go of all that was saved, and ``cloned``, the copies that were made
+        and are still needed.
 
     Raises
     ------

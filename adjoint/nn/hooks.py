@@ -202,6 +202,8 @@ class _BackwardCall:
         self.input_index = None
         self.n_inputs = self.n_outputs = 0
         self.grad_outputs = []
+        # Whether the pass came through an output: a second derivative can reach the input past all of them.
+        self.reached = False
 
     def watch_inputs(self, args):
         self.n_inputs = len(args)
@@ -252,11 +254,14 @@ class _BackwardCall:
             if result is not None:
                 grad = replaced = self._entry(result, index, self.n_outputs, "grad_output")
         self.grad_outputs[index] = grad
+        self.reached = True
         if self.input_index is None:
             self._run_backward_hooks([None] * self.n_inputs)
         return replaced
 
     def _on_grad_input(self, grad):
+        if not self.reached:
+            return None
         grads = [None] * self.n_inputs
         grads[self.input_index] = grad
         return self._run_backward_hooks(grads)
@@ -264,6 +269,7 @@ class _BackwardCall:
     def _run_backward_hooks(self, grads):
         grad_outputs = tuple(self.grad_outputs)
         self.grad_outputs = [None] * self.n_outputs  # the same graph may run again
+        self.reached = False
         index, replaced = self.input_index, None
         for hook in list(self.module._hooks.backward.values()):
             result = hook(self.module, tuple(grads), grad_outputs)

@@ -59,9 +59,9 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     Raises
     ------
     TypeError
-        The list has something that is no operator.
+        Neither a function nor a list was given.
     ValueError
-        The list has an operator that is put together from others.
+        The list has something that is no operator, or an operator that is put together from others.
 
     Examples
     --------
@@ -99,10 +99,15 @@ def _policy_of(operators):
     operators = list(operators)
     for op in operators:
         if not isinstance(op, _C.Operator):
-            raise TypeError(
-                f"create_selective_checkpoint_contexts(): expected an operator, such as adjoint.mm, but got {op!r}. Pass a "
-                "policy function to see which operators run"
+            message = (
+                f"create_selective_checkpoint_contexts(): Expected op in `op_list` to be an OpOverload but got: {op!r} of type "
+                f"{type(op)}. An operator is, for example, adjoint.mm; pass a policy function to see which ones run"
             )
+            if isinstance(getattr(op, "default", None), _C.Operator):
+                message += (
+                    "; please update the OpOverloadPacket to a specific OpOverload, such as its .default"
+                )
+            raise ValueError(message)
         if _C._is_composite(op):
             raise ValueError(
                 f"create_selective_checkpoint_contexts(): {op.__name__} is put together from other operators, and its result "

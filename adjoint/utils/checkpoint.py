@@ -130,6 +130,8 @@ class _Frame:
         self.facts_of = facts_of
         self.contexts = contexts
         self.count = 0
+        # Whether the part has run to its end once.
+        self.complete = False
         self.holders: dict = {}
         # For debugging, where each tensor was saved, in the first run and in the last one.
         self.log: tuple | None = ([], []) if debug else None
@@ -183,6 +185,9 @@ class _Frame:
             index, seen = seen, seen + 1
             if frame.log is not None:
                 frame.log[1].append(_place(tensor))
+            if index >= frame.count and not frame.complete:
+                # The part takes a derivative itself, and has not come to its end for the first time.
+                return tensor.detach()
             if index >= frame.count:
                 raise frame.mismatch(
                     "trying to save more tensors during recomputation than during the original forward pass: the first run "
@@ -319,7 +324,9 @@ def checkpoint(
         debug if _debug is None else _debug,
     )
     with saved_tensors_hooks(frame.pack, frame.unpack), first():
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 def _as_factories(first, again):

@@ -193,7 +193,7 @@ def test_bad_policies():
     x, _ = inputs()
     with pytest.raises(TypeError, match="either a function or a list"):
         create_selective_checkpoint_contexts(3)
-    with pytest.raises(TypeError, match=r"expected an operator, such as adjoint.mm, but got 'mm'"):
+    with pytest.raises(ValueError, match=r"Expected op in `op_list` to be an OpOverload but got: 'mm'"):
         create_selective_checkpoint_contexts(["mm"])
     with pytest.raises(ValueError, match="matmul is put together from other operators"):
         create_selective_checkpoint_contexts([ad.matmul])

@@ -52,6 +52,32 @@ def test_isin_and_unique_consecutive():
     assert_same(columns, np.unravel_index(np.arange(12), (3, 4))[1])
 
 
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((9, 2), 0), ((3, 9), 1), ((2, 9, 2), -2), ((9,), 0), ((0, 3), 0)]
+)
+def test_unique_slices(shape, dim):
+    a = np.random.default_rng(3).integers(0, 2, shape)
+    values, inverse, counts = np.unique(a, return_inverse=True, return_counts=True, axis=dim)
+    found = ad.unique(tensor(a), return_inverse=True, return_counts=True, dim=dim)
+    for got, want in zip(found, (values, inverse.reshape(-1), counts), strict=True):
+        assert_same(got, want)
+    # Those that equal the one before go, one after another.
+    slices = np.moveaxis(a, dim, 0)
+    kept = [i for i in range(len(slices)) if i == 0 or (slices[i] != slices[i - 1]).any()]
+    values, inverse, counts = ad.unique_consecutive(
+        tensor(a), return_inverse=True, return_counts=True, dim=dim
+    )
+    assert_same(values, np.take(a, kept, axis=dim))
+    assert_same(values.index_select(dim, inverse), a)
+    assert counts.tolist() == np.bincount(inverse.tolist(), minlength=len(kept)).tolist()
+
+
+def test_unique_slices_without_elements():
+    for unique in (ad.unique, ad.unique_consecutive):
+        with pytest.raises(RuntimeError, match="0 sized dimensions, and they aren't selected"):
+            unique(ad.zeros(3, 0), dim=0)
+
+
 def test_counts():
     a, w = np.array([1, 1, 5]), np.array([0.5, 1.0, 2.0])
     assert_same(ad.bincount(tensor(a), minlength=9), np.bincount(a, minlength=9), ad.int64)
