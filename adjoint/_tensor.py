@@ -191,7 +191,7 @@ class Exchange(Members):
         Raises
         ------
         RuntimeError
-            The tensor needs a gradient.
+            The tensor needs a gradient, and recording is on.
         TypeError
             The dtype is bfloat16, which NumPy does not have.
 
@@ -208,7 +208,7 @@ class Exchange(Members):
                 "Tensor.numpy() needs NumPy, which is not installed: pip install numpy"
             ) from error
         if self.requires_grad:
-            if not force:
+            if not force and _C.is_grad_enabled():
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. It is "
                     + (f"the result of {self.grad_fn.name()}" if self.grad_fn else "a leaf")
