@@ -170,6 +170,14 @@ def _register_node_prehook(self, fn):
     return _handle_that(lambda: _C._remove_node_hook(self, number))
 
 
+def _input_metadata(self):
+    """What the gradients that this node takes look like: one entry with `shape` and `dtype` per result of the call."""
+    from adjoint.autograd._show import results
+
+    return results(self)
+
+
+_C.Node._input_metadata = property(_input_metadata)
 _C.Node.register_hook = _register_node_hook
 _C.Node.register_prehook = _register_node_prehook
 

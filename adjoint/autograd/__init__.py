@@ -206,7 +206,7 @@ def grad(
             is_grads_batched,
             materialize_grads,
         )
-        return dict(zip(inputs, found, strict=True))
+        return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     if materialize_grads and allow_unused is not None and not allow_unused:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."

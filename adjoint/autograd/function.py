@@ -76,7 +76,11 @@ class Function(FunctionBase):
 
     def __call__(self, *args, **kwargs):
         name = type(self).__name__
-        how = "call" if isinstance(_found(type(self), "forward"), staticmethod) else "make forward static and call"
+        how = (
+            "call"
+            if isinstance(_found(type(self), "forward"), staticmethod)
+            else "make forward static and call"
+        )
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. An instance of a Function computes "
             f"nothing: {how} {name}.apply(...)"

@@ -162,7 +162,9 @@ class _Frame:
         if self.log is None:
             message += "; with debug=True, this error says where each tensor was saved"
         else:
-            message += ". You are seeing this error because you passed `debug=True` to checkpoint, or switched it on"
+            message += (
+                ". You are seeing this error because you passed `debug=True` to checkpoint, or switched it on"
+            )
             for run, places in zip(("first ran", "ran for the backward pass"), self.log, strict=True):
                 message += f"\nSaved when the part {run}:"
                 message += "".join(f"\n  {i}: {place}" for i, place in enumerate(places))
