@@ -338,7 +338,9 @@ _BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.f
 
 @overload(inplace=True)
 def nextafter(input, other) -> Tensor:
-    """The next number of the dtype after `input` on the way to `other`. It has no derivative.
+    """The next number of the dtype after `input` on the way to `other`.
+
+    It moves with `input`, with derivative 1, but where the two are equal: there it is `other`, taken as constant.
 
     Examples
     --------
@@ -348,7 +350,7 @@ def nextafter(input, other) -> Tensor:
     True
     """
     if _C.is_grad_enabled() and (input.requires_grad or other.requires_grad):
-        raise RuntimeError("the derivative for 'nextafter' is not implemented: call it on x.detach()")
+        return _nextafter_function().apply(input, other)
     dtype = _C.promote_types(input.dtype, other.dtype)
     if dtype not in _BITS:
         raise RuntimeError(
@@ -364,6 +366,33 @@ def nextafter(input, other) -> Tensor:
     result = _C.where(x == 0, _C.where(y > 0, least, -least), stepped.view(dtype))
     result = _C.where(x == y, y, result)
     return _C.where(whole.isnan() & (x.isnan() | y.isnan()), whole, result)
+
+
+# Made when it is first asked for: see `_nextafter_function`.
+_next_after = None
+
+
+def _nextafter_function():
+    global _next_after
+    if _next_after is not None:
+        return _next_after
+    from adjoint.autograd.function import Function
+
+    class NextAfter(Function):
+        @staticmethod
+        def forward(ctx, input, other):
+            ctx.equal = input.detach() == other.detach()
+            return nextafter(input, other)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            along = _C.where(ctx.equal, 0, gradient) if ctx.needs_input_grad[0] else None
+            return along, _C._zeros(gradient.shape, gradient.dtype, False) if ctx.needs_input_grad[
+                1
+            ] else None
+
+    _next_after = NextAfter
+    return NextAfter
 
 
 @overload(inplace=True)
