@@ -40,6 +40,10 @@ def _key(node):
     return hash(node) << 4, node._sequence_nr
 
 
+def _get_tracing_state() -> None:
+    """None: nothing is ever traced."""
+
+
 class _WeakTensorRef:
     """Whether a tensor is still there."""
 
