@@ -459,7 +459,9 @@ _BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.f
 
 @overload(inplace=True)
 def nextafter(input, other, *, out=None) -> Tensor:
-    """The next number of the dtype after `input` on the way to `other`. It has no derivative.
+    """The next number of the dtype after `input` on the way to `other`.
+
+    It moves with `input`, with derivative 1, but where the two are equal: there it is `other`, taken as constant.
 
     Examples
     --------
@@ -470,7 +472,7 @@ def nextafter(input, other, *, out=None) -> Tensor:
     """
     _need_tensors("nextafter", input=input, other=other)
     if _C.is_grad_enabled() and (input.requires_grad or other.requires_grad):
-        raise RuntimeError("the derivative for 'nextafter' is not implemented: call it on x.detach()")
+        return _nextafter_function().apply(input, other)
     dtype = _C.promote_types(input.dtype, other.dtype)
     if dtype not in _BITS:
         raise RuntimeError(
@@ -502,6 +504,33 @@ def polygamma(n, input, *, out=None) -> Tensor:
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
     return _C.digamma(input, out=out) if n == 0 else _C._polygamma(input, n, out=out)
+
+
+# Made when it is first asked for: see `_nextafter_function`.
+_next_after = None
+
+
+def _nextafter_function():
+    global _next_after
+    if _next_after is not None:
+        return _next_after
+    from adjoint.autograd.function import Function
+
+    class NextAfter(Function):
+        @staticmethod
+        def forward(ctx, input, other):
+            ctx.equal = input.detach() == other.detach()
+            return nextafter(input, other)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            along = _C.where(ctx.equal, 0, gradient) if ctx.needs_input_grad[0] else None
+            return along, _C._zeros(gradient.shape, gradient.dtype, False) if ctx.needs_input_grad[
+                1
+            ] else None
+
+    _next_after = NextAfter
+    return NextAfter
 
 
 @overload(inplace=True)

@@ -170,6 +170,14 @@ def _register_node_prehook(self, fn):
     return _handle_that(lambda: _C._remove_node_hook(self, number))
 
 
+def _input_metadata(self):
+    """What the gradients that this node takes look like: one entry with `shape` and `dtype` per result of the call."""
+    from adjoint.autograd._show import results
+
+    return results(self)
+
+
+_C.Node._input_metadata = property(_input_metadata)
 _C.Node.register_hook = _register_node_hook
 _C.Node.register_prehook = _register_node_prehook
 
@@ -191,7 +199,7 @@ class Exchange(Members):
         Raises
         ------
         RuntimeError
-            The tensor needs a gradient.
+            The tensor needs a gradient, and recording is on.
         TypeError
             The dtype is bfloat16, which NumPy does not have.
 
@@ -208,7 +216,7 @@ class Exchange(Members):
                 "Tensor.numpy() needs NumPy, which is not installed: pip install numpy"
             ) from error
         if self.requires_grad:
-            if not force:
+            if not force and _C.is_grad_enabled():
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. It is "
                     + (f"the result of {self.grad_fn.name()}" if self.grad_fn else "a leaf")

@@ -276,9 +276,13 @@ def test_modules_inside_of_standins():
 
 
 def test_adjoint_itself_is_not_found_below_torch():
-    assert values("import torch; show([hasattr(torch, n) for n in ('as_torch', 'demo', '_C')])") == [
+    assert values("import torch; show([hasattr(torch, n) for n in ('as_torch', 'demo', '_lines')])") == [
         [False] * 3
     ]
+    # Of torch's core there is a stand-in, which is not Adjoint's.
+    assert values(
+        "import torch, adjoint; show(torch._C is adjoint._C, hasattr(torch._C, '_run_backward'))"
+    ) == [(False, False)]
 
 
 # --- legacy types, versions, text ----------------------------------------------------------------------------------------

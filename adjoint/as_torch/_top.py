@@ -166,6 +166,7 @@ def is_neg(input) -> bool:
 
 @extra
 def set_warn_always(b) -> None:
+    adjoint.autograd._warn_always = bool(b)
     warnings.simplefilter("always" if b else "default", UserWarning)
 
 

@@ -153,7 +153,7 @@ def grad(
     ----------
     outputs : Tensor or sequence of Tensor
         What is differentiated: the sum of all their elements, each weighted by `grad_outputs`.
-    inputs : Tensor or sequence of Tensor
+    inputs : Tensor, sequence of Tensor, or dict of Tensor
         With respect to what: leaves or results in between.
     grad_outputs : Tensor, or sequence of Tensor or None, optional
         The weights, of the shape of each output; None stands for 1 and needs an output of one element.
@@ -171,7 +171,7 @@ def grad(
     Returns
     -------
     tuple of Tensor
-        One per input, of its shape and dtype.
+        One per input, of its shape and dtype. A dict with the keys of `inputs` if that is one.
 
     Raises
     ------
@@ -189,10 +189,27 @@ def grad(
     (8.0, 2.0)
     """
     if not only_inputs:
-        raise RuntimeError(
+        from warnings import warn
+
+        warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). "
-            "To accumulate gradient for other parts of the graph, please use adjoint.autograd.backward."
+            "To accumulate gradient for other parts of the graph, please use adjoint.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
         )
+    if isinstance(inputs, dict):
+        found = grad(
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            True,
+            allow_unused,
+            is_grads_batched,
+            materialize_grads,
+        )
+        return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     if materialize_grads and allow_unused is not None and not allow_unused:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -212,8 +229,10 @@ def grad(
     if materialize_grads:
         from adjoint import zeros_like
 
+        # What is recorded can be differentiated again, zeros too.
         results = tuple(
-            _zeros_at(x, zeros_like) if g is None else g for x, g in zip(inputs, results, strict=True)
+            _zeros_at(x, zeros_like).requires_grad_(create_graph) if g is None else g
+            for x, g in zip(inputs, results, strict=True)
         )
     return results
 
@@ -235,12 +254,14 @@ def _zeros_at(end, zeros_like):
 
 
 _warned = False
+# Whether to say it each time; torch.set_warn_always sets it.
+_warn_always = False
 
 
 def _warn_of_cycle():
     """Once: a gradient that is itself recorded, kept in the ``.grad`` of what it was computed from."""
     global _warned
-    if not _warned:
+    if not _warned or _warn_always:
         from warnings import warn
 
         from adjoint.autograd._lines import PACKAGE

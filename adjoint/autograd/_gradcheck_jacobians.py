@@ -44,11 +44,11 @@ class Part:
 
 
 def parts(outputs):
-    """The parts of `outputs`, pairs of position and tensor."""
+    """The parts of `outputs`, pairs of position and tensor; the imaginary part comes first, as in torch's messages."""
     return [
         Part(position, y, unit, name)
         for position, y in outputs
-        for unit, name in ((REAL, IMAGINARY) if y.is_complex() else ((1, ""),))
+        for unit, name in ((IMAGINARY, REAL) if y.is_complex() else ((1, ""),))
     ]
 
 

@@ -237,3 +237,28 @@ def draw(tensor, params=None) -> Drawing:
 
 def _quoted(text):
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+# --- what gradients look like ---------------------------------------------------------------------------------------------
+
+
+class Result:
+    """Shape and dtype of one result of a recorded call, and so of its gradient."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+
+    def __repr__(self):
+        return f"(shape={tuple(self.shape)}, dtype={self.dtype})"
+
+
+def results(node):
+    """Of each result of the call that `node` stands for, in order."""
+    found: list[Result] = []
+    while True:
+        try:
+            found.append(Result(*node._result(len(found))))
+        except IndexError:
+            return found

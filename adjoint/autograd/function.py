@@ -64,13 +64,26 @@ class Function(FunctionBase):
     generate_vmap_rule = False
 
     def __init__(self, *args, **kwargs):
+        from warnings import warn
+
         name = type(self).__name__
-        old = ""
-        if not isinstance(_found(type(self), "forward"), staticmethod):
-            old = " Legacy autograd function with non-static forward method is deprecated: write forward(ctx, ...) static."
-        raise RuntimeError(
+        warn(
             f"{name} should not be instantiated. Methods on autograd functions are all static, so you should invoke them "
-            f"on the class itself: {name}.apply(...).{old}"
+            f"on the class itself: {name}.apply(...)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args, **kwargs):
+        name = type(self).__name__
+        how = (
+            "call"
+            if isinstance(_found(type(self), "forward"), staticmethod)
+            else "make forward static and call"
+        )
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. An instance of a Function computes "
+            f"nothing: {how} {name}.apply(...)"
         )
 
     def __init_subclass__(cls, **kwargs):
@@ -155,6 +168,17 @@ def _apply_bound(cls, *args, **kwargs):
         )
     bound.apply_defaults()
     return super(Function, cls).apply(*bound.args)
+
+
+def _saved_variables(ctx):
+    """The old name of ``ctx.saved_tensors``."""
+    from warnings import warn
+
+    warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+    return ctx.saved_tensors
+
+
+FunctionCtx.saved_variables = property(_saved_variables)
 
 
 class InplaceFunction(Function):

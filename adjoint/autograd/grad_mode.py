@@ -48,6 +48,14 @@ class _Mode:
     def __call__(self, function):
         """Decorate a function, generator, coroutine or class."""
         if isinstance(function, type):
+            from warnings import warn
+
+            warn(
+                "Decorating classes is deprecated and will be disabled in future versions: only `__init__` runs in the "
+                f"mode, not the other methods of {function.__name__}. Decorate the methods that are meant.",
+                FutureWarning,
+                stacklevel=2,
+            )
             if "__init__" in function.__dict__:
                 function.__init__ = self._wrap(function.__init__)
             return function

@@ -247,6 +247,14 @@ fast_mode, masked
     )
 
 
+def __getattr__(name):
+    if name in ("get_analytical_jacobian", "get_numerical_jacobian"):
+        from adjoint.autograd import _gradcheck_old
+
+        return getattr(_gradcheck_old, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 # `adjoint.autograd.gradcheck` is the function; the error can be had from it without importing the module.
 gradcheck.GradcheckError = GradcheckError  # type: ignore[attr-defined]
 

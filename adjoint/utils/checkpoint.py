@@ -164,6 +164,9 @@ class _Frame:
         if self.log is None:
             message += "; with debug=True, this error says where each tensor was saved"
         else:
+            message += (
+                ". You are seeing this error because you passed `debug=True` to checkpoint, or switched it on"
+            )
             for run, places in zip(("first ran", "ran for the backward pass"), self.log, strict=True):
                 message += f"\nSaved when the part {run}:"
                 message += "".join(f"\n  {i}: {place}" for i, place in enumerate(places))
@@ -201,7 +204,8 @@ class _Frame:
                         "Recomputed values for the following tensors have different metadata than during the forward pass: "
                         f"tensor at position {index}: saved metadata: {holder.facts}, recomputed metadata: {facts}"
                     )
-                holder.values[number] = tensor.detach()
+                # A tensor without history keeps its identity; another must not own the graph that made it.
+                holder.values[number] = tensor.detach() if tensor.requires_grad else tensor
             if frame.early_stop and seen == frame.count:
                 raise _Stop
             return tensor.detach()
@@ -352,8 +356,8 @@ class CheckpointFunction(Function):
 
         if _C._current_pass_is_selective():
             raise RuntimeError(
-                "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
-                ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without "
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(), and so is this one. To resolve this error, you can either set use_reentrant=False, or call .backward() without "
                 "passing the `inputs` argument."
             )
         args = list(ctx.args)

@@ -95,9 +95,10 @@ def test_defaults_of_a_forward_that_takes_the_context():
 def test_not_to_be_instantiated():
     f = function(lambda ctx, x: x)
     for make in (f, lambda: f(leaf(1.0)), lambda: InplaceFunction(True)):
-        with pytest.raises(RuntimeError, match="Methods on autograd functions are all static") as caught:
-            make()
-        assert "Legacy" not in str(caught.value)
+        with pytest.warns(DeprecationWarning, match="Methods on autograd functions are all static"):
+            instance = make()
+        with pytest.raises(RuntimeError, match=r"computes nothing: call \w+\.apply"):
+            instance(leaf(1.0))
 
     class Old(Function):
         def forward(self, x):
@@ -110,10 +111,12 @@ def test_not_to_be_instantiated():
         pass
 
     for cls in (Old, Older):
+        with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+            instance = cls()
         with pytest.raises(
-            RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"
+            RuntimeError, match="non-static forward method is deprecated.*make forward static and call"
         ):
-            cls()(leaf(1.0))
+            instance(leaf(1.0))
 
 
 def test_members_for_forward_mode_and_batching_are_accepted():

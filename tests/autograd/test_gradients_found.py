@@ -37,8 +37,8 @@ def test_unused():
     assert g.tolist() == [0.0, 0.0] and g.dtype is ad.float64
     with pytest.raises(ValueError, match="Expected allow_unused to be True or not passed"):
         grad(y, u, materialize_grads=True, allow_unused=False)
-    with pytest.raises(RuntimeError, match="only_inputs argument is deprecated"):
-        grad(y, x, only_inputs=False)
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
+        assert grad(y, x, only_inputs=False)[0].tolist() == [1.0, 1.0]
 
 
 def test_batches_of_cotangents():

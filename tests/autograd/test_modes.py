@@ -259,10 +259,12 @@ def test_asynchronous_generators(make, inside, outside):
 
 @each_mode
 def test_classes_and_methods(make, inside):
-    @make()
-    class Model:
-        def __init__(self):
-            self.state = state()
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated.*methods of Model"):
+
+        @make()
+        class Model:
+            def __init__(self):
+                self.state = state()
 
     assert Model().state == inside and state() == (True, False)
 

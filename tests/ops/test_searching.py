@@ -152,8 +152,18 @@ def test_nextafter(name):
     expected = np.nextafter(a, b)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
-    with pytest.raises(RuntimeError, match="derivative for 'nextafter' is not implemented"):
-        ad.nextafter(ad.ones(1, requires_grad=True), ad.ones(1))
+
+
+def test_nextafter_moves_with_its_input():
+    x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = ad.tensor([[2.0, 2.0, 1.0], [0.0, 1.0, ad.inf]], requires_grad=True)
+    step = ad.nextafter(x, y)
+    assert ad.equal(step, ad.nextafter(x.detach(), y.detach()))
+    gx, gy = ad.autograd.grad((step * ad.tensor([[1.0], [10.0]])).sum(), (x, y))
+    assert gx.tolist() == [11.0, 10.0, 11.0] and gy.tolist() == [[0.0] * 3] * 2
+    z = x * 1
+    z.nextafter_(y[0]).sum().backward()
+    assert x.grad.tolist() == [1.0, 0.0, 1.0]
 
 
 def test_divisors():

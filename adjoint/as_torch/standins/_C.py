@@ -1,0 +1,116 @@
+"""What programs reach of torch's core: a few questions to the backward pass that runs, and the types of its nodes.
+
+Adjoint's own core has another shape; here are the names of torch's that tests and libraries use. Start reading at
+`_current_graph_task_id`.
+"""
+
+from __future__ import annotations
+
+import types
+
+from adjoint import _C
+from adjoint._C import Node, Tensor
+from adjoint.autograd.function import Function
+
+__all__ = ["_autograd", "_functions"]
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that runs in this thread, or -1."""
+    return _C._current_pass() or -1
+
+
+def _will_engine_execute_node(node) -> bool:
+    """Whether the backward pass that runs in this thread runs `node`.
+
+    Raises
+    ------
+    RuntimeError
+        No backward pass runs; or `node` is an accumulator and the pass is one of `autograd.grad`, which runs none.
+    """
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if not _C._current_pass():
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    return _C._current_pass_runs(*_key(node))
+
+
+def _key(node):
+    # A node is hashed by its address.
+    return hash(node) << 4, node._sequence_nr
+
+
+def _get_tracing_state() -> None:
+    """None: nothing is ever traced."""
+
+
+class _WeakTensorRef:
+    """Whether a tensor is still there."""
+
+    def __init__(self, tensor):
+        from weakref import ref
+
+        self._tensor = ref(tensor)
+
+    def expired(self) -> bool:
+        return self._tensor() is None
+
+
+class _Named(type):
+    """The type of the nodes of a name, which the core makes when it first sees one."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, Node) and type(value).__name__ == cls.__name__
+
+    def __subclasscheck__(cls, other):
+        return other is cls or (issubclass(other, Node) and other.__name__ == cls.__name__)
+
+
+AccumulateGrad = _Named("AccumulateGrad", (), {"__doc__": "Adds the gradient of a leaf to its ``.grad``."})
+
+
+class _Error(Function):
+    @staticmethod
+    def forward(ctx, message, *tensors):
+        ctx.message = message
+        return tuple(t.clone() for t in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError(ctx.message)
+
+
+class DelayedError:
+    """A function of tensors that gives them back, and that fails in the backward pass."""
+
+    def __init__(self, msg, num_inputs):
+        self.message, self.count = msg, num_inputs
+
+    def __call__(self, *tensors):
+        results = _Error.apply(self.message, *tensors)
+        return results[0] if len(results) == 1 else results
+
+
+class _Undefined(Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        return tuple(t.clone() for t in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return (None,) * len(gradients)
+
+
+class UndefinedGrad:
+    """A function of tensors that gives them back, and that has no gradient for any."""
+
+    def __call__(self, *tensors):
+        results = _Undefined.apply(*tensors)
+        return results[0] if len(results) == 1 else results
+
+
+_functions = types.SimpleNamespace(
+    AccumulateGrad=AccumulateGrad, DelayedError=DelayedError, UndefinedGrad=UndefinedGrad
+)
+_autograd = types.SimpleNamespace()
+_TensorBase = TensorBase = Tensor
