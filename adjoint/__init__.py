@@ -54,6 +54,7 @@ from adjoint import (  # noqa: E402
     _dtypes,
     _einsum,
     _members,
+    _numbers,
     _overloads,
     _portable,
     _products,

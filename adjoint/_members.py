@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._searching import polygamma
+from adjoint._numbers import polygamma
 from adjoint._tensor import Members, extend
 
 _view, _real, _imag = Tensor.view, _C.real, _C.imag

@@ -23,7 +23,7 @@ from adjoint._C import (
     xlogy,
 )
 from adjoint._creation import _into
-from adjoint._searching import polygamma
+from adjoint._numbers import polygamma
 
 __all__ = [
     "digamma",
