@@ -84,7 +84,8 @@ class Gradients(Members):
         >>> x.grad
         tensor([6.])
         """
-        return _handle(self, _C._register_hook(self, hook))
+        registered = _C._register_hook(self, hook)
+        return _handle(self, registered.id, registered.clear)
 
     @property
     def _backward_hooks(self):
@@ -128,7 +129,7 @@ class Gradients(Members):
             refuse_volatile()
 
 
-def _handle(tensor, number):
+def _handle(tensor, number, empty=None):
     from weakref import ref
 
     # A handle keeps no tensor alive.
@@ -136,8 +137,11 @@ def _handle(tensor, number):
 
     def remove():
         tensor = owner()
-        if tensor is not None:
+        if tensor is not None and (empty is None or number in _C._hooks_of(tensor)):
             _C._remove_hook(tensor, number)
+        elif empty is not None:
+            # The history that the hook belongs to has outlived the tensor, or been replaced.
+            empty()
 
     return _handle_that(remove)
 

@@ -108,6 +108,7 @@ Tensor SavedTensor::unpack_packed(Node* owner, uint32_t input_nr) const {
   if (!packed) owner->refuse_released();
   Tensor data = packed->packed->unpack();
   Edge edge = result_ ? Edge{Ref<Node>::share(owner), input_nr} : Edge{packed->edge.node, packed->edge.input_nr};
+  if (!edge && !data.requires_grad()) return data;  // what the hook gave, itself
   Tensor t = alias(data);
   if (edge && is_differentiable(t.dtype())) set_history(t, std::move(edge.node), edge.input_nr);
   return t;

@@ -172,6 +172,13 @@ std::string name_of_write(const char* op) {
   return std::string(name.starts_with('_') ? name.substr(1) : name) + "_()";
 }
 
+void refuse_overlap(const Tensor& t, const char* op) {
+  if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
+    fail("unsupported operation: ", name_of_write(op), ": more than one element of the written-to tensor refers to a single memory location. Its "
+         "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
+         ". Please clone() the tensor before performing the operation.");
+}
+
 namespace {
 // Refuse what a recorded write would make of the history of a leaf, or of a view that cannot follow.
 void check_history(const Tensor& t, const char* op) {
@@ -191,10 +198,7 @@ void check_history(const Tensor& t, const char* op) {
 }  // namespace
 
 void check_writable(const Tensor& t, const char* op, bool recorded, bool one_value) {
-  if (!t->is(TensorImpl::kContiguous) && !one_value && overlaps_itself(t))
-    fail("unsupported operation: ", name_of_write(op), ": more than one element of the written-to tensor refers to a single memory location. Its "
-         "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
-         ". Please clone() the tensor before performing the operation.");
+  if (!one_value) refuse_overlap(t, op);
   if (t->storage->readonly)
     fail<ValueError>(name_of_write(op), ": the tensor's memory is read-only: it belongs to an array that may not be written. clone() it first");
   if (t->is(TensorImpl::kInference) && !thread_state.inference) [[unlikely]]

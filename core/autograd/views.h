@@ -38,6 +38,9 @@ void check_writable(const Tensor& t, const char* op, bool recorded, bool one_val
 /// What users call an operator that writes: copy_() for _copy, __setitem__() for _set_basic.
 std::string name_of_write(const char* op);
 
+/// Refuses a write to a tensor with two elements at one address.
+void refuse_overlap(const Tensor& t, const char* op);
+
 /// Whether any two elements of the tensor lie at one address, as after expand().
 bool overlaps_itself(const Tensor& t);
 

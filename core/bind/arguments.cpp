@@ -160,7 +160,8 @@ void Arguments::set(int i, PyObject* o) {
       list.reserve(static_cast<size_t>(n));
       for (Py_ssize_t k = 0; k < n; ++k) {
         PyObject* e = PySequence_Fast_GET_ITEM(fast, k);
-        if (e == Py_None) list.emplace_back();
+        // Of the indices of a tensor some may be left out.
+        if (e == Py_None && *op_.name == '_') list.emplace_back();
         else if (is_tensor(e)) list.push_back(unwrap(e));
         else fail<TypeError>("expected Tensor as element ", k, " in argument '", p.text, "' of ", op_.name, "(), but got ", Py_TYPE(e)->tp_name);
         if (list.back().defined()) elements_ += list.back().numel();

@@ -92,6 +92,15 @@ nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, boo
   options.create_graph = create_graph;
   options.accumulate = accumulate;
   Tensors result;
+  // Hooks of saved tensors that a hook opened and left open end with the pass.
+  struct Hooks {
+    const size_t count = saved_hooks->hooks.size();
+    ~Hooks() {
+      if (saved_hooks->hooks.size() <= count) return;
+      saved_hooks->hooks.resize(count);
+      use_top();
+    }
+  } hooks;
   {
     Unlocked u(true);
     result = run_somewhere(roots, gs, ends, options, allow_unused);
@@ -110,6 +119,30 @@ std::string name_of_hook(PyObject* f) {
   }
   return nb::cast<std::string>(nb::str(name));
 }
+
+/// The function of a hook, until it is removed.
+class HookCell {
+ public:
+  explicit HookCell(std::shared_ptr<PyObject> f) : function_(std::move(f)) {}
+  std::shared_ptr<PyObject> get() {
+    std::lock_guard lock(mutex_);
+    return function_;
+  }
+  void clear() {
+    std::shared_ptr<PyObject> gone;  // dies after the lock
+    std::lock_guard lock(mutex_);
+    gone.swap(function_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<PyObject> function_;
+};
+/// What a handle knows of a hook: it keeps nothing alive.
+struct HookHandle {
+  std::weak_ptr<HookCell> cell;
+  uint64_t id;
+};
 
 // What a hook put in the place of a gradient must look like it.
 void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
@@ -134,10 +167,13 @@ Tensor call_hook(PyObject* f, const Tensor& g) {
   return changed;
 }
 
-/// A hook of a tensor that Python set.
+/// A hook of a tensor that Python set. Its handle can empty it wherever it lies by then.
 struct PythonHook {
-  std::shared_ptr<PyObject> function;
-  Tensor operator()(const Tensor& g) const { return call_hook(function.get(), g); }
+  std::shared_ptr<HookCell> cell;
+  Tensor operator()(const Tensor& g) const {
+    const std::shared_ptr<PyObject> function = cell->get();
+    return function ? call_hook(function.get(), g) : Tensor();
+  }
 };
 
 nb::object tuple_of(const Gradients& gs) {
@@ -278,11 +314,15 @@ void warn_of_anomaly(const Node& node) {
   const std::string message = text("Error detected in ", node.name(), ". ", line.empty()
       ? "No forward pass information available. Enable detect anomaly during forward pass for more information."
       : "Traceback of forward call that caused the error:\n" + line);
-  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw nb::python_error();
+  // Where warnings are errors, the error that there is stands all the same.
+  const auto warn = [](const std::string& what) {
+    if (PyErr_WarnEx(PyExc_UserWarning, what.c_str(), 1) < 0) PyErr_WriteUnraisable(nullptr);
+  };
+  warn(message);
   if (const NodeExtras* e = node.extras(); e && !e->induced_by.empty()) {
     const std::string parent = text("\n\nPrevious calculation was induced by ", e->induced_by, ". Traceback of forward call that induced the previous "
                                     "calculation:\n", e->induced_trace);
-    if (PyErr_WarnEx(PyExc_UserWarning, parent.c_str(), 1) < 0) throw nb::python_error();
+    warn(parent);
   }
   PyErr_Restore(type, value, traceback);
 }
@@ -294,7 +334,9 @@ int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg) {
   if (!m || !m->hooked.load(std::memory_order_acquire)) return 0;
   std::lock_guard lock(m->lock);
   for (const auto& [id, hook] : m->hooks)
-    if (const auto* python = hook.target<PythonHook>(); python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+    if (const auto* python = hook.target<PythonHook>(); python && python->cell.use_count() == 1)
+      // One that runs has another owner, and the copy made here.
+      if (const auto function = python->cell->get(); function && function.use_count() == 2) Py_VISIT(function.get());
   return 0;
 }
 void clear_hooks(TensorImpl* leaf) {
@@ -308,6 +350,9 @@ void clear_hooks(TensorImpl* leaf) {
 std::unique_ptr<SavedHooks> python_saved_hooks(PyObject* pack, PyObject* unpack) { return std::make_unique<PythonSavedHooks>(pack, unpack); }
 
 void bind_autograd(nb::module_& m) {
+  nb::class_<HookHandle>(m, "HookHandle", "A hook of a tensor, for whoever is to remove it.")
+      .def_ro("id", &HookHandle::id)
+      .def("clear", [](const HookHandle& h) { if (auto cell = h.cell.lock()) cell->clear(); });
   poll_interrupt = poll;
   where_now = python_line;
   report_anomaly = warn_of_anomaly;
@@ -332,12 +377,14 @@ void bind_autograd(nb::module_& m) {
     const Tensor& t = unwrap(o.ptr());
     // A hook may refer to its own leaf: the collector is to find that.
     if (!PyObject_GC_IsTracked(o.ptr())) PyObject_GC_Track(o.ptr());
-    return register_hook(t, PythonHook{hold(f.ptr())});
+    auto cell = std::make_shared<HookCell>(hold(f.ptr()));
+    return HookHandle{cell, register_hook(t, PythonHook{cell})};
   });
   m.def("_hooks_of", [](const Tensor& t) {
     nb::dict hooks;
     for (const auto& [id, hook] : hooks_of(t))
-      if (const auto* python = hook.target<PythonHook>()) hooks[nb::int_(id)] = nb::borrow(python->function.get());
+      if (const auto* python = hook.target<PythonHook>())
+        if (const auto function = python->cell->get()) hooks[nb::int_(id)] = nb::borrow(function.get());
     return hooks;
   }, "The hooks of a tensor, by number, in the order in which they run.");
   m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
@@ -348,7 +395,7 @@ void bind_autograd(nb::module_& m) {
       nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
       if (!r.is_valid()) throw nb::python_error();
       if (!r.is_none())
-        fail<TypeError>("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()), "' returned ", Py_TYPE(r.ptr())->tp_name);
+        fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()), "' returned ", Py_TYPE(r.ptr())->tp_name);
     });
   });
   m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {

@@ -312,6 +312,8 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   if (t->is(TensorImpl::kView))
     t->flags = static_cast<uint16_t>((t->flags & ~TensorImpl::kNoGradView) | (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView));
   set_history(t, c.node, number);
+  // What forward wrote to it is part of the Function.
+  t->view_version.store(t.version(), std::memory_order_release);
   return o;
 }
 
@@ -348,8 +350,9 @@ std::string node_name(PyObject* cls) {
 PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
   // Arguments given by name follow the others, for backward too.
   const Py_ssize_t nargs = positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  nb::object context;
   try {
-    nb::object context = checked(PyType_GenericNew(context_type, nullptr, nullptr));
+    context = checked(PyType_GenericNew(context_type, nullptr, nullptr));
     Context* ctx = context_of(context.ptr());
     ctx->materialize = true;
     ctx->function = Py_NewRef(cls);
@@ -425,6 +428,13 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
     if (single) return Py_NewRef(PyTuple_GET_ITEM(placed.ptr(), 0));
     return placed.release().ptr();
   } catch (...) {
+    // What the context names may name the context.
+    if (context.is_valid()) {
+      Context* ctx = context_of(context.ptr());
+      Py_CLEAR(ctx->to_save);
+      Py_CLEAR(ctx->dirty);
+      Py_CLEAR(ctx->non_differentiable);
+    }
     return raise();
   }
 }

@@ -75,10 +75,14 @@ void saved_dealloc(PyObject* o) {
 }
 PyObject* saved_register(PyObject* o, PyObject* args) {
   PyObject *pack = nullptr, *unpack = nullptr;
-  if (!PyArg_ParseTuple(args, "OO", &pack, &unpack)) return nullptr;
+  if (!PyArg_UnpackTuple(args, "register_hooks", 2, 2, &pack, &unpack)) {
+    PyErr_SetString(PyExc_TypeError, "incompatible function arguments: register_hooks() takes two callables, pack_hook and unpack_hook");
+    return nullptr;
+  }
   auto* s = reinterpret_cast<SavedObject*>(o);
   try {
-    if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) fail<TypeError>("register_hooks(): both hooks must be callable");
+    if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) fail<TypeError>("incompatible function arguments: register_hooks(): both hooks must be callable");
+    if (!s->slot->saved()) fail("Calling register_hooks on a saved tensor with value None is forbidden");
     Reading reading(*s->node, Reading::Look);
     s->slot->pack_now(s->node, *python_saved_hooks(pack, unpack));
     Py_RETURN_NONE;

@@ -225,7 +225,8 @@ Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes) 
   }
   if (b_sizes.size() == 2 && a.dim() > 2) {
     // One matrix against a batch: one product, instead of a sum of many.
-    const int64_t rows[] = {-1, a.size(-1)}, cotangents[] = {-1, g.size(-1)};
+    const int64_t count = product(a.sizes().first(a.sizes().size() - 1));
+    const int64_t rows[] = {count, a.size(-1)}, cotangents[] = {count, g.size(-1)};
     return call<Matmul>(conjugate_transpose(call<Reshape>(a, IntList(rows))), call<Reshape>(g, IntList(cotangents)));
   }
   return call<Matmul>(conjugate_transpose(a), g);
@@ -244,7 +245,8 @@ Tensor linear_input_gradient(const Tensor& g, const Tensor& weight, IntList size
 
 Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList sizes) {
   if (sizes.size() == 1) return matmul_gradient_right(g, input, sizes);
-  const int64_t rows[] = {-1, input.size(-1)}, cotangents[] = {-1, sizes[0]};
+  const int64_t count = product(input.sizes().first(input.sizes().size() - 1));
+  const int64_t rows[] = {count, input.size(-1)}, cotangents[] = {count, sizes[0]};
   const Tensor g2 = g.dim() == 2 ? g : call<Reshape>(g, IntList(cotangents));
   const Tensor x2 = input.dim() == 2 ? input : call<Reshape>(input, IntList(rows));
   return call<Matmul>(call<Transpose>(g2, int64_t{0}, int64_t{1}), conjugate(x2));

@@ -64,8 +64,8 @@ Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const Opti
 
 Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim) {
   const Tensor kept = keep(result, self.sizes(), dim, keepdim);
-  const Tensor equals = call<Sum>(call<Equal>(self, kept), dim, true, OptionalType());
-  const Tensor share = (Recorded(keep(g, self.sizes(), dim, keepdim)) / Recorded(call<To>(equals, g.dtype()))).tensor;
+  const Tensor equals = call<Sum>(call<WhereEqual>(self, kept, full(kept.sizes(), Scalar(1), g.dtype())), dim, true, OptionalType());
+  const Tensor share = (Recorded(keep(g, self.sizes(), dim, keepdim)) / Recorded(equals)).tensor;
   return call<WhereEqual>(self, kept, share);
 }
 

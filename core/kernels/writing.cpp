@@ -1,10 +1,12 @@
 // Writing elements: the kernels of ops/writing.h. Everything is checked before the first byte is written.
 #include "ops/writing.h"
 
+#include "autograd/views.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "kernels/walk.h"
+#include "ops/arithmetic.h"
 #include "ops/rearranging.h"
 #include "ops/reduction.h"
 #include "ops/selection.h"
@@ -158,6 +160,7 @@ Tensor ZeroBasic::forward(const Tensor& self, IntList spec) {
 
 Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IntList spec) {
   const Tensor part = view_of(self, picked_part(whole(self), spec));
+  refuse_overlap(part, "_set_basic");
   copy_into(part, apart(fitted(value, part.sizes(), ""), self));
   return self;
 }
@@ -249,7 +252,8 @@ Tensor IndexFill::forward(const Tensor& self, int64_t dim, const Tensor& index, 
 }
 Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) { return call<IndexFill>(g, dim, index, zero_like(g)); }
 Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
-  return call<Sum>(call<IndexSelect>(g, dim, index), OptionalInts(), false, OptionalType());
+  // Of all places but those that are kept: a slice that is named twice counts once.
+  return call<Sum>(call<Sub>(g, kept(g, dim, index)), OptionalInts(), false, OptionalType());
 }
 
 Tensor IndexCopy::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {

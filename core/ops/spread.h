@@ -49,13 +49,13 @@ struct DifferenceTimes : SpreadOp {
 
 struct WhereEqual : SpreadOp {
   static constexpr auto name = "_where_equal";
-  static constexpr auto doc = "third where self equals other, else 0: the gradient of an extreme.";
+  static constexpr auto doc = "third where self equals other, or both are NaN, else 0: the gradient of an extreme.";
   static constexpr TypeSet types = types::floating;
-  template <class T> ADJOINT_INLINE static T forward(T x, T extreme, T g) { return x == extreme ? g : T(0); }
+  template <class T> ADJOINT_INLINE static T forward(T x, T extreme, T g) { return x == extreme || (x != x && extreme != extreme) ? g : T(0); }
   static Zero derivative(Wrt<0>) { return {}; }
   static Zero derivative(Wrt<1>) { return {}; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> extreme) {
-    return select(x.value == extreme.value, T(1), T(0));
+    return select(x.value == extreme.value || (x.value != x.value && extreme.value != extreme.value), T(1), T(0));
   }
 };
 

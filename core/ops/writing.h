@@ -62,6 +62,8 @@ struct SetBasic : Structured {
   static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";
   static constexpr auto signature = "self, value, spec";
   static constexpr bool writes = true;
+  /// Whether its part overlaps itself is looked at when that is known.
+  static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value, IntList spec);
   static Tensor source(const Tensor& g, IntList sizes, IntList spec);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> spec) { return call<ZeroBasic>(g, spec.value); },
