@@ -70,6 +70,7 @@ template <> struct type_caster<adjoint::Scalar> {
 
 namespace adjoint::bind {
 void bind_autograd(nanobind::module_& m);
+void bind_hooks(nanobind::module_& m);
 void bind_creation(nanobind::module_& m);
 void bind_random(nanobind::module_& m);
 void bind_optimizers(nanobind::module_& m);

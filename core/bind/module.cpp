@@ -135,6 +135,7 @@ NB_MODULE(_C, m) {
   if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module)) throw nb::python_error();
   bind_runtime(m);
   bind_autograd(m);
+  bind_hooks(m);
   bind_creation(m);
   bind_dlpack(m);
   bind_storage(m);

@@ -21,7 +21,20 @@ std::mutex alive_mutex;
 
 Node& of(PyObject* o) { return *reinterpret_cast<NodeObject*>(o)->node; }
 
+// A hook may refer to the node that owns it, by this object: that is found where nobody else owns the node.
+int node_traverse(PyObject* o, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(o));
+  const Node& node = of(o);
+  if (node.sequence == Node::kFirst || node.refcount.load(std::memory_order_relaxed) != 1) return 0;
+  return visit_hooks(node, visit, arg);
+}
+int node_clear(PyObject* o) {
+  if (of(o).sequence != Node::kFirst && of(o).refcount.load(std::memory_order_relaxed) == 1) clear_hooks(of(o));
+  return 0;
+}
+
 void node_dealloc(PyObject* o) {
+  PyObject_GC_UnTrack(o);
   PyTypeObject* type = Py_TYPE(o);
   {
     std::lock_guard lock(alive_mutex);
@@ -208,6 +221,8 @@ PyGetSetDef getset[] = {{"next_functions", node_next, nullptr, "Pairs (node, inp
                         {"_line", node_line, nullptr, "Where it was recorded, if lines were.", nullptr},
                         {}};
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                        {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
                        {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
                        {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
@@ -217,7 +232,7 @@ PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                        {Py_tp_getset, getset},
                        {Py_tp_doc, const_cast<char*>("A node of the graph: the derivative of one recorded call.")},
                        {0, nullptr}};
-PyType_Spec spec = {"adjoint.autograd.Node", sizeof(NodeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Spec spec = {"adjoint.autograd.Node", sizeof(NodeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 // One class per name of node, so that type(node).__name__ says what it is.
 PyTypeObject* type_named(const std::string& name) {
@@ -237,14 +252,30 @@ PyTypeObject* type_named(const std::string& name) {
 }  // namespace
 
 PyObject* wrap_node(Ref<Node> node) {
-  std::lock_guard lock(alive_mutex);
-  const auto found = alive.find(node.get());
-  if (found != alive.end()) return Py_NewRef(found->second);
+  const auto known = [&]() -> PyObject* {
+    const auto found = alive.find(node.get());
+    return found == alive.end() ? nullptr : Py_NewRef(found->second);
+  };
+  {
+    std::lock_guard lock(alive_mutex);
+    if (PyObject* o = known()) return o;
+  }
+  // Not under the lock: making an object may run the collector, which may end other nodes' objects.
   PyTypeObject* type = type_named(node->name());
-  auto* o = type ? reinterpret_cast<NodeObject*>(type->tp_alloc(type, 0)) : nullptr;
+  auto* o = type ? PyObject_GC_New(NodeObject, type) : nullptr;
   if (!o) return nullptr;
-  alive[node.get()] = reinterpret_cast<PyObject*>(o);
+  PyObject* other;
+  {
+    std::lock_guard lock(alive_mutex);
+    if (!(other = known())) alive[node.get()] = reinterpret_cast<PyObject*>(o);
+  }
+  if (other) {
+    PyObject_GC_Del(o);
+    Py_DECREF(type);
+    return other;
+  }
   o->node = node.detach();
+  PyObject_GC_Track(o);
   return reinterpret_cast<PyObject*>(o);
 }
 

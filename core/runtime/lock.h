@@ -15,6 +15,10 @@ class SmallLock {
     uint32_t expected = 0;
     if (!state_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) [[unlikely]] wait();
   }
+  bool try_lock() noexcept {
+    uint32_t expected = 0;
+    return state_.compare_exchange_strong(expected, 1, std::memory_order_acquire);
+  }
   void unlock() noexcept {
     if (state_.exchange(0, std::memory_order_release) == 2) [[unlikely]] state_.notify_one();
   }

@@ -1,0 +1,258 @@
+// Hooks written in Python: of tensors, of leaves, of nodes, and at the end of a pass.
+//
+// A hook of a tensor is a cell that its handle can empty, wherever it lies by then. What the collector has to know of hooks
+// is here too: a hook may refer to the tensor or the node that owns it. Start reading at `PythonHook`.
+#include "autograd/engine.h"
+#include "autograd/views.h"
+#include "bind/caster.h"
+#include "bind/node_object.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+std::string name_of_hook(PyObject* f) {
+  nb::object name = nb::steal(PyObject_GetAttrString(f, "__name__"));
+  if (!name.is_valid()) {
+    PyErr_Clear();
+    return Py_TYPE(f)->tp_name;
+  }
+  return nb::cast<std::string>(nb::str(name));
+}
+
+/// The function of a hook, until it is removed.
+class HookCell {
+ public:
+  explicit HookCell(std::shared_ptr<PyObject> f) : function_(std::move(f)) {}
+  std::shared_ptr<PyObject> get() {
+    std::lock_guard lock(mutex_);
+    return function_;
+  }
+  void clear() {
+    std::shared_ptr<PyObject> gone;  // dies after the lock
+    std::lock_guard lock(mutex_);
+    gone.swap(function_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<PyObject> function_;
+};
+/// What a handle knows of a hook: it keeps nothing alive.
+struct HookHandle {
+  std::weak_ptr<HookCell> cell;
+  uint64_t id;
+};
+
+// What a hook put in the place of a gradient must look like it.
+void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
+  if (!g.defined()) fail("can't replace a None gradient with a non-None value, as hook '", name_of_hook(f), "' does");
+  if (!same(changed.sizes(), g.sizes()))
+    fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ", to_string(changed.sizes()),
+         ". Return a gradient of the same shape");
+  if (changed.dtype() != g.dtype())
+    fail("hook '", name_of_hook(f), "' has changed the type of value (was ", name_of(g.dtype()), " got ", name_of(changed.dtype()),
+         "). Return a gradient of the same dtype");
+}
+
+Tensor call_hook(PyObject* f, const Tensor& g) {
+  nb::gil_scoped_acquire gil;
+  nb::object r = nb::steal(PyObject_CallOneArg(f, nb::steal(wrap(g)).ptr()));
+  if (!r.is_valid()) throw nb::python_error();
+  if (r.is_none()) return {};
+  if (!is_tensor(r.ptr()))
+    fail<TypeError>("expected Variable, but hook returned '", Py_TYPE(r.ptr())->tp_name, "'. Let hook '", name_of_hook(f), "' return a Tensor or None");
+  const Tensor changed = unwrap(r.ptr());
+  check_changed(f, g, changed);
+  return changed;
+}
+
+/// A hook of a tensor that Python set. Its handle can empty it wherever it lies by then.
+struct PythonHook {
+  std::shared_ptr<HookCell> cell;
+  Tensor operator()(const Tensor& g) const {
+    const std::shared_ptr<PyObject> function = cell->get();
+    return function ? call_hook(function.get(), g) : Tensor();
+  }
+};
+
+nb::object tuple_of(const Gradients& gs) {
+  PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(gs.size()));
+  for (size_t i = 0; i < gs.size(); ++i) PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(gs[i]));
+  return nb::steal(t);
+}
+// What a hook of a node returned: nothing, or a gradient for each.
+void take_back(nb::object r, PyObject* f, Gradients& gs) {
+  if (!r.is_valid()) throw nb::python_error();
+  if (r.is_none()) return;
+  if (is_tensor(r.ptr())) r = nb::make_tuple(r);
+  if (!PyTuple_Check(r.ptr()))
+    fail<TypeError>("hook '", name_of_hook(f), "' must return a tuple of Tensors or None, but returned ", Py_TYPE(r.ptr())->tp_name);
+  if (static_cast<size_t>(PyTuple_GET_SIZE(r.ptr())) != gs.size())
+    fail("hook '", name_of_hook(f), "' has returned an incorrect number of values (got ", PyTuple_GET_SIZE(r.ptr()), ", but expected ", gs.size(), ")");
+  for (size_t i = 0; i < gs.size(); ++i) {
+    PyObject* e = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
+    if (e == Py_None) gs[i].reset();
+    else if (is_tensor(e)) check_changed(f, gs[i], unwrap(e)), gs[i] = unwrap(e);
+    else fail<TypeError>("hook '", name_of_hook(f), "' must return Tensors or None, but returned ", Py_TYPE(e)->tp_name, " at ", i);
+  }
+}
+
+std::atomic<uint64_t> next_node_hook{1};
+
+/// Hooks of a node that Python set.
+struct PythonPrehook {
+  std::shared_ptr<PyObject> function;
+  void operator()(Gradients& in) const {
+    nb::gil_scoped_acquire gil;
+    take_back(nb::steal(PyObject_CallOneArg(function.get(), tuple_of(in).ptr())), function.get(), in);
+  }
+};
+struct PythonPosthook {
+  std::shared_ptr<PyObject> function;
+  void operator()(Gradients& out, const Gradients& in) const {
+    nb::gil_scoped_acquire gil;
+    take_back(nb::steal(PyObject_CallFunctionObjArgs(function.get(), tuple_of(out).ptr(), tuple_of(in).ptr(), nullptr)), function.get(), out);
+  }
+};
+
+uint64_t add_prehook(Node& node, PyObject* f) {
+  const uint64_t id = next_node_hook++;
+  NodeExtras& extras = node.make_extras();
+  std::lock_guard lock(extras.mutex);
+  extras.prehooks.emplace_back(id, PythonPrehook{hold(f)});
+  return id;
+}
+uint64_t add_posthook(Node& node, PyObject* f) {
+  const uint64_t id = next_node_hook++;
+  NodeExtras& extras = node.make_extras();
+  std::lock_guard lock(extras.mutex);
+  extras.posthooks.emplace_back(id, PythonPosthook{hold(f)});
+  return id;
+}
+void remove_node_hook(Node& node, uint64_t id) {
+  NodeExtras* extras = node.extras();
+  if (!extras) return;
+  decltype(extras->prehooks) pre;
+  decltype(extras->posthooks) post;
+  std::lock_guard lock(extras->mutex);
+  const auto take = [id](auto& from, auto& to) {
+    for (size_t i = 0; i < from.size(); ++i)
+      if (from[i].first == id) {
+        to.push_back(std::move(from[i]));
+        from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
+        return;
+      }
+  };
+  take(extras->prehooks, pre);
+  take(extras->posthooks, post);
+}
+
+Node& node_of(nb::handle o) {
+  Node* node = as_node(o.ptr());
+  if (!node) fail<TypeError>("expected a node of the graph, but found ", Py_TYPE(o.ptr())->tp_name);
+  return *node;
+}
+
+int visit_hook(const GradientHook& hook, visitproc visit, void* arg) {
+  const auto* python = hook.target<PythonHook>();
+  if (!python || python->cell.use_count() != 1) return 0;
+  // One that runs has another owner than the cell and the copy made here.
+  const auto function = python->cell->get();
+  if (function && function.use_count() == 2) Py_VISIT(function.get());
+  return 0;
+}
+}  // namespace
+
+int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg) {
+  AutogradMeta* m = leaf->meta.load(std::memory_order_acquire);
+  if (!m || !m->hooked.load(std::memory_order_acquire)) return 0;
+  // The collector has Python's lock, and waits for no other: who holds that may want Python's.
+  std::unique_lock lock(m->lock, std::try_to_lock);
+  if (!lock) return 0;
+  for (const auto& [id, hook] : m->hooks)
+    if (const int stop = visit_hook(hook, visit, arg)) return stop;
+  return 0;
+}
+int visit_hooks(const Node& node, visitproc visit, void* arg) {
+  Py_VISIT(static_cast<PyObject*>(const_cast<Node&>(node).object()));
+  NodeExtras* extras = node.extras();
+  if (!extras) return 0;
+  std::unique_lock lock(extras->mutex, std::try_to_lock);
+  if (!lock) return 0;
+  for (const auto& h : extras->tensor_hooks)
+    if (const int stop = visit_hook(h.hook, visit, arg)) return stop;
+  for (const auto& [id, hook] : extras->prehooks)
+    if (const auto* python = hook.target<PythonPrehook>(); python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+  for (const auto& [id, hook] : extras->posthooks)
+    if (const auto* python = hook.target<PythonPosthook>(); python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+  return 0;
+}
+void clear_hooks(Node& node) {
+  NodeExtras* extras = node.extras();
+  if (!extras) return;
+  // They die after the lock.
+  decltype(extras->tensor_hooks) tensor_hooks;
+  decltype(extras->prehooks) prehooks;
+  decltype(extras->posthooks) posthooks;
+  std::unique_lock lock(extras->mutex, std::try_to_lock);
+  if (!lock) return;
+  tensor_hooks.swap(extras->tensor_hooks);
+  prehooks.swap(extras->prehooks);
+  posthooks.swap(extras->posthooks);
+}
+void clear_hooks(TensorImpl* leaf) {
+  AutogradMeta* m = leaf->meta.load(std::memory_order_acquire);
+  if (!m) return;
+  decltype(m->hooks) gone;  // die after the lock
+  std::unique_lock lock(m->lock, std::try_to_lock);
+  if (lock) gone.swap(m->hooks);
+}
+
+void bind_hooks(nb::module_& m) {
+  nb::class_<HookHandle>(m, "HookHandle", "A hook of a tensor, for whoever is to remove it.")
+      .def_ro("id", &HookHandle::id)
+      .def("clear", [](const HookHandle& h) { if (auto cell = h.cell.lock()) cell->clear(); });
+  m.def("_register_hook", [](nb::object o, nb::object f) {
+    if (!is_tensor(o.ptr())) fail<TypeError>("register_hook(): expected a Tensor");
+    const Tensor& t = unwrap(o.ptr());
+    // A hook may refer to its own leaf: the collector is to find that.
+    if (!PyObject_GC_IsTracked(o.ptr())) PyObject_GC_Track(o.ptr());
+    auto cell = std::make_shared<HookCell>(hold(f.ptr()));
+    return HookHandle{cell, register_hook(t, PythonHook{cell})};
+  });
+  m.def("_hooks_of", [](const Tensor& t) {
+    nb::dict hooks;
+    for (const auto& [id, hook] : hooks_of(t))
+      if (const auto* python = hook.target<PythonHook>())
+        if (const auto function = python->cell->get()) hooks[nb::int_(id)] = nb::borrow(function.get());
+    return hooks;
+  }, "The hooks of a tensor, by number, in the order in which they run.");
+  m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
+  m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
+    auto held = hold(f.ptr());
+    return register_post_accumulate_hook(t, [held](const Tensor& leaf) {
+      nb::gil_scoped_acquire gil;
+      nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
+      if (!r.is_valid()) throw nb::python_error();
+      if (!r.is_none())
+        fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()), "' returned ", Py_TYPE(r.ptr())->tp_name);
+    });
+  });
+  m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {
+    return before ? add_prehook(node_of(node), f.ptr()) : add_posthook(node_of(node), f.ptr());
+  });
+  m.def("_remove_node_hook", [](nb::handle node, uint64_t id) { remove_node_hook(node_of(node), id); });
+  m.def("_at_end_of_pass", [](nb::handle f) {
+    auto held = hold(f.ptr());
+    at_end_of_pass([held] {
+      nb::gil_scoped_acquire gil;
+      nb::object r = nb::steal(PyObject_CallNoArgs(held.get()));
+      if (!r.is_valid()) throw nb::python_error();
+    });
+  });
+}
+
+}  // namespace adjoint::bind
