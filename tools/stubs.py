@@ -170,6 +170,7 @@ def compiled_stub(module, rows):
     lines += [
         "    next_functions: tuple[tuple[Node | None, int], ...]",
         "    def name(self) -> str: ...",
+        "    _input_metadata: Any",
         "    register_hook: Any",
         "    register_prehook: Any",
         "    def __getattr__(self, name: str) -> Any: ...",

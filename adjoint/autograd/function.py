@@ -170,17 +170,6 @@ def _apply_bound(cls, *args, **kwargs):
     return super(Function, cls).apply(*bound.args)
 
 
-def _saved_variables(ctx):
-    """The old name of ``ctx.saved_tensors``."""
-    from warnings import warn
-
-    warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
-    return ctx.saved_tensors
-
-
-FunctionCtx.saved_variables = property(_saved_variables)
-
-
 class InplaceFunction(Function):
     """The old base of functions that may work in place; a `Function`."""
 

@@ -201,6 +201,10 @@ PyObject* get_saved(PyObject* o, void*) {
     return raise();
   }
 }
+PyObject* get_saved_variables(PyObject* o, void* closure) {
+  if (PyErr_WarnEx(PyExc_DeprecationWarning, "'saved_variables' is deprecated; use 'saved_tensors'", 1) < 0) return nullptr;
+  return get_saved(o, closure);
+}
 PyObject* get_needs(PyObject* o, void*) { return Py_NewRef(context_of(o)->needs ? context_of(o)->needs : names.empty); }
 int set_needs(PyObject* o, PyObject* value, void*) {
   if (!value || !PyTuple_Check(value)) {
@@ -227,6 +231,7 @@ PyMethodDef context_methods[] = {
 PyGetSetDef context_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"saved_tensors", get_saved, nullptr, "The tensors that save_for_backward was given.", nullptr},
+    {"saved_variables", get_saved_variables, nullptr, "The old name of saved_tensors.", nullptr},
     {"needs_input_grad", get_needs, set_needs, "For each argument of forward, whether its gradient is wanted.", nullptr},
     {"next_functions", get_next, nullptr, nullptr, nullptr},
     {}};
