@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "bind/arguments.h"
 #include "kernels/copy.h"
@@ -189,6 +190,15 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
       }
       return Py_NewRef(out);
     }
+  }
+  // What is overwritten may be what the rule needs: it gets a copy.
+  Tensor before;
+  std::vector<Value> given_values;
+  if (o->form == Form::InPlace && !op.writes && thread_state.grad && v[0].tensor->requires_grad()) {
+    before = owned(*v[0].tensor);
+    given_values.assign(v, v + op.kinds.size());
+    given_values[0].tensor = &before;
+    v = given_values.data();
   }
   Results r;
   {

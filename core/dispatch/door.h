@@ -393,7 +393,8 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     const Tensor& self = std::get<0>(std::tie(arguments...));
     // Integers take the values, and no history.
     tracked = tracked && is_differentiable(self.dtype());
-    check_writable(self, Op::name, tracked, Op::writes_one_value);
+    // A recorded write gives each of its elements a gradient, so that two at one address would count twice.
+    check_writable(self, Op::name, tracked, Op::writes_one_value && !tracked);
   }
   // A write changes what its inputs are: their edges are taken before it.
   Ref<Node> owner;
@@ -402,16 +403,14 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
       owner = door::connected<door::OperatorNode<Op, R, P...>>(arguments...);
       if (Edge& e = owner->edges()[0]; e) e = edge_before_write(std::get<0>(std::tie(arguments...)));
     }
+  bool was_supplied = false;
   R result = [&] {
     Below below;
     if constexpr (!Op::writes && !Op::view)
       if (below.interpreter) [[unlikely]] {
         const void* given[] = {&arguments..., nullptr};
         Results r;
-        if (supplied(below.interpreter, *row_of<Op>, given, r)) return door::from_results<R>(r);
-        R computed = Op::forward(arguments...);
-        tell_computed(below.interpreter, *row_of<Op>, door::list_of(computed));
-        return computed;
+        if ((was_supplied = supplied(below.interpreter, *row_of<Op>, given, r))) return door::from_results<R>(r);
       }
     return Op::forward(arguments...);
   }();
@@ -421,6 +420,8 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
   else if constexpr (std::is_same_v<R, Tensors>) results = result;
   else results = listed = door::list_of(result);
+  if constexpr (!Op::writes && !Op::view)
+    if (thread_state.interpreter && !was_supplied) [[unlikely]] tell_computed(*row_of<Op>, results);
   if constexpr (Op::view)
     for (const Tensor& t : results) register_view(std::get<0>(std::tie(arguments...)), t, std::is_same_v<R, Tensors>);
   if (!tracked) return result;

@@ -288,7 +288,6 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
 /// Compute, where an interpreter looks on and may have the result.
 [[gnu::cold, gnu::noinline]] void compute_interpreted(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const LoopCall& call,
                                                       Tensor& result) {
-  Below below;
   std::vector<Value> values(static_cast<size_t>(op.arity + op.parameters));
   for (int i = 0; i < op.arity; ++i) {
     values[i].present = true;
@@ -299,12 +298,16 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     values[op.arity + k].d = parameters[k];
   }
   Results r;
-  if (supplied(below.interpreter, *op.row, values, r)) {
+  const bool was_supplied = [&] {
+    Below below;
+    return supplied(below.interpreter, *op.row, values, r);
+  }();
+  if (was_supplied) {
     result = r.one;
     return;
   }
   run_loop(call, result);
-  tell_computed(below.interpreter, *op.row, {&result, 1});
+  tell_computed(*op.row, {&result, 1});
 }
 
 /// Everything but the short path.

@@ -57,8 +57,9 @@ bool supplied(Interpreter* innermost, const Operator& op, const void* const* arg
   return supplied(innermost, op, values, results);
 }
 
-void tell_computed(Interpreter* innermost, const Operator& op, std::span<const Tensor> results) {
-  for (Interpreter* i = innermost; i; i = i->outer) i->computed(op, results);
+void tell_computed(const Operator& op, std::span<const Tensor> results) {
+  Below below;
+  for (Interpreter* i = below.interpreter; i; i = i->outer) i->computed(op, results);
 }
 
 void tell_write(const Tensor& t) {

@@ -46,6 +46,6 @@ class Below {
 bool supplied(Interpreter* innermost, const Operator& op, std::span<const Value> arguments, Results& results);
 /// Arguments given by their addresses, each of the type that its kind says.
 bool supplied(Interpreter* innermost, const Operator& op, const void* const* arguments, Results& results);
-void tell_computed(Interpreter* innermost, const Operator& op, std::span<const Tensor> results);
+void tell_computed(const Operator& op, std::span<const Tensor> results);
 
 }  // namespace adjoint

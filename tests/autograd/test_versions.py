@@ -184,3 +184,15 @@ def test_indices_and_masks_are_checked_too(label, chooser, use):
         indices.zero_()
         with pytest.raises(RuntimeError, match=PHRASE):
             values.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["cumprod_", "logcumsumexp_", "softmax_"])
+def test_operators_in_place_that_need_what_they_overwrite(name):
+    x = ad.tensor([[0.5, -1.5], [2.0, 0.7]], dtype=ad.float64, requires_grad=True)
+    weight = ad.arange(1.0, 5.0, dtype=ad.float64).view(2, 2)
+    plain = getattr(x * 1, name[:-1])(0)
+    (expected,) = ad.autograd.grad((plain * weight).sum(), x)
+    y = x * 1
+    assert getattr(y, name)(0) is y
+    (found,) = ad.autograd.grad((y * weight).sum(), x)
+    assert ad.allclose(found, expected) and ad.equal(y, plain)

@@ -352,3 +352,26 @@ def test_inference_tensors():
     with ad.inference_mode():
         z.add_(1)
     assert z.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t, v: t.fill_(v),
+        lambda t, v: t.__setitem__(0, v),
+        lambda t, v: t.__setitem__((slice(1, None, 2), ad.tensor([1, 0])), v),
+        lambda t, v: t.copy_(v),
+        lambda t, v: t.zero_(),
+    ],
+    ids=["fill_", "item", "items", "copy_", "zero_"],
+)
+def test_recorded_writes_to_repeated_memory_are_refused(write):
+    """An element that is written stands at several places, each of which would send its gradient."""
+    x = ad.tensor([1.2, 0.8], dtype=ad.float64, requires_grad=True)
+    t = (-x).expand(2, 2)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        write(t, ad.tensor(2.0, dtype=ad.float64))
+    assert ad.equal(t, (-x).expand(2, 2)) and t._version == 0
+    with ad.no_grad():
+        t[1] = 3.0
+    assert t.tolist() == [[3.0, 3.0]] * 2
