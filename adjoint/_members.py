@@ -257,5 +257,4 @@ def _replace_memory(x, source):
         return
     version = x._version
     x.data = source
-    while x._version <= version:
-        x._bump_version()
+    _C._bump_version_past(x, version)

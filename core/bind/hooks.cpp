@@ -118,18 +118,11 @@ struct PythonPosthook {
   }
 };
 
-uint64_t add_prehook(Node& node, PyObject* f) {
+template <class List, class Hook> uint64_t add_node_hook(Node& node, List NodeExtras::*list, Hook hook) {
   const uint64_t id = next_node_hook++;
   NodeExtras& extras = node.make_extras();
   std::lock_guard lock(extras.mutex);
-  extras.prehooks.emplace_back(id, PythonPrehook{hold(f)});
-  return id;
-}
-uint64_t add_posthook(Node& node, PyObject* f) {
-  const uint64_t id = next_node_hook++;
-  NodeExtras& extras = node.make_extras();
-  std::lock_guard lock(extras.mutex);
-  extras.posthooks.emplace_back(id, PythonPosthook{hold(f)});
+  (extras.*list).emplace_back(id, std::move(hook));
   return id;
 }
 void remove_node_hook(Node& node, uint64_t id) {
@@ -242,7 +235,8 @@ void bind_hooks(nb::module_& m) {
     });
   });
   m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {
-    return before ? add_prehook(node_of(node), f.ptr()) : add_posthook(node_of(node), f.ptr());
+    return before ? add_node_hook(node_of(node), &NodeExtras::prehooks, PythonPrehook{hold(f.ptr())})
+                  : add_node_hook(node_of(node), &NodeExtras::posthooks, PythonPosthook{hold(f.ptr())});
   });
   m.def("_remove_node_hook", [](nb::handle node, uint64_t id) { remove_node_hook(node_of(node), id); });
   m.def("_at_end_of_pass", [](nb::handle f) {

@@ -72,6 +72,9 @@ void bind_storage(nb::module_& m) {
     become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
     return self;
   });
+  m.def("_bump_version_past", [](const Tensor& t, uint32_t version) {
+    while (t.version() <= version) wrote(t, "_bump_version");
+  }, "Count writes until the version is beyond a given one.");
   m.def("_detach_", [](const Tensor& t) {
     if (t->is(TensorImpl::kView))
       fail("Can't detach views in-place: this one has shape ", to_string(t.sizes()), ". Use detach() instead.");

@@ -16,15 +16,6 @@ namespace adjoint {
 
 Tensor add_gradients(const Tensor& a, const Tensor& b) { return call<Add>(a, b); }
 
-namespace {
-Tensor copy_as(const Tensor& g, const Tensor& leaf, bool like_leaf) {
-  if (!like_leaf) return copy_of(g);
-  Tensor copy = empty_as(leaf, g.dtype());
-  copy_into(copy, g);
-  return copy;
-}
-}  // namespace
-
 void add_in_place(const Tensor& a, const Tensor& b) {
   GradMode off(false);
   const Tensor in[] = {a, b};
@@ -37,9 +28,11 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
   const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External;
   if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
-  if (!thread_state.grad) return copy_as(g, leaf, like_leaf);
-  if (lies_well) return call<Clone>(g);
-  return call<Copy>(like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype()), g);
+  if (thread_state.grad && lies_well) return call<Clone>(g);
+  const Tensor fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
+  if (thread_state.grad) return call<Copy>(fresh, g);
+  copy_into(fresh, g);
+  return fresh;
 }
 
 Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }

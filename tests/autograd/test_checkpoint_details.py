@@ -8,6 +8,7 @@ import os
 import threading
 
 import pytest
+from helpers import allocated
 
 import adjoint as ad
 from adjoint.utils.checkpoint import (
@@ -335,7 +336,6 @@ def test_everything_is_given_back(reentrant, backward):
             if backward == "twice":
                 y.backward()
 
-    allocated = lambda: ad.memory_statistics()["allocated_bytes"]  # noqa: E731
     run()
     gc.collect()
     gc.disable()

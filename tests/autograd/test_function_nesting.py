@@ -7,6 +7,7 @@ import gc
 
 import pytest
 from functions import function, leaf
+from helpers import allocated
 
 import adjoint as ad
 from adjoint.autograd import Function, gradcheck, gradgradcheck
@@ -210,7 +211,6 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_everything_is_given_back(name):
     """Without the collector, as everything is freed by counting references."""
-    allocated = lambda: ad.memory_statistics()["allocated_bytes"]  # noqa: E731
     x = ad.rand(100, dtype=ad.float64, requires_grad=True)
     x.grad = ad.zeros_like(x)
     PROGRAMS[name](x)

@@ -1,6 +1,7 @@
 """Selective checkpointing: which operators run again, what is refused, and that gradients are those of the plain program."""
 
 import pytest
+from helpers import allocated
 
 import adjoint as ad
 from adjoint.utils.checkpoint import (
@@ -27,10 +28,6 @@ def inputs():
 
 def chain(a, b):
     return (ad.mm(a, b).sin().cos() * ad.mm(b, a).exp()).sum()
-
-
-def allocated():
-    return ad._C.memory_statistics()["allocated_bytes"]
 
 
 class Calls:
