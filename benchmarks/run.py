@@ -7,21 +7,6 @@ import os
 import platform
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def prefer_installed():
-    """Import the package `benchmarks` from here, but `adjoint` from where it is installed.
-
-    The source folder `adjoint/` beside this one has no compiled core unless it was built in place.
-    """
-    source = os.path.join(ROOT, "adjoint")
-    built = os.path.isdir(source) and any(f.startswith("_C") for f in os.listdir(source))
-    sys.path[:] = [
-        p for p in sys.path if os.path.abspath(p or os.curdir) not in (ROOT, os.path.join(ROOT, "benchmarks"))
-    ]
-    sys.path.insert(0, ROOT) if built else sys.path.append(ROOT)
-
 
 def readable(value, unit):
     """A number with a prefix that fits."""
@@ -88,7 +73,6 @@ def main(argv=None):
     """Run the cases; the exit status is 0 whether or not a target was reached, as a measurement is not a
     test.
     """
-    prefer_installed()
     from benchmarks import cases, harness  # noqa: F401 - importing `cases` registers them
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Adjoint beside torch.")

@@ -6,18 +6,12 @@ Start reading in `helpers.py`. The fixtures here only make sure that a test whic
 
 import pathlib
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-# The package beside this folder counts only where the core was built into it. Otherwise the installed one is tested,
-# however pytest was started: `python -m pytest` puts the folder that it runs in on the path.
-if not any((HERE.parent / "adjoint" / f"_C{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
-    sys.path[:] = [folder for folder in sys.path if pathlib.Path(folder).resolve() != HERE.parent]
-
 import adjoint as ad  # noqa: E402
 
 settings.register_profile(

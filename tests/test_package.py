@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = pathlib.Path(ad.__file__).resolve().parent
 
 installed = pytest.mark.skipif(
-    PACKAGE == ROOT / "adjoint", reason="runs on the sources, not on an installation"
+    PACKAGE == ROOT / "src" / "adjoint", reason="runs on the sources, not on an installation"
 )
 
 

@@ -74,7 +74,7 @@ def load(path):
     spec = importlib.util.spec_from_file_location("adjoint._C", path)
     sys.modules["adjoint._C"] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "src"))
     import adjoint
 
     return adjoint, module

@@ -15,7 +15,16 @@ its neighbours. `nn`, `optim`, `linalg` and the other subpackages are imported w
 # Importing this file is on the clock: what not every program needs is imported later.
 from math import e, inf, nan, pi
 
-from adjoint import _C
+try:
+    from adjoint import _C
+except ImportError as error:
+    if getattr(error, "name", "") == "adjoint" and "partially initialized" in str(error):
+        raise ImportError(
+            f"the compiled core of Adjoint is not in {__path__[0]}: run `pip install .` in the folder that holds src/ "
+            "(or see CONTRIBUTING for a build in place)",
+            name="adjoint._C",
+        ) from None
+    raise
 from adjoint._C import (
     Generator,
     Size,

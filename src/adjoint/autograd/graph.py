@@ -1,7 +1,7 @@
 """Looking at the graph and reaching into it: edges, hooks over several tensors, hooks for what is saved, source lines.
 
 `saved_tensors_hooks` and its neighbours decide what a node keeps; `register_multi_grad_hook` waits for several gradients;
-`set_record_lines` lets errors name the lines of your program. `explain` and `draw` show a graph (adjoint/autograd/_show.py).
+`set_record_lines` lets errors name the lines of your program. `explain` and `draw` show a graph (autograd/_show.py).
 """
 
 from __future__ import annotations
