@@ -62,6 +62,7 @@ from adjoint import (  # noqa: E402
     _device,
     _dtypes,
     _einsum,
+    _matrices,
     _members,
     _numbers,
     _overloads,

@@ -66,6 +66,14 @@ class _Named(type):
         return other is cls or (issubclass(other, Node) and other.__name__ == cls.__name__)
 
 
+def __getattr__(name):
+    if name == "_LinAlgError":
+        from adjoint.linalg import LinAlgError
+
+        return LinAlgError
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+
+
 AccumulateGrad = _Named("AccumulateGrad", (), {"__doc__": "Adds the gradient of a leaf to its ``.grad``."})
 
 

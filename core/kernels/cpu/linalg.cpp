@@ -1,0 +1,329 @@
+// Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel. Start reading at
+// `each`.
+#include "kernels/linalg.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "kernels/copy.h"
+#include "runtime/lapack.h"
+#include "runtime/parallel.h"
+
+namespace adjoint::kernels::linalg {
+
+namespace lapack = runtime::lapack;
+
+namespace {
+
+struct Matrices {
+  int64_t count = 1;
+  int rows, columns;
+  explicit Matrices(const Tensor& a) : rows(fits(a.size(-2))), columns(fits(a.size(-1))) {
+    for (int64_t d = 0; d + 2 < a.dim(); ++d) count *= a.sizes()[static_cast<size_t>(d)];
+  }
+  int64_t size() const { return int64_t{rows} * columns; }
+  int leading() const { return std::max(1, rows); }
+  static int fits(int64_t n) {
+    if (n > 2147483647)
+      fail("linalg: a matrix with ", n, " rows or columns is more than LAPACK's 32-bit integers can count");
+    return static_cast<int>(n);
+  }
+};
+
+/// f(TypeTag<T>) for the four types that LAPACK knows.
+template <class F>
+void with_type(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::Float32:
+      return f(TypeTag<float>{});
+    case DType::Float64:
+      return f(TypeTag<double>{});
+    case DType::Complex64:
+      return f(TypeTag<Complex<float>>{});
+    case DType::Complex128:
+      return f(TypeTag<Complex<double>>{});
+    default:
+      fail("linalg: expected float32, float64, complex64 or complex128, but got ", name_of(dtype));
+  }
+}
+
+/// f(matrix number) for a batch; the work on one grows with the cube of its size.
+template <class F>
+void each(const Matrices& m, const F& f) {
+  const double n = std::max(m.rows, m.columns);
+  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(65536 / (n * n * n + 64)));
+  runtime::parallel_for(0, m.count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
+char mark(bool yes, char a, char b) { return yes ? a : b; }
+
+/// LU without exchanging rows: row by row, right-looking.
+template <class T>
+int lu_in_order(int m, int n, T* a) {
+  int info = 0;
+  for (int k = 0; k < std::min(m, n); ++k) {
+    const T pivot = a[k + int64_t{k} * m];
+    if (pivot == T(0)) {
+      if (!info) info = k + 1;
+      continue;
+    }
+    for (int i = k + 1; i < m; ++i) a[i + int64_t{k} * m] = a[i + int64_t{k} * m] / pivot;
+    for (int j = k + 1; j < n; ++j) {
+      const T top = a[k + int64_t{j} * m];
+      for (int i = k + 1; i < m; ++i)
+        a[i + int64_t{j} * m] = a[i + int64_t{j} * m] - a[i + int64_t{k} * m] * top;
+    }
+  }
+  return info;
+}
+
+}  // namespace
+
+Tensor columns(IntList sizes, DType dtype) {
+  Dims turned(sizes);
+  std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
+  const Tensor t = empty({turned.data(), turned.size()}, dtype);
+  Dims strides(t.strides());
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return alias(t, sizes, {strides.data(), strides.size()}, t.offset());
+}
+
+Tensor columns_of(const Tensor& t) {
+  const Tensor to = columns(t.sizes(), t.dtype());
+  copy_into(to, t);
+  return to;
+}
+
+Tensor identity_like(const Tensor& a) {
+  const Tensor t = columns(a.sizes(), a.dtype());
+  copy_into(t, scalar_tensor(Scalar(0), a.dtype()));
+  const Dims sizes = batch_and(a, {a.size(-1)});
+  Dims strides(t.strides());
+  const int64_t step = strides[strides.size() - 1] + strides[strides.size() - 2];
+  strides.pop_back();
+  strides[strides.size() - 1] = step;
+  copy_into(alias(t, sizes.span(), strides.span(), t.offset()), scalar_tensor(Scalar(1), a.dtype()));
+  return t;
+}
+
+Dims batch_and(const Tensor& a, std::initializer_list<int64_t> tail) {
+  Dims sizes(a.sizes().first(static_cast<size_t>(a.dim() - 2)));
+  for (const int64_t n : tail) sizes.push_back(n);
+  return sizes;
+}
+
+bool all_finite(const Tensor& a) {
+  const Tensor d = dense(a);
+  bool finite = true;
+  with_type(d.dtype(), [&]<class T>(TypeTag<T>) {
+    using R = real_t<T>;
+    const R* p = d.data<R>();
+    const int64_t n = d.numel() * (is_complex_v<T> ? 2 : 1);
+    R sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += p[i] * R(0);  // stays 0 unless something is infinite or NaN
+    finite = sum == R(0);
+  });
+  return finite;
+}
+
+void lu(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot) {
+  const Matrices m(a);
+  const int64_t least = std::min(m.rows, m.columns);
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      T* p = a.data<T>() + i * m.size();
+      int* where = pivots.data<int>() + i * least;
+      if (pivot) {
+        info.data<int>()[i] = m.size() ? lapack::getrf(m.rows, m.columns, p, m.leading(), where) : 0;
+      } else {
+        std::iota(where, where + least, 1);
+        info.data<int>()[i] = lu_in_order(m.rows, m.columns, p);
+      }
+    });
+  });
+}
+
+void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
+  const Matrices m(lu), r(b);
+  if (b.numel() == 0) return;
+  with_type(lu.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      lapack::getrs(op, m.rows, r.columns, lu.data<T>() + i * m.size(), m.leading(),
+                    pivots.data<int>() + i * m.rows, b.data<T>() + i * r.size(), r.leading());
+    });
+  });
+}
+
+void permutation_of(const Tensor& pivots, const Tensor& permutation) {
+  const int64_t k = pivots.size(-1), n = permutation.size(-1);
+  const int64_t count = n ? permutation.numel() / n : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t* p = permutation.data<int64_t>() + i * n;
+    const int* where = pivots.data<int>() + i * k;
+    std::iota(p, p + n, int64_t{0});
+    for (int64_t j = 0; j < k; ++j) {
+      if (where[j] < 1 || where[j] > n)
+        fail<ValueError>("linalg: pivots must be between 1 and ", n,
+                         " (as lu_factor returns them), but one is ", where[j]);
+      std::swap(p[j], p[where[j] - 1]);
+    }
+  }
+}
+
+void cholesky(const Tensor& a, const Tensor& info) {
+  const Matrices m(a);
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      T* p = a.data<T>() + i * m.size();
+      info.data<int>()[i] = m.size() ? lapack::potrf(m.rows, p, m.leading()) : 0;
+      for (int64_t j = 1; j < m.columns; ++j) std::fill_n(p + j * m.rows, j, T(0));
+    });
+  });
+}
+
+void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit_diagonal) {
+  const Matrices m(a), r(b);
+  if (b.numel() == 0) return;
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      lapack::trsm(mark(left, 'L', 'R'), mark(upper, 'U', 'L'), 'N', mark(unit_diagonal, 'U', 'N'), r.rows,
+                   r.columns, a.data<T>() + i * m.size(), m.leading(), b.data<T>() + i * r.size(),
+                   r.leading());
+    });
+  });
+}
+
+void reflectors(const Tensor& a, const Tensor& tau) {
+  const Matrices m(a);
+  if (a.numel() == 0) return;
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    const int64_t least = std::min(m.rows, m.columns);
+    each(m, [&](int64_t i) {
+      lapack::geqrf(m.rows, m.columns, a.data<T>() + i * m.size(), m.leading(), tau.data<T>() + i * least);
+    });
+  });
+}
+
+void from_reflectors(const Tensor& a, const Tensor& tau) {
+  const Matrices m(a);
+  if (a.numel() == 0) return;
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    const int k = Matrices::fits(tau.size(-1));
+    each(m, [&](int64_t i) {
+      lapack::orgqr(m.rows, m.columns, k, a.data<T>() + i * m.size(), m.leading(), tau.data<T>() + i * k);
+    });
+  });
+}
+
+void eigh(const Tensor& a, const Tensor& values, const Tensor& info, bool upper, bool vectors) {
+  const Matrices m(a);
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      info.data<int>()[i] = m.rows ? lapack::heevd(mark(vectors, 'V', 'N'), mark(upper, 'U', 'L'), m.rows,
+                                                   a.data<T>() + i * m.size(), m.leading(),
+                                                   values.data<real_t<T>>() + i * m.rows)
+                                   : 0;
+    });
+  });
+}
+
+void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info) {
+  const Matrices m(a);
+  const int n = m.rows;
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    using C = Complex<real_t<T>>;
+    each(m, [&](int64_t i) {
+      T* p = a.data<T>() + i * m.size();
+      C* w = values.data<C>() + i * n;
+      C* v = vectors.defined() ? vectors.data<C>() + i * m.size() : nullptr;
+      int& result = info.data<int>()[i];
+      result = 0;
+      if (!n) return;
+      if constexpr (is_complex_v<T>) {
+        result = lapack::geev(n, p, n, w, v);
+      } else {
+        std::vector<T> re(static_cast<size_t>(n)), im(re), packed(v ? static_cast<size_t>(m.size()) : 0);
+        result = lapack::geev_real(n, p, n, re.data(), im.data(), v ? packed.data() : nullptr);
+        for (int j = 0; j < n; ++j) w[j] = C(re[static_cast<size_t>(j)], im[static_cast<size_t>(j)]);
+        for (int j = 0; v && j < n; ++j) {
+          const T* x = packed.data() + int64_t{j} * n;
+          const bool pair = w[j].im != 0 && j + 1 < n;
+          for (int k = 0; k < n; ++k) {
+            v[k + int64_t{j} * n] = pair ? C(x[k], x[k + n]) : C(x[k]);
+            if (pair) v[k + int64_t{j + 1} * n] = C(x[k], -x[k + n]);
+          }
+          j += pair;
+        }
+      }
+    });
+  });
+}
+
+void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
+  const Matrices m(a);
+  const int64_t least = std::min(m.rows, m.columns);
+  const bool vectors = u.defined();
+  const int64_t of_u = vectors ? u.size(-2) * u.size(-1) : 0, of_vh = vectors ? vh.size(-2) * vh.size(-1) : 0;
+  const bool all = vectors && (u.size(-1) > least || vh.size(-2) > least);
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      T* pu = vectors ? u.data<T>() + i * of_u : nullptr;
+      T* pv = vectors ? vh.data<T>() + i * of_vh : nullptr;
+      if (least == 0) {  // nothing to decompose: any orthonormal basis
+        info.data<int>()[i] = 0;
+        for (int64_t k = 0; k < of_u; ++k) pu[k] = T(k % (u.size(-2) + 1) == 0);
+        for (int64_t k = 0; k < of_vh; ++k) pv[k] = T(k % (vh.size(-2) + 1) == 0);
+        return;
+      }
+      info.data<int>()[i] =
+          lapack::gesdd(!vectors ? 'N' : mark(all, 'A', 'S'), m.rows, m.columns, a.data<T>() + i * m.size(),
+                        m.leading(), s.data<real_t<T>>() + i * least, pu, m.leading(), pv,
+                        vectors ? static_cast<int>(std::max<int64_t>(1, vh.size(-2))) : 1);
+    });
+  });
+}
+
+void ldl(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
+  const Matrices m(a);
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      T* p = a.data<T>() + i * m.size();
+      info.data<int>()[i] =
+          m.rows ? lapack::sytrf(hermitian, m.rows, p, m.leading(), pivots.data<int>() + i * m.rows) : 0;
+      for (int64_t j = 1; j < m.columns; ++j) std::fill_n(p + j * m.rows, j, T(0));
+    });
+  });
+}
+
+void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
+  const Matrices m(ld), r(b);
+  if (b.numel() == 0) return;
+  with_type(ld.dtype(), [&]<class T>(TypeTag<T>) {
+    each(m, [&](int64_t i) {
+      lapack::sytrs(hermitian, m.rows, r.columns, ld.data<T>() + i * m.size(), m.leading(),
+                    pivots.data<int>() + i * m.rows, b.data<T>() + i * r.size(), r.leading());
+    });
+  });
+}
+
+void least_squares(const Tensor& a, const Tensor& b, const Tensor& s, const Tensor& rank, const Tensor& info,
+                   double tolerance) {
+  const Matrices m(a), r(b);
+  const int64_t least = std::min(m.rows, m.columns);
+  with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    using R = real_t<T>;
+    each(m, [&](int64_t i) {
+      int found = 0;
+      info.data<int>()[i] = least ? lapack::gelss(m.rows, m.columns, r.columns, a.data<T>() + i * m.size(),
+                                                  m.leading(), b.data<T>() + i * r.size(), r.leading(),
+                                                  s.data<R>() + i * least, static_cast<R>(tolerance), &found)
+                                  : 0;
+      if (!least) std::fill_n(b.data<T>() + i * r.size(), r.size(), T(0));
+      rank.data<int64_t>()[i] = found;
+    });
+  });
+}
+
+}  // namespace adjoint::kernels::linalg

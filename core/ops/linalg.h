@@ -1,0 +1,251 @@
+// Linear algebra: factorisations and solvers over batches of matrices, with rules that are matrix algebra
+// again.
+//
+// These rows are the primitives; what users call (adjoint/linalg) checks its arguments, broadcasts batches
+// and raises where `info` says that a matrix was singular. Matrices are the last two dimensions. Formulas of
+// the rules: M. Giles, An extended collection of matrix derivative results (2008); for LU, QR and the rest
+// see at each in ops/linalg.cpp. Cotangents are conjugate Wirtinger derivatives. Kernels: kernels/linalg.h.
+// Start reading at `Cholesky`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace linalg {
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+// The rules. An undefined cotangent is zero; all are recorded under create_graph.
+Tensor cholesky_rule(const Tensor& g, const Tensor& l);
+Tensors solve_triangular_rule(const Tensor& g, const Tensor& a, const Tensor& x, bool upper, bool left,
+                              bool unit_diagonal, Needs needs);
+Tensor lu_factor_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots);
+Tensors lu_solve_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots, const Tensor& x, bool adjoint,
+                      Needs needs);
+Tensors solve_rule(const Tensor& g, const Tensor& a, const Tensor& x, const Tensor& lu, const Tensor& pivots,
+                   Needs needs);
+Tensor inverse_rule(const Tensor& g, const Tensor& inverse);
+Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots);
+Tensor slogdet_rule(const Tensor& g_sign, const Tensor& g_log, const Tensor& a, const Tensor& sign,
+                    const Tensor& lu, const Tensor& pivots);
+Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tensor& q, const Tensor& r,
+               bool complete);
+Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values,
+                 const Tensor& vectors);
+Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& vectors,
+                const Shape<0>& a);
+Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u, const Tensor& s,
+                const Tensor& vh);
+Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p);
+}  // namespace linalg
+
+/// A row that is reached through adjoint.linalg only.
+struct LinearAlgebraRow : Structured {
+  static constexpr bool method = false;
+};
+
+struct Cholesky : LinearAlgebraRow {
+  static constexpr auto name = "_cholesky";
+  static constexpr auto doc =
+      "L with A = L Lᴴ, from the lower triangles; info > 0 names the leading minor that is not positive.";
+  static constexpr auto signature = "self";
+  static constexpr auto returns = "L, info";
+  static linalg::Two forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](GradOf<0> g, Output<0> l) { return linalg::cholesky_rule(g, l); }};
+};
+
+struct SolveTriangular : LinearAlgebraRow {
+  static constexpr auto name = "_solve_triangular";
+  static constexpr auto doc = "X with A X = B, or X A = B where `left` is false; one triangle of A is read.";
+  static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
+  static Tensor forward(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular);
+  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, Output<0> x, Argument<bool, 2> upper,
+                                           Argument<bool, 3> left, Argument<bool, 4> unit, Needs needs) {
+    return linalg::solve_triangular_rule(g, a, x, upper, left, unit, needs);
+  }};
+};
+
+struct LuFactor : LinearAlgebraRow {
+  static constexpr auto name = "_lu_factor";
+  static constexpr auto doc =
+      "L (below the diagonal) and U in one, LAPACK's pivots; info > 0 names the pivot that is zero.";
+  static constexpr auto signature = "self, pivot=True";
+  static constexpr auto returns = "LU, pivots, info";
+  static linalg::Three forward(const Tensor& self, bool pivot);
+  static constexpr auto vjp = Rules{
+      [](GradOf<0> g, Output<0> lu, Output<1> pivots) { return linalg::lu_factor_rule(g, lu, pivots); }};
+};
+
+struct LuPermutation : LinearAlgebraRow {
+  static constexpr auto name = "_lu_permutation";
+  static constexpr auto doc = "Where each of `rows` rows of PᵀA comes from, by LAPACK's pivots.";
+  static constexpr auto signature = "self, rows";
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& self, int64_t rows);
+};
+
+struct LuSolve : LinearAlgebraRow {
+  static constexpr auto name = "_lu_solve";
+  static constexpr auto doc = "X with A X = B, or Aᴴ X = B where `adjoint`, from what _lu_factor made of A.";
+  static constexpr auto signature = "self, pivots, B, adjoint=False";
+  static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool adjoint);
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Input<0> lu, Input<1> pivots, Output<0> x, Argument<bool, 3> adjoint,
+                   Needs needs) { return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, needs); }};
+};
+
+struct Solve : LinearAlgebraRow {
+  static constexpr auto name = "_solve";
+  static constexpr auto doc =
+      "X with A X = B, and what A was factored into; info > 0 names the pivot that is zero.";
+  static constexpr auto signature = "self, B";
+  static constexpr auto returns = "result, LU, pivots, info";
+  static linalg::Four forward(const Tensor& self, const Tensor& B);
+  static constexpr auto vjp =
+      JointRule{[](GradOf<0> g, Input<0> a, Output<0> x, Output<1> lu, Output<2> pivots, Needs needs) {
+        return linalg::solve_rule(g, a, x, lu, pivots, needs);
+      }};
+};
+
+struct Inverse : LinearAlgebraRow {
+  static constexpr auto name = "_inverse";
+  static constexpr auto doc = "The inverse; info > 0 names the pivot that is zero.";
+  static constexpr auto signature = "self";
+  static constexpr auto returns = "inverse, info";
+  static linalg::Two forward(const Tensor& self);
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g, Output<0> inverse) { return linalg::inverse_rule(g, inverse); }};
+};
+
+struct Det : LinearAlgebraRow {
+  static constexpr auto name = "_det";
+  static constexpr auto doc = "The determinant, and what the matrix was factored into.";
+  static constexpr auto signature = "self";
+  static constexpr auto returns = "result, LU, pivots";
+  static linalg::Three forward(const Tensor& self);
+  static constexpr auto vjp = Rules{[](GradOf<0> g, Input<0> a, Output<0> det, Output<1> lu,
+                                       Output<2> pivots) { return linalg::det_rule(g, a, det, lu, pivots); }};
+};
+
+struct Slogdet : LinearAlgebraRow {
+  static constexpr auto name = "_slogdet";
+  static constexpr auto doc =
+      "Sign and logarithm of the absolute value of the determinant, and what the matrix was factored into.";
+  static constexpr auto signature = "self";
+  static constexpr auto returns = "sign, logabsdet, LU, pivots";
+  static linalg::Four forward(const Tensor& self);
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g_sign, GradOf<1> g_log, Input<0> a, Output<0> sign, Output<2> lu,
+               Output<3> pivots) { return linalg::slogdet_rule(g_sign, g_log, a, sign, lu, pivots); }};
+};
+
+struct Qr : LinearAlgebraRow {
+  static constexpr auto name = "_qr";
+  static constexpr auto doc =
+      "Orthonormal columns Q and upper triangular R with A = Q R; all columns where `complete`.";
+  static constexpr auto signature = "self, complete=False";
+  static constexpr auto returns = "Q, R";
+  static linalg::Two forward(const Tensor& self, bool complete);
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g_q, GradOf<1> g_r, Input<0> a, Output<0> q, Output<1> r,
+               Argument<bool, 1> complete) { return linalg::qr_rule(g_q, g_r, a, q, r, complete); }};
+};
+
+struct Geqrf : LinearAlgebraRow {
+  static constexpr auto name = "_geqrf";
+  static constexpr auto doc =
+      "R and, below its diagonal, the reflectors of a QR factorisation; and their factors.";
+  static constexpr auto signature = "self";
+  static constexpr auto returns = "a, tau";
+  static linalg::Two forward(const Tensor& self);
+};
+
+struct HouseholderProduct : LinearAlgebraRow {
+  static constexpr auto name = "_householder_product";
+  static constexpr auto doc = "The first columns of the product of the reflectors below a's diagonal.";
+  static constexpr auto signature = "self, tau";
+  static Tensor forward(const Tensor& self, const Tensor& tau);
+};
+
+struct Eigh : LinearAlgebraRow {
+  static constexpr auto name = "_eigh";
+  static constexpr auto doc =
+      "Ascending eigenvalues and orthonormal eigenvectors of Hermitian matrices, of which one triangle is "
+      "read.";
+  static constexpr auto signature = "self, upper=False, vectors=True";
+  static constexpr auto returns = "eigenvalues, eigenvectors, info";
+  static linalg::Three forward(const Tensor& self, bool upper, bool vectors);
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g_values, GradOf<1> g_vectors, Output<0> values, Output<1> vectors) {
+        return linalg::eigh_rule(g_values, g_vectors, values, vectors);
+      }};
+};
+
+struct Eig : LinearAlgebraRow {
+  static constexpr auto name = "_eig";
+  static constexpr auto doc = "Complex eigenvalues and right eigenvectors of length one.";
+  static constexpr auto signature = "self, vectors=True";
+  static constexpr auto returns = "eigenvalues, eigenvectors, info";
+  static linalg::Three forward(const Tensor& self, bool vectors);
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g_values, GradOf<1> g_vectors, Output<0> values, Output<1> vectors, Shape<0> a) {
+        return linalg::eig_rule(g_values, g_vectors, values, vectors, a);
+      }};
+};
+
+struct Svd : LinearAlgebraRow {
+  static constexpr auto name = "_svd";
+  static constexpr auto doc = "Singular values, descending, and vectors: A = U diag(S) Vh.";
+  static constexpr auto signature = "self, full_matrices=False, vectors=True";
+  static constexpr auto returns = "U, S, Vh, info";
+  static linalg::Four forward(const Tensor& self, bool full_matrices, bool vectors);
+  static constexpr auto vjp = Rules{[](GradOf<0> g_u, GradOf<1> g_s, GradOf<2> g_vh, Output<0> u, Output<1> s,
+                                       Output<2> vh) { return linalg::svd_rule(g_u, g_s, g_vh, u, s, vh); }};
+};
+
+struct PseudoInverse : LinearAlgebraRow {
+  static constexpr auto name = "_pinv";
+  static constexpr auto doc =
+      "The pseudoinverse: singular values up to the larger of atol and rtol times the largest count as zero. "
+      "Of Hermitian matrices "
+      "the lower triangle is read.";
+  static constexpr auto signature = "self, atol, rtol, hermitian=False";
+  static Tensor forward(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian);
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> a, Output<0> p) { return linalg::pseudo_inverse_rule(g, a, p); }};
+};
+
+struct LdlFactor : LinearAlgebraRow {
+  static constexpr auto name = "_ldl_factor";
+  static constexpr auto doc =
+      "L and D in one with A = L D Lᵀ (Lᴴ where `hermitian`), LAPACK's pivots; info > 0 names a block of D "
+      "that is zero.";
+  static constexpr auto signature = "self, hermitian=False";
+  static constexpr auto returns = "LD, pivots, info";
+  static linalg::Three forward(const Tensor& self, bool hermitian);
+};
+
+struct LdlSolve : LinearAlgebraRow {
+  static constexpr auto name = "_ldl_solve";
+  static constexpr auto doc = "X with A X = B, from what _ldl_factor made of A.";
+  static constexpr auto signature = "self, pivots, B, hermitian=False";
+  static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
+};
+
+struct LeastSquares : LinearAlgebraRow {
+  static constexpr auto name = "_least_squares";
+  static constexpr auto doc =
+      "The X of least norm that minimises the norm of A X - B, singular values and rank of A; values below "
+      "rcond times the largest count as zero.";
+  static constexpr auto signature = "self, B, rcond";
+  static constexpr auto returns = "solution, singular_values, rank, info";
+  static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond);
+};
+
+using LinearAlgebra =
+    Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det, Slogdet, Qr,
+           Geqrf, HouseholderProduct, Eigh, Eig, Svd, PseudoInverse, LdlFactor, LdlSolve, LeastSquares>;
+
+}  // namespace adjoint

@@ -1,0 +1,306 @@
+// The rules of linear algebra: each turns the cotangents of an operator's results into those of its inputs,
+// by recorded operators. Formulas and their sources stand above each. Start reading at `cholesky_rule`.
+#include "dispatch/operator.h"
+#include "kernels/copy.h"
+#include "kernels/linalg.h"
+#include "ops/arithmetic.h"
+#include "ops/comparison.h"
+#include "ops/complex.h"
+#include "ops/joining.h"
+#include "ops/linalg.h"
+#include "ops/part.h"
+#include "ops/product.h"
+#include "ops/rearranging.h"
+#include "ops/reduction.h"
+#include "ops/selection.h"
+#include "ops/shape.h"
+#include "ops/sorting.h"
+
+namespace adjoint::linalg {
+namespace {
+
+Tensor mm(const Tensor& a, const Tensor& b) { return call<Matmul>(a, b); }
+Tensor adjoint_of(const Tensor& t) { return conjugate_transpose(t); }
+Tensor add(const Tensor& a, const Tensor& b) { return a.defined() ? (b.defined() ? call<Add>(a, b) : a) : b; }
+Tensor minus(const Tensor& a) { return call<Neg>(a); }
+Tensor half(const Tensor& a) { return call<Mul>(a, wrap_number(Scalar(0.5), a.dtype())); }
+Tensor diagonal(const Tensor& t) { return call<Diagonal>(t, int64_t{0}, int64_t{-2}, int64_t{-1}); }
+Tensor on_diagonal(const Tensor& t) { return call<DiagEmbed>(t, int64_t{0}, int64_t{-2}, int64_t{-1}); }
+Tensor lower(const Tensor& t, int64_t k = 0) { return call<Tril>(t, k); }
+Tensor upper_of(const Tensor& t, int64_t k = 0) { return call<Triu>(t, k); }
+Tensor first(const Tensor& t, int64_t dim, int64_t n) { return call<Narrow>(t, dim, int64_t{0}, n); }
+Tensor rest(const Tensor& t, int64_t dim, int64_t n) { return call<Narrow>(t, dim, n, t.size(dim) - n); }
+Tensor as_column(const Tensor& t) { return call<Unsqueeze>(t, int64_t{-1}); }
+Tensor as_row(const Tensor& t) { return call<Unsqueeze>(t, int64_t{-2}); }
+Tensor real_of(const Tensor& t) { return t.is_complex() ? call<Real>(t) : t; }
+/// X with A X = B and the like, for a triangle.
+Tensor triangle_solve(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit = false) {
+  return call<SolveTriangular>(a, b, upper, left, unit);
+}
+Tensor with_unit_diagonal(const Tensor& lu) {
+  return call<Add>(lower(lu, -1), kernels::linalg::identity_like(lu));
+}
+/// 1 / d where |d| is more than `tolerance` (of d's batch), else 0: differences of eigenvalues that are equal
+/// but for rounding carry no information, and a function that is smooth there does not depend on them.
+Tensor safe_reciprocal(const Tensor& d, const Tensor& tolerance) {
+  const Tensor far = call<Greater>(call<Abs>(d), tolerance);
+  const Tensor one = wrap_number(Scalar(1.0), d.dtype()), zero = wrap_number(Scalar(0.0), d.dtype());
+  return call<Where>(far, call<Reciprocal>(call<Where>(far, d, one)), zero);
+}
+/// n · epsilon · the largest of `values`, per matrix, shaped to go with matrices; no gradient flows through
+/// it.
+Tensor tolerance_of(const Tensor& values) {
+  const double epsilon = real_dtype(values.dtype()) == DType::Float32 ? 1.1920929e-7 : 2.220446049250313e-16;
+  const Tensor t = call<Amax>(call<Abs>(alias(values)), OptionalInts(IntList(Dims{-1}.span())), true);
+  return as_column(scaled(t, Scalar(epsilon * static_cast<double>(values.size(-1)))));
+}
+/// v_j - v_i at row i, column j.
+Tensor differences(const Tensor& v) { return call<Sub>(as_row(v), as_column(v)); }
+Tensor skew(const Tensor& t) { return call<Sub>(t, adjoint_of(t)); }
+/// The rows of `t` moved to where P puts them: (P t), where PᵀA is what was factored.
+Tensor permute_rows(const Tensor& t, const Tensor& pivots, bool inverse) {
+  Tensor p = LuPermutation::forward(pivots, t.size(-2));
+  if (!inverse) {
+    // Sorting the permutation gives its inverse.
+    p = call<Argsort>(p, int64_t{-1}, false, false);
+  }
+  return call<GatherAlong>(t, copy_of(call<Expand>(as_column(p), t.sizes())), t.dim() - 2);
+}
+bool singular(const Tensor& lu) {
+  const Tensor d = copy_of(diagonal(alias(lu)));
+  bool found = false;
+  visit(d.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_half_v<T> && !is_integer_v<T>)
+      for (int64_t i = 0; i < d.numel(); ++i) found |= d.data<T>()[i] == T(0);
+  });
+  return found;
+}
+/// A⁻ᴴ, from its factors or, where it is to be differentiated, from A.
+Tensor inverse_adjoint(const Tensor& a, const Tensor& lu, const Tensor& pivots) {
+  if (recording()) return adjoint_of(call<Inverse>(a));
+  return call<LuSolve>(lu, pivots, kernels::linalg::identity_like(lu), true);
+}
+
+}  // namespace
+
+// With A = L Lᴴ and P = Lᴴ ḡ below its halved diagonal: ½ L⁻ᴴ (P + Pᴴ) L⁻¹ (I. Murray, Differentiation of the
+// Cholesky decomposition, 2016).
+Tensor cholesky_rule(const Tensor& g, const Tensor& l) {
+  if (!g.defined()) return {};
+  const Tensor m = mm(adjoint_of(l), g);
+  const Tensor p = call<Add>(lower(m, -1), on_diagonal(half(diagonal(m))));
+  const Tensor s = call<Add>(p, adjoint_of(p));
+  return half(triangle_solve(l, triangle_solve(adjoint_of(l), s, true, true), false, false));
+}
+
+Tensors solve_triangular_rule(const Tensor& g, const Tensor& a, const Tensor& x, bool upper, bool left,
+                              bool unit, Needs needs) {
+  const Tensor gb = triangle_solve(adjoint_of(a), g, !upper, left, unit);
+  Tensor ga;
+  if (needs[0]) {
+    ga = minus(left ? mm(gb, adjoint_of(x)) : mm(adjoint_of(x), gb));
+    ga = upper ? upper_of(ga, unit) : lower(ga, -int64_t{unit});
+  }
+  return {ga, needs[1] ? gb : Tensor()};
+}
+
+// From the differential of A = P L U: dL = L tril(L⁻¹ Pᵀ dA U⁻¹, -1), dU = triu(L⁻¹ Pᵀ dA U⁻¹) U, transposed;
+// what stands right of the square part of U, or below that of L, is first moved to the square part.
+Tensor lu_factor_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
+  if (!g.defined()) return {};
+  const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
+  const Tensor square = first(first(lu, -1, k), -2, k), g_square = first(first(g, -1, k), -2, k);
+  const Tensor l = with_unit_diagonal(square), u = upper_of(square), lh = adjoint_of(l), uh = adjoint_of(u);
+  Tensor below = mm(lh, lower(g_square, -1)), above = mm(upper_of(g_square), uh);
+  Tensor outside;
+  if (n > m) {
+    const Tensor gu = rest(g, -1, k), u2 = rest(lu, -1, k);
+    below = call<Sub>(below, mm(gu, adjoint_of(u2)));
+    outside = triangle_solve(lh, gu, true, true, true);
+  } else if (m > n) {
+    const Tensor gl = rest(g, -2, k), l2 = rest(lu, -2, k);
+    above = call<Sub>(above, mm(adjoint_of(l2), gl));
+    outside = triangle_solve(uh, gl, false, false);
+  }
+  Tensor ga = call<Add>(lower(below, -1), upper_of(above));
+  ga = triangle_solve(uh, triangle_solve(lh, ga, true, true, true), false, false);
+  if (outside.defined()) {
+    const Tensor both[] = {ga, outside};
+    ga = call<Cat>(TensorList(both), n > m ? int64_t{-1} : int64_t{-2});
+  }
+  return permute_rows(ga, pivots, false);
+}
+
+Tensors lu_solve_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots, const Tensor& x, bool adjoint,
+                      Needs needs) {
+  const Tensor gb = call<LuSolve>(lu, pivots, g, !adjoint);
+  Tensors gs(3);
+  if (needs[0]) {
+    const Tensor ga = minus(adjoint ? mm(x, adjoint_of(gb)) : mm(gb, adjoint_of(x)));
+    const Tensor n = permute_rows(ga, pivots, true);
+    gs[0] = call<Add>(lower(mm(n, adjoint_of(upper_of(lu))), -1),
+                      upper_of(mm(adjoint_of(with_unit_diagonal(lu)), n)));
+  }
+  if (needs[2]) gs[2] = gb;
+  return gs;
+}
+
+Tensors solve_rule(const Tensor& g, const Tensor& a, const Tensor& x, const Tensor& lu, const Tensor& pivots,
+                   Needs needs) {
+  if (!g.defined()) return {};
+  const Tensor gb = recording() ? call<Solve>(adjoint_of(a), g) : call<LuSolve>(lu, pivots, g, true);
+  return {needs[0] ? minus(mm(gb, adjoint_of(x))) : Tensor(), needs[1] ? gb : Tensor()};
+}
+
+Tensor inverse_rule(const Tensor& g, const Tensor& inverse) {
+  if (!g.defined()) return {};
+  const Tensor yh = adjoint_of(inverse);
+  return minus(mm(yh, mm(g, yh)));
+}
+
+// ḡ conj(det A) A⁻ᴴ; where A is singular the cofactors, from A = U S Vᴴ: ḡ conj(det U det Vᴴ) U diag(Π_{j≠i}
+// s_j) Vᴴ.
+Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots) {
+  if (!g.defined()) return {};
+  if (!singular(lu))
+    return call<Mul>(as_column(as_column(call<Mul>(g, conjugate(det)))), inverse_adjoint(a, lu, pivots));
+  const Tensors usv = call_all<Svd>(a, false, true);
+  const Tensor u = usv[0], s = usv[1], vh = usv[2];
+  const Tensor eye = kernels::linalg::identity_like(mm(u, vh));
+  const Tensor is_diagonal = call<NotEqual>(real_of(eye), wrap_number(Scalar(0.0), s.dtype()));
+  const Tensor others =
+      call<Where>(is_diagonal, wrap_number(Scalar(1.0), s.dtype()), call<Expand>(as_row(s), eye.sizes()));
+  const Dims last = {-1};
+  const Tensor cofactors = call<Prod>(others, OptionalInts(last.span()), false, OptionalType());
+  const Tensor turn = conjugate(call<Mul>(call<Det>(u), call<Det>(vh)));
+  return call<Mul>(as_column(as_column(call<Mul>(g, turn))), mm(call<Mul>(u, as_row(cofactors)), vh));
+}
+
+// d log|det A| = Re tr(A⁻¹ dA), d sign = i sign Im tr(A⁻¹ dA).
+Tensor slogdet_rule(const Tensor& g_sign, const Tensor& g_log, const Tensor& a, const Tensor& sign,
+                    const Tensor& lu, const Tensor& pivots) {
+  Tensor c = g_log;
+  if (g_sign.defined() && a.is_complex()) {
+    const Tensor turn = call<Mul>(conjugate(g_sign), sign);
+    c = add(c, minus(times_i(call<Imag>(turn))));
+  }
+  if (!c.defined())
+    return g_sign.defined() ? call<Mul>(alias(a), wrap_number(Scalar(0.0), a.dtype())) : Tensor();
+  return call<Mul>(as_column(as_column(c)), inverse_adjoint(a, lu, pivots));
+}
+
+// With M = R ḡ_Rᴴ - ḡ_Qᴴ Q, made Hermitian from its lower triangle: (ḡ_Q + Q M) R⁻ᴴ (S. Walter et al.,
+// Algorithmic differentiation of linear algebra functions, 2012). A wide A = [A₁ A₂] has R₂ = Qᴴ A₂.
+Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tensor& q, const Tensor& r,
+               bool complete) {
+  if (!g_q.defined() && !g_r.defined()) return {};
+  const int64_t m = a.size(-2), n = a.size(-1);
+  if (complete && m > n)
+    fail(
+        "linalg.qr: The QR decomposition is not differentiable when mode='complete' and nrows > ncols: use "
+        "mode='reduced'");
+  Tensor gq = g_q, gr = g_r, square = r, outside;
+  if (n > m) {
+    square = first(r, -1, m);
+    if (gr.defined()) {
+      const Tensor gr2 = rest(gr, -1, m);
+      outside = mm(q, gr2);
+      gq = add(gq, mm(rest(a, -1, m), adjoint_of(gr2)));
+      gr = first(gr, -1, m);
+    }
+  }
+  Tensor k;
+  if (gr.defined()) k = mm(square, adjoint_of(gr));
+  if (gq.defined()) k = add(k, minus(mm(adjoint_of(gq), q)));
+  const Tensor below = lower(k, -1);
+  const Tensor middle = diagonal(k);
+  k = call<Add>(call<Add>(below, adjoint_of(below)), on_diagonal(half(call<Add>(middle, conjugate(middle)))));
+  Tensor ga = triangle_solve(adjoint_of(square), add(mm(q, k), gq), false, false);
+  if (n > m) {
+    if (!outside.defined()) outside = call<Mul>(rest(alias(a), -1, m), wrap_number(Scalar(0.0), a.dtype()));
+    const Tensor both[] = {ga, outside};
+    ga = call<Cat>(TensorList(both), int64_t{-1});
+  }
+  return ga;
+}
+
+// V (diag ḡ_λ + (Vᴴ ḡ_V) ∘ E) Vᴴ with E_ij = 1 / (λ_j - λ_i), and 0 where these are equal.
+Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& v) {
+  if (!g_values.defined() && !g_vectors.defined()) return {};
+  if (v.dim() < 2) fail("linalg.eigvalsh: the derivative needs the eigenvectors, which were not computed");
+  if (!g_vectors.defined()) return mm(call<Mul>(v, as_row(g_values)), adjoint_of(v));
+  Tensor inner =
+      call<Mul>(mm(adjoint_of(v), g_vectors), safe_reciprocal(differences(values), tolerance_of(values)));
+  if (g_values.defined()) inner = call<Add>(inner, on_diagonal(g_values));
+  return mm(v, mm(inner, adjoint_of(v)));
+}
+
+// V⁻ᴴ (diag ḡ_λ + (Vᴴ ḡ_V - Vᴴ V Re diag(Vᴴ ḡ_V)) ∘ conj(E)) Vᴴ for eigenvectors of length one (C. Boeddeker
+// et al., On the computation of complex-valued gradients, 2017).
+Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& v,
+                const Shape<0>& a) {
+  if (!g_values.defined() && !g_vectors.defined()) return {};
+  if (v.dim() < 2) fail("linalg.eigvals: the derivative needs the eigenvectors, which were not computed");
+  const Tensor vh = adjoint_of(v);
+  Tensor inner;
+  if (g_vectors.defined()) {
+    const Tensor m = mm(vh, g_vectors);
+    inner = call<Sub>(m, call<Mul>(mm(vh, v), as_row(call<Real>(diagonal(m)))));
+    inner = call<Mul>(inner, conjugate(safe_reciprocal(differences(values), tolerance_of(values))));
+    if (g_values.defined()) inner = call<Add>(inner, on_diagonal(g_values));
+    inner = mm(inner, vh);
+  } else {
+    inner = call<Mul>(as_column(g_values), vh);
+  }
+  const Tensor ga = call<Solve>(vh, inner);
+  return adjoint::is_complex(a.dtype) ? ga : call<Real>(ga);
+}
+
+// U ((skew(Uᴴ ḡ_U) ∘ F) S + S (skew(Vᴴ ḡ_V) ∘ F) + diag ḡ_S) Vᴴ with F_ij = 1 / (s_j² - s_i²), plus what ḡ_U
+// and ḡ_V have outside of the spans of U and V, divided by s; plus, for complex matrices, the phases (J.
+// Townsend, Differentiating the singular value decomposition, 2016; Z.-Q. Wan and S.-X. Zhang, Automatic
+// differentiation for complex valued SVD, 2019).
+Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u0, const Tensor& s,
+                const Tensor& vh0) {
+  if (!g_u.defined() && !g_s.defined() && !g_vh.defined()) return {};
+  if (u0.dim() < 2)
+    fail("linalg.svdvals: the derivative needs the singular vectors, which were not computed");
+  const int64_t k = s.size(-1);
+  const Tensor u = first(u0, -1, k), vh = first(vh0, -2, k);
+  if (!g_u.defined() && !g_vh.defined()) return mm(call<Mul>(u, as_row(g_s)), vh);
+  const Tensor v = adjoint_of(vh);
+  const Tensor gu = g_u.defined() ? first(g_u, -1, k) : Tensor(),
+               gv = g_vh.defined() ? adjoint_of(first(g_vh, -2, k)) : Tensor();
+  const Tensor squares = call<Mul>(s, s), f = safe_reciprocal(differences(squares), tolerance_of(squares));
+  const Tensor size = tolerance_of(s),
+               over_s = safe_reciprocal(s, call<Squeeze>(size, OptionalInts(IntList(Dims{-1}.span()))));
+  const Tensor ugu = gu.defined() ? mm(adjoint_of(u), gu) : Tensor(),
+               vgv = gv.defined() ? mm(vh, gv) : Tensor();
+  Tensor inner;
+  if (gu.defined()) inner = call<Mul>(call<Mul>(skew(ugu), f), as_row(s));
+  if (gv.defined()) inner = add(inner, call<Mul>(as_column(s), call<Mul>(skew(vgv), f)));
+  if (g_s.defined()) inner = add(inner, on_diagonal(g_s));
+  if (u.is_complex() && gu.defined())
+    inner = add(inner, on_diagonal(times_i(call<Mul>(call<Imag>(diagonal(ugu)), over_s))));
+  Tensor ga = mm(u, mm(inner, vh));
+  if (gu.defined() && u.size(-2) > k) {
+    const Tensor out = call<Sub>(gu, mm(u, ugu));
+    ga = call<Add>(ga, mm(call<Mul>(out, as_row(over_s)), vh));
+  }
+  if (gv.defined() && v.size(-2) > k) {
+    const Tensor out = call<Sub>(gv, mm(v, vgv));
+    ga = call<Add>(ga, mm(call<Mul>(u, as_row(over_s)), adjoint_of(out)));
+  }
+  return ga;
+}
+
+// From dP = -P dA P + P Pᴴ dAᴴ (I - A P) + (I - P A) dAᴴ Pᴴ P at constant rank (G. Golub and V. Pereyra, The
+// differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973).
+Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p) {
+  const Tensor ph = adjoint_of(p), gh = adjoint_of(g);
+  const Tensor pph = mm(p, ph), php = mm(ph, p), ghp = mm(gh, pph), phg = mm(php, gh);
+  const Tensor left = call<Sub>(ghp, mm(a, mm(p, ghp))), right = call<Sub>(phg, mm(mm(phg, p), a));
+  return call<Sub>(call<Add>(left, right), mm(ph, mm(g, ph)));
+}
+
+}  // namespace adjoint::linalg

@@ -1,0 +1,245 @@
+"""Linear algebra under the names that stand at the top and on tensors: `inverse`, `det`, `svd` …
+
+What they do is in adjoint.linalg, which is imported when one of them is first called. Start reading at `det`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._register import overload
+
+
+def _linalg():
+    from adjoint import linalg
+
+    return linalg
+
+
+def _results():
+    from adjoint.linalg import _results
+
+    return _results
+
+
+def _give_all(out, results, name):
+    from adjoint.linalg._checks import give_all
+
+    return give_all(out, results, name)
+
+
+@overload
+def det(input) -> Tensor:
+    """The determinant: `linalg.det`."""
+    return _linalg().det(input)
+
+
+@overload
+def logdet(input) -> Tensor:
+    """The logarithm of the determinant: NaN where it is negative, -inf where it is zero.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.logdet(ad.eye(2))
+    tensor(0.)
+    """
+    sign, log = _linalg().slogdet(input)
+    if input.is_complex():
+        return log + sign.log()
+    return _C.where(sign < 0, _C._full((), float("nan"), log.dtype), log)
+
+
+@overload
+def slogdet(input, *, out=None):
+    """Sign and logarithm of the absolute value of the determinant: `linalg.slogdet`."""
+    return _linalg().slogdet(input, out=out)
+
+
+@overload
+def inverse(input, *, out=None) -> Tensor:
+    """The inverse: `linalg.inv`."""
+    return _linalg().inv(input, out=out)
+
+
+@overload
+def pinverse(input, rcond=1e-15) -> Tensor:
+    """The pseudoinverse, with singular values up to `rcond` times the largest taken for zero: `linalg.pinv`."""
+    return _linalg().pinv(input, rtol=rcond)
+
+
+@overload
+def matrix_power(input, n, *, out=None) -> Tensor:
+    """The matrix to the power of a whole number: `linalg.matrix_power`."""
+    return _linalg().matrix_power(input, n, out=out)
+
+
+@overload
+def matrix_exp(input) -> Tensor:
+    """The exponential of a matrix: `linalg.matrix_exp`."""
+    return _linalg().matrix_exp(input)
+
+
+@overload
+def cholesky(input, upper=False, *, out=None) -> Tensor:
+    """The Cholesky factor: `linalg.cholesky`."""
+    return _linalg().cholesky(input, upper=upper, out=out)
+
+
+@overload
+def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
+    """The solution of ``A @ X = input``, where `L` is the Cholesky factor of A (its adjoint where `upper`).
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.cholesky_solve(ad.ones(2, 1), 2 * ad.eye(2))
+    tensor([[0.2500],
+            [0.2500]])
+    """
+    solve = _linalg().solve_triangular
+    lower = L.mH if upper else L
+    return solve(lower.mH, solve(lower, input, upper=False), upper=True, out=out)
+
+
+@overload
+def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
+    """The inverse of A from its Cholesky factor.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.cholesky_inverse(2 * ad.eye(2))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    n = input.shape[-1]
+    eye = _C._eye(n, n, input.dtype, False).expand(input.shape)
+    return cholesky_solve(eye, input, upper, out=out)
+
+
+@overload
+def qr(input, some=True, *, out=None):
+    """Orthonormal columns and an upper triangle: `linalg.qr`, with mode 'complete' where not `some`."""
+    return _give_all(out, _results().Qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr")
+
+
+@overload
+def svd(input, some=True, compute_uv=True, *, out=None):
+    """Singular value decomposition ``U diag(S) V.mH``: `linalg.svd`, which gives ``V.mH`` instead.
+
+    Without `compute_uv`, U and V are zeros.
+    """
+    if not compute_uv:
+        S = _linalg().svdvals(input)
+        m, n = input.shape[-2:]
+        zeros = [input.new_zeros((*input.shape[:-2], k, k)) for k in (m, n)]
+        return _results().Svd(zeros[0], S, zeros[1])
+    U, S, Vh = _linalg().svd(input, full_matrices=not some)
+    return _give_all(out, _results().Svd(U, S, Vh.mH), "svd")
+
+
+@overload
+def geqrf(input, *, out=None):
+    """R and, below its diagonal, the reflectors of a QR factorisation; and their factors tau. Not differentiable."""
+    from adjoint.linalg._checks import matrices
+
+    return _give_all(out, _results().Geqrf(*_C._geqrf(matrices(input, "geqrf", "input"))), "geqrf")
+
+
+@overload
+def orgqr(input, tau, *, out=None) -> Tensor:
+    """The columns that `geqrf`'s reflectors make: `linalg.householder_product`."""
+    return _linalg().householder_product(input, tau, out=out)
+
+
+@overload
+def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
+    """`other` multiplied by the square Q of `geqrf`'s reflectors, from the left or right, by its adjoint where `transpose`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> a, tau = ad.geqrf(ad.tensor([[3.0], [4.0]]))
+    >>> ad.ormqr(a, tau, ad.tensor([[3.0], [4.0]]), transpose=True).abs().sum()
+    tensor(5.)
+    """
+    from adjoint.linalg._checks import give
+
+    m, k = input.shape[-2:]
+    if other.shape[-2 if left else -1] != m:
+        raise RuntimeError(
+            f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], but they are "
+            f"{other.shape[-2 if left else -1]} and {m}"
+        )
+    if m > k:
+        input = _C.cat([input, input.new_zeros((*input.shape[:-1], m - k))], -1)
+    Q = _linalg().householder_product(input, tau)
+    Q = Q.mH if transpose else Q
+    return give(out, Q @ other if left else other @ Q, "ormqr")
+
+
+@overload
+def lu_solve(input, LU_data, LU_pivots, *, out=None) -> Tensor:
+    """The solution of ``A @ X = input`` from `linalg.lu_factor`'s results: `linalg.lu_solve`."""
+    return _linalg().lu_solve(LU_data, LU_pivots, input, out=out)
+
+
+@overload(method=False)
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+    """P, L and U from `linalg.lu_factor`'s results; what is not wanted is empty.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> P, L, U = ad.lu_unpack(*ad.linalg.lu_factor(ad.tensor([[0.0, 1.0], [2.0, 4.0]])))
+    >>> P @ L @ U
+    tensor([[0., 1.],
+            [2., 4.]])
+    """
+    from adjoint.linalg._decompositions import unpack
+
+    P, L, U = unpack(LU_data, LU_pivots)
+    nothing = LU_data.new_zeros((0,))
+    parts = (P if unpack_pivots else nothing, L if unpack_data else nothing, U if unpack_data else nothing)
+    return _give_all(out, _results().LuUnpacked(*parts), "lu_unpack")
+
+
+@overload
+def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+    """The solution of ``A @ X = input`` for a triangle, and a copy of A; `linalg.solve_triangular` is its successor."""
+    from adjoint.linalg._checks import broadcast
+
+    B, triangle = input, A.mT if transpose else A
+    triangle, B = broadcast(triangle, B, "triangular_solve")
+    X = _linalg().solve_triangular(triangle, B, upper=upper != transpose, unitriangular=unitriangular)
+    return _give_all(out, _results().TriangularSolved(X, A.clone()), "triangular_solve")
+
+
+@overload(method=False)
+def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, **_):
+    """The k largest (or smallest) eigenvalues of symmetric positive definite ``A x = λ B x``, and their eigenvectors.
+
+    The problem is solved densely, by Cholesky and `linalg.eigh`: what an iteration would need (X, iK, niter, tol, method) is
+    accepted and not used.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.lobpcg(ad.diag(ad.arange(1.0, 7.0)), k=1)[0]
+    tensor([6.])
+    """
+    linalg = _linalg()
+    k = (1 if X is None else X.shape[-1]) if k is None and n is None else n if k is None else k
+    if not 0 < k <= A.shape[-1]:
+        raise ValueError(f"lobpcg: k must be between 1 and {A.shape[-1]}, but is {k}")
+    if B is None:
+        values, vectors = linalg.eigh(A)
+    else:
+        L = linalg.cholesky(B)
+        half = linalg.solve_triangular(L, A, upper=False)
+        values, vectors = linalg.eigh(linalg.solve_triangular(L.mH, half, upper=True, left=False))
+        vectors = linalg.solve_triangular(L.mH, vectors, upper=True)
+    if largest is None or largest:
+        return values.flip(-1)[..., :k], vectors.flip(-1)[..., :k]
+    return values[..., :k], vectors[..., :k]

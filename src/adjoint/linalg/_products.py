@@ -1,0 +1,206 @@
+"""Products, powers and exponentials of matrices. Start reading at `matrix_power`."""
+
+from __future__ import annotations
+
+from math import factorial, isfinite, nan
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._creation import _into
+from adjoint.linalg._checks import square, tensor
+from adjoint.linalg._solvers import inv, solve
+
+__all__ = ["diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1) -> Tensor:
+    """The diagonal of each matrix in the last two dimensions, as a view."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+def matmul(input, other, *, out=None) -> Tensor:
+    """``input @ other``."""
+    return _C.matmul(input, other, out=out)
+
+
+def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
+    """The sum of products along a dimension, of the conjugate of `x` with `y`."""
+    result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
+    return result if out is None else _into(out, result)
+
+
+def matrix_power(A, n, *, out=None) -> Tensor:
+    """Each square matrix to the power of a whole number; a negative one is a power of the inverse.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.matrix_power(ad.tensor([[2.0, 0.0], [0.0, 4.0]]), -1)
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    tensor(A, "linalg.matrix_power")
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"linalg.matrix_power: A must be batches of square matrices, but its shape is {list(A.shape)}"
+        )
+    if n < 0:
+        A, n = inv(A), -n
+    result, power = None, A
+    while n:
+        if n & 1:
+            result = power if result is None else result @ power
+        n >>= 1
+        if n:
+            power = power @ power
+    if result is None:
+        result = _C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape).clone()
+        if A.requires_grad and _C.is_grad_enabled():
+            result = result + A * 0  # constant, yet a function of A: its gradient is zero
+    return result if out is None else _into(out, result)
+
+
+#: Padé approximants of order m are accurate to unit roundoff up to a 1-norm of theta (N. Higham, The scaling and squaring
+#: method for the matrix exponential revisited, 2005, table 2.3).
+_PADE = {
+    3: 1.495585217958292e-2,
+    5: 2.539398330063230e-1,
+    7: 9.504178996162932e-1,
+    9: 2.097847961257068,
+    13: 5.371920351148152,
+}
+
+
+def _pade_coefficients(m):
+    """b_j of the numerator: (2m - j)! m! / ((2m)! (m - j)! j!), scaled to whole numbers."""
+    return [float(factorial(2 * m - j) // (factorial(m - j) * factorial(j))) for j in range(m + 1)]
+
+
+def matrix_exp(A) -> Tensor:
+    """The exponential of each square matrix, by scaling, a Padé approximant and squaring.
+
+    Source: N. Higham, *The scaling and squaring method for the matrix exponential revisited* (2005). Every step is
+    recorded, so that all derivatives exist.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.matrix_exp(ad.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    square(A, "linalg.matrix_exp")
+    n = A.shape[-1]
+    if A.numel() == 0 or n == 1:
+        return A.exp()
+    size = A.detach().abs().sum(-2).amax(-1)
+    largest = size.max().item()
+    if not isfinite(largest):
+        return A * nan
+    order = next((m for m, theta in _PADE.items() if largest <= theta), 13)
+    eye = _C._eye(n, n, A.dtype, False)
+    squarings = None
+    if largest > _PADE[13]:
+        squarings = (size / _PADE[13]).log2().ceil().clamp(min=0)
+        A = A * (2.0**-squarings).to(A.dtype).unsqueeze(-1).unsqueeze(-1)
+    b = _pade_coefficients(order)
+    A2 = A @ A
+    if order < 13:
+        even, odd, power = b[0] * eye, b[1] * eye, None
+        for j in range(2, order + 1, 2):
+            power = A2 if power is None else power @ A2
+            even, odd = even + b[j] * power, odd + b[j + 1] * power
+        odd = A @ odd
+    else:
+        A4 = A2 @ A2
+        A6 = A4 @ A2
+        odd = A @ (
+            A6 @ (b[13] * A6 + b[11] * A4 + b[9] * A2) + b[7] * A6 + b[5] * A4 + b[3] * A2 + b[1] * eye
+        )
+        even = A6 @ (b[12] * A6 + b[10] * A4 + b[8] * A2) + b[6] * A6 + b[4] * A4 + b[2] * A2 + b[0] * eye
+    result = solve(even - odd, even + odd)
+    if squarings is not None:
+        for i in range(int(squarings.max().item())):
+            more = (squarings > i).unsqueeze(-1).unsqueeze(-1)
+            result = _C.where(more, result @ result, result)
+    return result
+
+
+def vander(x, N=None) -> Tensor:
+    """The matrix of powers ``x[i] ** j`` for ``j < N``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.vander(ad.tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    tensor(x, "linalg.vander", "x")
+    if x.ndim < 1:
+        raise RuntimeError(f"linalg.vander: Expected dim of x to be at least 1, but got {x.ndim}")
+    N = x.shape[-1] if N is None else N
+    if N <= 1:
+        raise RuntimeError(f"N must be greater than 1, but got {N}")
+    x = x.unsqueeze(-1)
+    ones = x.new_ones(x.shape, dtype=_C.int64 if not (x.is_floating_point() or x.is_complex()) else x.dtype)
+    return _C.cat([ones, x.expand(*x.shape[:-1], N - 1).to(ones.dtype).cumprod(-1)], -1)
+
+
+def multi_dot(tensors, *, out=None) -> Tensor:
+    """The product of several matrices, in the order that costs the least.
+
+    Parameters
+    ----------
+    tensors : sequence of at least two Tensors
+        The first and the last may be vectors.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.multi_dot([ad.ones(2, 3), ad.ones(3, 4), ad.ones(4, 1)]).shape
+    adjoint.Size([2, 1])
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    if first:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if last:
+        tensors[-1] = tensors[-1].unsqueeze(1)
+    for i, t in enumerate(tensors):
+        if t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
+        if i and t.shape[0] != tensors[i - 1].shape[1]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(tensors[i - 1].shape)} and {list(t.shape)} "
+                "cannot be multiplied"
+            )
+    result = _chain(tensors, *_cheapest_order([t.shape[0] for t in tensors] + [tensors[-1].shape[1]]))
+    if first:
+        result = result.squeeze(0)
+    if last:
+        result = result.squeeze(-1)
+    return result if out is None else _into(out, result)
+
+
+def _cheapest_order(sizes):
+    """Where to split each run of matrices, by dynamic programming over runs (Cormen et al., section 14.2)."""
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    cut = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i, j], cut[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+    return cut, 0, n - 1
+
+
+def _chain(tensors, cut, i, j):
+    if i == j:
+        return tensors[i]
+    k = cut[i, j]
+    return _chain(tensors, cut, i, k) @ _chain(tensors, cut, k + 1, j)

@@ -1,0 +1,400 @@
+"""Equations: solutions, inverses, least squares, and determinants. Start reading at `solve`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint.linalg._checks import (
+    broadcast,
+    give,
+    give_all,
+    matrices,
+    raise_where,
+    same_dtype,
+    square,
+    tensor,
+)
+from adjoint.linalg._results import result_type
+
+__all__ = [
+    "det",
+    "inv",
+    "inv_ex",
+    "ldl_solve",
+    "lstsq",
+    "lu_solve",
+    "pinv",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "tensorinv",
+    "tensorsolve",
+]
+
+InvResult = result_type("linalg_inv_ex", "inverse info")
+LstsqResult = result_type("linalg_lstsq", "solution residuals rank singular_values")
+SlogdetResult = result_type("linalg_slogdet", "sign logabsdet")
+SolveResult = result_type("linalg_solve_ex", "result info")
+
+
+def solve_ex(A, B, *, left=True, check_errors=False, out=None):
+    """`solve` that says in `info` which pivot is zero instead of raising; the result then holds infinities or NaN."""
+    name = "linalg.solve"
+    square(A, name)
+    tensor(B, name, "B")
+    same_dtype(A, B, name)
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and A.shape[:-1] == B.shape)
+    right = B.unsqueeze(-1) if vector else B
+    if not left:
+        if vector:
+            raise RuntimeError(
+                f"{name}: Vector broadcasting of the left hand side is not supported for left=False."
+            )
+        A, right = A.mT, right.mT
+    if right.shape[-2] != A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2] if B.ndim > 1 else B.shape[0]}x{1 if vector else B.shape[-1]})"
+        )
+    A, right = broadcast(A, right, name)
+    X, _, _, info = _C._solve(A, right)
+    if check_errors:
+        raise_where(
+            info, "torch.linalg.solve", lambda i: "The solver failed because the input matrix is singular."
+        )
+    X = X.squeeze(-1) if vector else X if left else X.mT
+    return give_all(out, SolveResult(X, info), "linalg.solve_ex")
+
+
+def solve(A, B, *, left=True, out=None) -> Tensor:
+    """The solution of ``A @ X = B``, or of ``X @ A = B`` where not `left`.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n)
+    B : Tensor, shape (..., n, k), (n,) or (..., n)
+        A vector, or a batch of vectors whose shape is that of A without its last dimension, counts as a column. Batches
+        broadcast.
+
+    Raises
+    ------
+    LinAlgError
+        Where a matrix is singular: which one.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.solve(ad.tensor([[2.0, 0.0], [0.0, 4.0]]), ad.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    return give(out, solve_ex(A, B, left=left, check_errors=True).result, "linalg.solve")
+
+
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None) -> Tensor:
+    """The solution of ``A @ X = B`` (``X @ A = B`` where not `left`) for triangular matrices.
+
+    Parameters
+    ----------
+    upper : bool
+        Which triangle of A is read.
+    unitriangular : bool
+        Take the diagonal for ones without reading it.
+
+    Notes
+    -----
+    A zero on the diagonal gives infinities or NaN, no error.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.solve_triangular(ad.tensor([[2.0, 0.0], [1.0, 1.0]]), ad.ones(2, 1), upper=False)
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    name = "linalg.solve_triangular"
+    square(A, name)
+    matrices(B, name, "B")
+    same_dtype(A, B, name)
+    if A.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    A, B = broadcast(A, B, name)
+    return give(out, _C._solve_triangular(A, B, upper, left, unitriangular), name)
+
+
+def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None) -> Tensor:
+    """The solution of ``A @ X = B`` from `lu_factor`'s results; ``X @ A = B`` where not `left`, ``A.mH`` where `adjoint`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> LU, pivots = ad.linalg.lu_factor(ad.tensor([[0.0, 2.0], [1.0, 0.0]]))
+    >>> ad.linalg.lu_solve(LU, pivots, ad.tensor([[2.0], [3.0]]))
+    tensor([[3.],
+            [1.]])
+    """
+    name = "linalg.lu_solve"
+    square(LU, name, "LU")
+    matrices(B, name, "B")
+    tensor(pivots, name, "pivots")
+    same_dtype(LU, B, name)
+    if pivots.dtype != _C.int32:
+        raise RuntimeError(
+            f"{name}: pivots should be a Tensor of scalar type torch.int32. Got {pivots.dtype}"
+        )
+    if pivots.shape != LU.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: Number of pivots per batch should be same as the dimension of the matrix: expected shape "
+            f"{list(LU.shape[:-1])}, got {list(pivots.shape)}"
+        )
+    if LU.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    LU, B = broadcast(LU, B, name)
+    pivots = pivots.expand(LU.shape[:-1])
+    if left:
+        X = _C._lu_solve(LU, pivots, B, adjoint)
+    else:  # X A = B is Aᴴ Xᴴ = Bᴴ
+        X = _C._lu_solve(LU, pivots, B.mH, not adjoint).mH
+    return give(out, X, name)
+
+
+def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
+    """The solution of ``A @ X = B`` from `ldl_factor`'s results. Not differentiable."""
+    name = "linalg.ldl_solve"
+    square(LD, name, "LD")
+    matrices(B, name, "B")
+    same_dtype(LD, B, name)
+    LD, B = broadcast(LD, B, name)
+    return give(out, _C._ldl_solve(LD, pivots.expand(LD.shape[:-1]), B, hermitian), name)
+
+
+def inv_ex(A, *, check_errors=False, out=None):
+    """`inv` that says in `info` which pivot is zero instead of raising."""
+    square(A, "linalg.inv")
+    result = InvResult(*_C._inverse(A))
+    if check_errors:
+        raise_where(
+            result.info,
+            "linalg.inv",
+            lambda i: (
+                f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is singular."
+            ),
+        )
+    return give_all(out, result, "linalg.inv_ex")
+
+
+def inv(A, *, out=None) -> Tensor:
+    """The inverse of square matrices. To multiply by it, `solve` is faster and more accurate.
+
+    Raises
+    ------
+    LinAlgError
+        Where a matrix is singular: which one.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.inv(ad.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return give(out, inv_ex(A, check_errors=True).inverse, "linalg.inv")
+
+
+def det(A, *, out=None) -> Tensor:
+    """The determinant. Its derivative is right for singular matrices too.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.det(ad.tensor([[2.0, 1.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    return give(out, _C._det(square(A, "linalg.det"))[0], "linalg.det")
+
+
+def slogdet(A, *, out=None):
+    """Sign (for complex matrices: phase) of the determinant and logarithm of its absolute value.
+
+    A singular matrix has sign 0 and logarithm -inf.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.slogdet(-ad.eye(3)).sign
+    tensor(-1.)
+    """
+    sign, log, _, _ = _C._slogdet(square(A, "linalg.slogdet"))
+    return give_all(out, SlogdetResult(sign, log), "linalg.slogdet")
+
+
+def epsilon(dtype):
+    """The distance from 1 to the next larger number of a real or complex type."""
+    return 1.1920928955078125e-07 if dtype in (_C.float32, _C.complex64) else 2.220446049250313e-16
+
+
+def tolerances(A, atol, rtol, name):
+    """Both as real tensors: `rtol` is max(m, n) epsilons unless one of them is given and positive."""
+    real = A.real.dtype if A.is_complex() else A.dtype
+
+    def as_tensor(x):
+        if isinstance(x, Tensor):
+            if x.is_complex():
+                raise RuntimeError(f"{name}: tolerances must be real, but one has dtype {x.dtype}")
+            return x.to(real)
+        return _C._full((), float(x), real)
+
+    if rtol is None:
+        default = epsilon(real) * max(A.shape[-2:])
+        if atol is None:
+            rtol = default
+        else:
+            positive = as_tensor(atol) > 0
+            rtol = _C.where(positive, _C._full((), 0.0, real), _C._full((), default, real))
+    return as_tensor(0.0 if atol is None else atol), as_tensor(rtol)
+
+
+def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None) -> Tensor:
+    """The pseudoinverse (Moore and Penrose).
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    atol, rtol : float or Tensor, optional
+        Singular values up to ``max(atol, rtol * largest)`` count as zero. By default `rtol` is ``max(m, n)`` epsilons
+        of the dtype, and zero where `atol` is positive.
+    rcond : float or Tensor
+        The old name of `rtol`.
+    hermitian : bool
+        Take A for Hermitian; its lower triangle is read.
+
+    Notes
+    -----
+    The derivative is that at constant rank (Golub and Pereyra, 1973), finite for repeated singular values too.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.pinv(ad.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    name = "linalg.pinv"
+    (square if hermitian else matrices)(A, name)
+    atol, rtol = tolerances(A, atol, rcond if rtol is None else rtol, name)
+    return give(out, _C._pinv(A, atol.expand(A.shape[:-2]), rtol.expand(A.shape[:-2]), hermitian), name)
+
+
+def lstsq(A, B, rcond=None, *, driver=None):
+    """The X that minimises the Frobenius norm of ``A @ X - B``; the one of least norm, where several do.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    B : Tensor, shape (..., m, k), or (..., m)
+    rcond : float, optional
+        Singular values below `rcond` times the largest count as zero; max(m, n) epsilons by default.
+    driver : {'gelsy', 'gels', 'gelsd', 'gelss'}, optional
+        What torch would call. The solution is always found by singular values; it decides which of the other results are
+        given: `rank` not for 'gels', `singular_values` only for 'gelsd' and 'gelss'.
+
+    Returns
+    -------
+    (solution, residuals, rank, singular_values)
+        `residuals`, sums of squares, are given where ``m > n`` and every matrix has full rank; they are empty otherwise.
+        The solution is differentiable.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.lstsq(ad.tensor([[1.0], [1.0]]), ad.tensor([[1.0], [3.0]])).solution.round(decimals=3)
+    tensor([[2.]])
+    """
+    name = "torch.linalg.lstsq"
+    matrices(A, name)
+    tensor(B, name, "B")
+    same_dtype(A, B, name)
+    if driver is None:
+        driver = "gelsy"
+    if driver not in ("gels", "gelsd", "gelss", "gelsy"):
+        raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    vector = A.ndim - 1 == B.ndim and A.shape[:-1] == B.shape
+    right = B.unsqueeze(-1) if vector else B
+    if right.ndim < 2 or right.shape[-2] != A.shape[-2]:
+        raise RuntimeError(
+            f"{name}: input.size(-2) should match other.size(-2), but got {list(A.shape)} and {list(B.shape)}"
+        )
+    A, right = broadcast(A, right, name)
+    m, n = A.shape[-2:]
+    if rcond is None:
+        rcond = epsilon(A.dtype) * max(m, n)
+    solution, values, rank, _ = _C._least_squares(A.detach(), right.detach(), float(rcond))
+    if _C.is_grad_enabled() and (A.requires_grad or right.requires_grad):
+        # The value is LAPACK's, the derivative that of A⁺ B.
+        smooth = pinv(A, rtol=float(rcond)) @ right
+        solution = smooth + (solution - smooth.detach())
+    empty = _C._zeros((0,), values.dtype, False)
+    residuals = empty
+    if m > n and (driver == "gels" or (rank == n).all().item()):
+        difference = right - A @ solution
+        residuals = (difference.abs() ** 2).sum(-2)
+    if vector:
+        solution = solution.squeeze(-1)
+    return LstsqResult(
+        solution,
+        residuals,
+        _C._zeros((0,), _C.int64, False) if driver == "gels" else rank,
+        values if driver in ("gelsd", "gelss") else empty,
+    )
+
+
+def tensorinv(A, ind=2, *, out=None) -> Tensor:
+    """The inverse of `tensordot` with A: `ind` is how many of its first dimensions count as rows.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.tensorinv(ad.eye(6).reshape(2, 3, 6), ind=2).shape
+    adjoint.Size([6, 2, 3])
+    """
+    tensor(A, "linalg.tensorinv")
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    rows, columns = A.shape[:ind], A.shape[ind:]
+    if prod(rows) != prod(columns):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{prod(columns)} != {prod(rows)}"
+        )
+    return give(out, inv(A.reshape(prod(rows), prod(columns))).reshape(*columns, *rows), "linalg.tensorinv")
+
+
+def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
+    """The X with ``tensordot(A, X, X.ndim) = B``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.tensorsolve(ad.eye(6).reshape(2, 3, 6), ad.ones(2, 3)).shape
+    adjoint.Size([6])
+    """
+    tensor(A, "linalg.tensorsolve")
+    tensor(B, "linalg.tensorsolve", "B")
+    if dims is not None:
+        dims = [d % A.ndim for d in dims]
+        A = A.permute([d for d in range(A.ndim) if d not in dims] + dims)
+    shape = A.shape[B.ndim :]
+    if prod(shape) != prod(A.shape[: B.ndim]):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {prod(shape)} != {prod(A.shape[: B.ndim])}"
+        )
+    return give(out, solve(A.reshape(-1, prod(shape)), B.reshape(-1)).reshape(shape), "linalg.tensorsolve")

@@ -1,0 +1,196 @@
+"""Derivatives of linear algebra, first and second, against finite differences: real and complex batches, square, wide, tall."""
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.autograd import gradcheck, gradgradcheck
+
+L = ad.linalg
+
+
+def matrix(*shape, complex_, seed=0):
+    rng = np.random.default_rng([seed, *shape])
+    x = rng.standard_normal(shape)
+    if complex_:
+        x = x + 1j * rng.standard_normal(shape)
+    return ad.tensor(x, requires_grad=True)
+
+
+def positive(a):
+    return a @ a.mH + ad.eye(a.shape[-1], dtype=a.dtype)
+
+
+def hermitian(a):
+    return a + a.mH
+
+
+def of_svd(a):
+    """What of a singular value decomposition does not depend on phases."""
+    U, S, Vh = L.svd(a, full_matrices=False)
+    return U.abs(), S, Vh.abs(), (U * S.sin().unsqueeze(-2)) @ Vh, U[..., :2] @ Vh[..., :2, :]
+
+
+def of_eigh(a):
+    values, vectors = L.eigh(hermitian(a))
+    return values, vectors.abs(), (vectors * values.sin().unsqueeze(-2)) @ vectors.mH
+
+
+def of_eig(a):
+    values, vectors = L.eig(a)
+    # The order of the eigenvalues is LAPACK's: only what does not depend on it can be compared.
+    return (
+        values.sum(-1),
+        (values**3).sum(-1),
+        vectors.abs().sum(-1).sum(-1),
+        (vectors * values.sin().unsqueeze(-2)) @ L.inv(vectors),
+    )
+
+
+SQUARE = {
+    "inv": L.inv,
+    "det": L.det,
+    "slogdet": lambda a: tuple(L.slogdet(a)),
+    "logdet": lambda a: ad.logdet(positive(a)),
+    "cholesky": lambda a: L.cholesky(positive(a)),
+    "cholesky_upper": lambda a: L.cholesky(positive(a), upper=True),
+    "cholesky_inverse": lambda a: ad.cholesky_inverse(L.cholesky(positive(a))),
+    "eigvalsh": lambda a: L.eigvalsh(hermitian(a)),
+    "eigh": of_eigh,
+    "eig": of_eig,
+    "eigvals": lambda a: (L.eigvals(a) ** 3).sum(-1),
+    "matrix_exp": L.matrix_exp,
+    "matrix_exp_of_large": lambda a: L.matrix_exp(4 * a),
+    "matrix_power": lambda a: L.matrix_power(a, -2),
+    "cond": L.cond,
+    "cond_fro": lambda a: L.cond(a, "fro"),
+    "tensorinv": lambda a: L.tensorinv(a[0].reshape(3, 3, 1), ind=1),
+}
+ANY_SHAPE = {
+    "lu": lambda a: tuple(L.lu(a))[1:],
+    "lu_without_pivots": lambda a: tuple(L.lu(a, pivot=False))[1:],
+    "qr": lambda a: tuple(L.qr(a)),
+    "svd": of_svd,
+    "svdvals": L.svdvals,
+    "pinv": L.pinv,
+    "nuclear_norm": lambda a: L.matrix_norm(a, "nuc"),
+    "spectral_norm": lambda a: L.matrix_norm(a, 2),
+}
+FIELDS = pytest.mark.parametrize("complex_", [False, True], ids=["real", "complex"])
+
+
+def check(f, *inputs):
+    assert gradcheck(f, inputs) and gradgradcheck(f, inputs)
+
+
+@FIELDS
+@pytest.mark.parametrize("name", SQUARE)
+def test_of_square_matrices(name, complex_):
+    check(SQUARE[name], matrix(2, 3, 3, complex_=complex_))
+
+
+@FIELDS
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 2, 4), (2, 4, 2)], ids=["square", "wide", "tall"])
+@pytest.mark.parametrize("name", ANY_SHAPE)
+def test_of_any_shape(name, shape, complex_):
+    check(ANY_SHAPE[name], matrix(*shape, complex_=complex_))
+
+
+@FIELDS
+@pytest.mark.parametrize("left", [True, False])
+def test_solve(left, complex_):
+    a, b = matrix(2, 3, 3, complex_=complex_), matrix(2, 3, 2, complex_=complex_)
+    check(lambda a, b: L.solve(a, b if left else b.mT, left=left), a, b)
+
+
+@FIELDS
+def test_solve_broadcasts(complex_):
+    check(L.solve, matrix(3, 3, complex_=complex_), matrix(2, 3, 2, complex_=complex_))
+    check(L.solve, matrix(2, 3, 3, complex_=complex_), matrix(2, 3, complex_=complex_))
+
+
+@FIELDS
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_lu_solve(left, adjoint, complex_):
+    def f(a, b):
+        return L.lu_solve(*L.lu_factor(a), b if left else b.mT, left=left, adjoint=adjoint)
+
+    check(f, matrix(2, 3, 3, complex_=complex_), matrix(2, 3, 2, complex_=complex_))
+
+
+@FIELDS
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("unitriangular", [True, False])
+def test_solve_triangular(upper, left, unitriangular, complex_):
+    def f(a, b):
+        b = b if left else b.mT
+        return L.solve_triangular(a, b, upper=upper, left=left, unitriangular=unitriangular)
+
+    check(f, matrix(2, 3, 3, complex_=complex_), matrix(2, 3, 2, complex_=complex_))
+
+
+@FIELDS
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 2, 4), (2, 4, 2)], ids=["square", "wide", "tall"])
+def test_lstsq(shape, complex_):
+    a, b = matrix(*shape, complex_=complex_), matrix(2, shape[-2], 2, complex_=complex_)
+    check(lambda a, b: L.lstsq(a, b).solution, a, b)
+
+
+@FIELDS
+def test_householder_product(complex_):
+    a, tau = matrix(2, 4, 3, complex_=complex_), matrix(2, 2, complex_=complex_)
+    check(L.householder_product, a, tau)
+    other = matrix(2, 4, 2, complex_=complex_)
+    check(lambda a, t, o: ad.ormqr(a, t, o, transpose=True), a, tau, other)
+
+
+@FIELDS
+def test_a_projection_by_pinv_of_lower_rank(complex_):
+    """At constant rank the pseudoinverse is smooth, with singular values at zero."""
+    a, b = matrix(4, 2, complex_=complex_), matrix(2, 3, complex_=complex_)
+    assert gradcheck(lambda a, b: L.pinv(a @ b, rtol=1e-9), (a, b))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_det_of_singular_matrices(rank):
+    """The gradient of the determinant is the matrix of cofactors, whatever the rank."""
+    rng = np.random.default_rng(rank)
+    x = rng.standard_normal((3, rank)) @ rng.standard_normal((rank, 3)) if rank else np.zeros((3, 3))
+    a = ad.tensor(x, requires_grad=True)
+    L.det(a).backward()
+    cofactors = [
+        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(3)]
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(a.grad.numpy(), cofactors, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", [L.svdvals, L.eigvalsh], ids=["svdvals", "eigvalsh"])
+def test_repeated_values_have_finite_gradients(f):
+    """Of a smooth function of the values: here the sum of squares, whose gradient is 2 A."""
+    a = ad.tensor(np.diag([2.0, 2.0, 1.0]), requires_grad=True)
+    (g,) = ad.autograd.grad((f(a) ** 2).sum(), a, create_graph=True)
+    np.testing.assert_allclose(g.detach().numpy(), 2 * a.detach().numpy(), atol=1e-12)
+    (h,) = ad.autograd.grad(g.sum(), a)
+    assert h.isfinite().all()
+
+
+def test_repeated_values_with_vectors_are_finite():
+    a = ad.tensor(np.eye(3), requires_grad=True)
+    U, S, Vh = L.svd(a)
+    ((U * S.unsqueeze(-2)) @ Vh).sum().backward()
+    assert a.grad.isfinite().all()
+
+
+def test_what_has_no_derivative_says_so():
+    a = matrix(3, 3, complex_=False)
+    with pytest.raises(NotImplementedError, match="_ldl_factor"):
+        L.ldl_factor(hermitian(a))
+    with pytest.raises(NotImplementedError, match="_geqrf"):
+        ad.geqrf(a)
+    with pytest.raises(RuntimeError, match="mode='reduced'"):
+        L.qr(a, mode="r")
+    with pytest.raises(RuntimeError, match="nrows > ncols"):
+        L.qr(matrix(4, 2, complex_=False), mode="complete")
