@@ -244,8 +244,7 @@ struct LeastSquares : LinearAlgebraRow {
   static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond);
 };
 
-using LinearAlgebra =
-    Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det, Slogdet, Qr,
+using LinearAlgebra = Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det, Slogdet, Qr,
            Geqrf, HouseholderProduct, Eigh, Eig, Svd, PseudoInverse, LdlFactor, LdlSolve, LeastSquares>;
 
 }  // namespace adjoint
