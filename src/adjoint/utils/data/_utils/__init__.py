@@ -1,0 +1,5 @@
+"""How a loader does its work: putting samples together (`collate`), worker processes (`worker`), shared memory (`shared`)."""
+
+from adjoint.utils.data._utils import collate, worker
+
+__all__ = ["collate", "worker"]

@@ -1,0 +1,447 @@
+"""Loaders: batches of a data set, in this process or in others. Start reading at `DataLoader`.
+
+Without workers a batch is made when it is asked for. With workers, each process gets sample numbers through a queue and
+answers through a pipe of its own; `prefetch_factor` batches are under way per worker, and they are given out in order. A
+worker that dies is seen by its pipe, and is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import signal
+import warnings
+import weakref
+from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from adjoint.utils.data._utils import shared, worker
+from adjoint.utils.data._utils.collate import default_collate, default_convert
+from adjoint.utils.data.dataset import IterableDataset
+from adjoint.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, _generator
+
+__all__ = ["DataLoader", "get_worker_info"]
+
+get_worker_info = worker.get_worker_info
+
+
+class _ByNumber:
+    """Fetches the samples of a data set by their numbers."""
+
+    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+        self.dataset, self.auto_collation, self.collate_fn = dataset, auto_collation, collate_fn
+
+    def fetch(self, wanted):
+        if not self.auto_collation:
+            return self.collate_fn(self.dataset[wanted])
+        many = getattr(self.dataset, "__getitems__", None)
+        return self.collate_fn(many(wanted) if callable(many) else [self.dataset[i] for i in wanted])
+
+
+class _InTurn:
+    """Fetches as many samples of a stream as it is given numbers."""
+
+    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+        self.samples = iter(dataset)
+        self.auto_collation, self.collate_fn, self.drop_last = auto_collation, collate_fn, drop_last
+
+    def fetch(self, wanted):
+        if not self.auto_collation:
+            return self.collate_fn(next(self.samples))
+        samples = list(itertools.islice(self.samples, len(wanted)))
+        if not samples or (self.drop_last and len(samples) < len(wanted)):
+            raise StopIteration
+        return self.collate_fn(samples)
+
+
+class _Endless:
+    """What is asked of a stream: the same, again and again."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class DataLoader:
+    """Iterates over a data set in batches.
+
+    Parameters
+    ----------
+    dataset : Dataset, IterableDataset, or anything with ``__getitem__`` and ``__len__``
+    batch_size : int or None
+        None: samples as they are, not put together.
+    shuffle : bool
+        A new order in each pass.
+    sampler, batch_sampler : iterable, optional
+        Which samples, or which batches of them, in which order; instead of `shuffle`, or of `batch_size`, `shuffle`,
+        `sampler` and `drop_last`.
+    num_workers : int
+        Processes that fetch; 0 fetches in this one.
+    collate_fn : callable, optional
+        Makes a batch of a list of samples: `default_collate`.
+    drop_last : bool
+        Leave out a last batch that is not full.
+    timeout : float
+        Seconds to wait for a batch of a worker; 0 waits without limit.
+    worker_init_fn : callable, optional
+        Called in each worker with its number, after it was seeded.
+    multiprocessing_context : str or context, optional
+    generator : Generator, optional
+        Decides the order and the workers' seeds.
+    prefetch_factor : int, optional
+        Batches under way per worker: 2.
+    persistent_workers : bool
+        Keep the processes for the next pass.
+    pin_memory, pin_memory_device
+        Accepted for programs that give them: there is no device to pin for.
+    in_order : bool
+        Give batches out in the order of the sampler, not as they come.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils.data import DataLoader, TensorDataset
+    >>> [x.sum().item() for (x,) in DataLoader(TensorDataset(ad.arange(5.0)), batch_size=2)]
+    [1.0, 5.0, 4.0]
+    """
+
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor=None,
+        persistent_workers=False,
+        pin_memory_device="",
+        in_order=True,
+    ):
+        if num_workers < 0:
+            raise ValueError(
+                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+            )
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if num_workers == 0 and prefetch_factor is not None:
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
+                "multiprocessing, otherwise set prefetch_factor to None."
+            )
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
+        if persistent_workers and num_workers == 0:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        self._iterable = isinstance(dataset, IterableDataset)
+        if self._iterable:
+            if shuffle not in (False, None):
+                raise ValueError(
+                    f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}"
+                )
+            for name, value in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+                if value is not None:
+                    raise ValueError(
+                        f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+                    )
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
+        if sampler is None:
+            if self._iterable:
+                sampler = _Endless()
+            elif shuffle:
+                sampler = RandomSampler(dataset, generator=generator)
+            else:
+                sampler = SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.num_workers = num_workers
+        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.drop_last = drop_last
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.generator = generator
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
+        self._kept: _Workers | None = None
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    @property
+    def _auto_collation(self):
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def __iter__(self):
+        if self.num_workers == 0:
+            return _OneProcess(self)
+        if not self.persistent_workers:
+            return _Workers(self)
+        if self._kept is None or self._kept.closed:
+            self._kept = _Workers(self)
+        else:
+            self._kept.restart()
+        return self._kept
+
+    def __len__(self):
+        if not self._iterable:
+            return len(self._index_sampler)
+        length = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+class _OneProcess:
+    """One pass, batches made when they are asked for."""
+
+    def __init__(self, loader):
+        self._numbers = iter(loader._index_sampler)
+        # Drawn here too, so that a pass takes the same random numbers however many workers there are.
+        _base_seed(loader)
+        kind = _InTurn if loader._iterable else _ByNumber
+        self._fetcher = kind(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        self._length = loader.__len__
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._fetcher.fetch(next(self._numbers))
+
+    def __len__(self):
+        return self._length()
+
+
+def _base_seed(loader):
+    from adjoint import _C, _random
+
+    return int(_random.randint(0, 2**62, (), dtype=_C.int64, generator=_generator(loader.generator)).item())
+
+
+@dataclasses.dataclass
+class _Settings:
+    """What a worker is told at its start."""
+
+    num_workers: int
+    iterable: bool
+    auto_collation: bool
+    collate_fn: Any
+    drop_last: bool
+    worker_init_fn: Any
+    base_seed: int
+    prefix: str
+
+
+class _Workers:
+    """Worker processes and one pass over their batches."""
+
+    _count = itertools.count()
+
+    def __init__(self, loader):
+        self._loader = loader
+        context = loader.multiprocessing_context
+        if context is None or isinstance(context, str):
+            import multiprocessing
+
+            if context is None and "fork" in multiprocessing.get_all_start_methods():
+                context = "fork"
+            context = multiprocessing.get_context(context)
+        prefix = f"adjoint-{os.getpid()}-{next(self._count)}-"
+        settings = _Settings(
+            loader.num_workers,
+            loader._iterable,
+            loader._auto_collation,
+            loader.collate_fn,
+            loader.drop_last,
+            loader.worker_init_fn,
+            _base_seed(loader),
+            prefix,
+        )
+        kind = _InTurn if loader._iterable else _ByNumber
+        self._tasks, self._pipes, self._processes = [], [], []
+        self.closed = False
+        self._end = weakref.finalize(self, _end, self._tasks, self._pipes, self._processes, prefix)
+        for number in range(loader.num_workers):
+            tasks = context.Queue()
+            tasks.cancel_join_thread()
+            receive, send = context.Pipe(duplex=False)
+            arguments = (kind, loader.dataset, tasks, send, number, settings)
+            process = context.Process(target=worker.run, args=arguments, daemon=True)
+            with warnings.catch_warnings():
+                # Python warns of forks beside threads: the core's own are made fit for it.
+                warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+                process.start()
+            send.close()
+            self._tasks.append(tasks)
+            self._pipes.append(receive)
+            self._processes.append(process)
+        self._begin()
+
+    def _begin(self):
+        self._numbers = iter(self._loader._index_sampler)
+        self._sent = self._given = 0
+        self._arrived: dict = {}  # answers that came before their turn, by task number
+        self._of: dict = {}  # which worker has which task
+        self._alive = list(range(len(self._processes)))  # workers whose stream goes on
+        self._turn = 0
+        for _ in range(self._loader.prefetch_factor or 1):
+            for _ in range(len(self._processes)):
+                self._ask()
+
+    def restart(self):
+        """Begin the next pass with the processes that are there."""
+        # What is still under way belongs to a pass that was left: it is fetched, and dropped.
+        seed = _base_seed(self._loader)
+        for tasks in self._tasks:
+            tasks.put(worker.Restart(seed))
+        waiting = set(range(len(self._processes)))
+        while waiting:
+            number, answer, index = self._receive()
+            if isinstance(number, worker.Restart):
+                waiting.discard(index)
+            elif not isinstance(answer, (worker.Failure, worker.Exhausted)):
+                shared.unpack(answer)
+        self._begin()
+
+    def _ask(self):
+        """Give the next task to the next worker."""
+        if not self._alive:
+            return
+        try:
+            wanted = next(self._numbers)
+        except StopIteration:
+            return
+        index = self._alive[self._turn % len(self._alive)]
+        self._turn += 1
+        self._of[self._sent] = index
+        self._tasks[index].put((self._sent, wanted))
+        self._sent += 1
+
+    def _receive(self):
+        """The next (task number, answer, worker) that arrives."""
+        timeout = self._loader.timeout or None
+        ready = wait(self._pipes, timeout)
+        if not ready:
+            self.close()
+            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds")
+        index = self._pipes.index(ready[0])
+        try:
+            number, answer = ForkingPickler.loads(self._pipes[index].recv_bytes())
+        except EOFError:
+            self._died(index)
+        return number, answer, index
+
+    def _died(self, index):
+        process = self._processes[index]
+        process.join(5)
+        code, pid = process.exitcode, process.pid
+        self.close()
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+            how = f"is killed by signal: {signal.strsignal(-code) or name}."
+        else:
+            how = f"exited unexpectedly with exit code {code}. Details are lost due to multiprocessing."
+        raise RuntimeError(
+            f"DataLoader worker (pid {pid}) {how} Rerunning with num_workers=0 may give better error trace."
+        )
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __next__(self):
+        if self.closed:
+            raise StopIteration
+        while True:
+            if self._given in self._arrived:
+                return self._give(self._given)
+            if not self._loader.in_order and self._arrived:
+                return self._give(next(iter(self._arrived)))
+            if self._given not in self._of:
+                # Given out already, or never asked for.
+                if self._given < self._sent:
+                    self._given += 1
+                    continue
+                if not self._loader.persistent_workers:
+                    self.close()
+                raise StopIteration
+            number, answer, index = self._receive()
+            if isinstance(answer, worker.Exhausted):
+                self._exhausted(number, index)
+            else:
+                self._arrived[number] = answer
+
+    def _exhausted(self, number, index):
+        if index in self._alive:
+            self._alive.remove(index)
+        # Its later tasks are answered by nobody.
+        for task in [n for n, i in self._of.items() if i == index and n not in self._arrived]:
+            del self._of[task]
+        self._ask()
+
+    def _give(self, number):
+        answer = self._arrived.pop(number)
+        del self._of[number]
+        if number == self._given:
+            self._given += 1
+        self._ask()
+        if isinstance(answer, worker.Failure):
+            if not self._loader.persistent_workers:
+                self.close()
+            answer.reraise()
+        return shared.unpack(answer)
+
+    def close(self):
+        """End the processes."""
+        self.closed = True
+        self._end()
+
+
+def _end(tasks, pipes, processes, prefix):
+    for queue, process in zip(tasks, processes):
+        if process.is_alive():
+            queue.put(None)
+    for pipe in pipes:
+        pipe.close()  # one that is sending gets an error, and ends
+    for process in processes:
+        process.join(2)
+        if process.is_alive():
+            process.terminate()
+            process.join(2)
+    for queue in tasks:
+        queue.close()
+    shared.remove_unfetched(prefix)

@@ -1,0 +1,201 @@
+"""Data sets: what can be asked for sample number i, or iterated. Start reading at `Dataset`."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+
+from adjoint import _random
+
+__all__ = [
+    "ChainDataset",
+    "ConcatDataset",
+    "Dataset",
+    "IterableDataset",
+    "StackDataset",
+    "Subset",
+    "TensorDataset",
+    "random_split",
+]
+
+
+class Dataset:
+    """A collection of samples by number: subclasses write ``__getitem__`` and, mostly, ``__len__``.
+
+    ``__getitems__``, where a subclass has it, takes a list of numbers and gives a list of samples. The sum of two data sets
+    is one after the other.
+    """
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def __getitem__(self, index):
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other):
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """A stream of samples: subclasses write ``__iter__``.
+
+    With several workers each has a copy: `get_worker_info` tells it which part of the stream is its own.
+    """
+
+    def __iter__(self):
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+    def __add__(self, other):
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset):
+    """Samples that are slices of tensors along their first dimension.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils.data import TensorDataset
+    >>> len(TensorDataset(ad.zeros(5, 2), ad.arange(5)))
+    5
+    """
+
+    def __init__(self, *tensors):
+        if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
+            raise AssertionError(
+                f"Size mismatch between tensors: their first dimensions are {[t.size(0) for t in tensors]}"
+            )
+        self.tensors = tensors
+
+    def __getitem__(self, index):
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self):
+        return self.tensors[0].size(0)
+
+
+class StackDataset(Dataset):
+    """Samples that are tuples, or dicts where keywords are given, of the samples of several data sets of one length."""
+
+    def __init__(self, *args, **kwargs):
+        if bool(args) == bool(kwargs):
+            raise ValueError(
+                "StackDataset takes data sets as arguments, for tuples, or by keyword, for dicts, and at least one"
+            )
+        self.datasets = args or kwargs
+        members = list(args or kwargs.values())
+        self._length = len(members[0])
+        if any(len(d) != self._length for d in members):
+            raise ValueError(f"Size mismatch between datasets: their lengths are {[len(d) for d in members]}")
+
+    def __getitem__(self, index):
+        if isinstance(self.datasets, dict):
+            return {key: dataset[index] for key, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __len__(self):
+        return self._length
+
+
+class ConcatDataset(Dataset):
+    """Several data sets, one after the other."""
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset: use ChainDataset")
+        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+
+    def __len__(self):
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index):
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][index - before]
+
+
+class ChainDataset(IterableDataset):
+    """Several streams, one after the other."""
+
+    def __init__(self, datasets):
+        self.datasets = datasets
+
+    def __iter__(self):
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield from dataset
+
+    def __len__(self):
+        return sum(len(dataset) for dataset in self.datasets)
+
+
+class Subset(Dataset):
+    """Those samples of a data set that a list of numbers names."""
+
+    def __init__(self, dataset, indices):
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index):
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices):
+        chosen = [self.indices[i] for i in indices]
+        many = getattr(self.dataset, "__getitems__", None)
+        return many(chosen) if callable(many) else [self.dataset[i] for i in chosen]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+def random_split(dataset, lengths, generator=None):
+    """Split a data set at random into parts of the given lengths.
+
+    Parameters
+    ----------
+    lengths : list of int, or of float that sum to 1
+        Of fractions the lengths are rounded down, and what is left goes to the first parts, one each.
+    generator : Generator, optional
+
+    Returns
+    -------
+    list of Subset
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils.data import random_split
+    >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
+    [8, 2]
+    """
+    total = len(dataset)
+    lengths = list(lengths)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        for i, fraction in enumerate(lengths):
+            if not 0 <= fraction <= 1:
+                raise ValueError(f"Fraction at index {i} is not between 0 and 1")
+        sizes = [math.floor(total * fraction) for fraction in lengths]
+        for i in range(total - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+        lengths = sizes
+    if sum(lengths) != total:
+        raise ValueError(
+            "Sum of input lengths does not equal the length of the input dataset!"
+            f" The lengths {lengths} sum to {sum(lengths)}, the data set has {total}"
+        )
+    order = _random.randperm(
+        total, generator=_random.default_generator if generator is None else generator
+    ).tolist()
+    ends = itertools.accumulate(lengths)
+    return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths)]

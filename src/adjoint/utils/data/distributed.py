@@ -1,0 +1,55 @@
+"""Parts of a data set for each of several processes."""
+
+from __future__ import annotations
+
+import math
+
+from adjoint import _random
+from adjoint.utils.data.sampler import Sampler
+
+__all__ = ["DistributedSampler"]
+
+
+class DistributedSampler(Sampler):
+    """The samples of one of `num_replicas` processes; all get as many, by repeating some or dropping the last.
+
+    Parameters
+    ----------
+    num_replicas, rank : int
+        How many processes there are, and which this one is. There is no process group to ask: both must be given.
+    shuffle : bool
+        By an order that `set_epoch` varies, the same in every process.
+    """
+
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        if num_replicas is None or rank is None:
+            raise RuntimeError(
+                "Requires distributed package to be available: give num_replicas and rank, since there is no process group"
+            )
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        n = len(dataset)
+        self.num_samples = (
+            n // num_replicas if drop_last and n % num_replicas else math.ceil(n / num_replicas)
+        )
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self):
+        n = len(self.dataset)
+        order = list(range(n))
+        if self.shuffle:
+            generator = _random.Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            order = _random.randperm(n, generator=generator).tolist()
+        if not self.drop_last and order:
+            order += (order * math.ceil((self.total_size - n) / n))[: self.total_size - n]
+        return iter(order[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch):
+        """Choose another order."""
+        self.epoch = epoch

@@ -1,0 +1,185 @@
+"""Samplers: in which order, and in which batches, a loader asks for samples. Start reading at `Sampler`."""
+
+from __future__ import annotations
+
+import itertools
+
+from adjoint import _C, _random
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
+
+
+def _is_count(n):
+    return isinstance(n, int) and not isinstance(n, bool) and n > 0
+
+
+def fresh_seed() -> int:
+    """A seed drawn from the default generator, so that `manual_seed` decides what follows from it."""
+    return int(_random.randint(0, 2**62, (), dtype=_C.int64).item())
+
+
+def _generator(given):
+    if given is not None:
+        return given
+    generator = _random.Generator()
+    generator.manual_seed(fresh_seed())
+    return generator
+
+
+class Sampler:
+    """An iterable over sample numbers: subclasses write ``__iter__`` and, mostly, ``__len__``."""
+
+    def __init__(self, data_source=None):
+        pass
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def __iter__(self):
+        raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, …"""
+
+    def __init__(self, data_source):
+        self.data_source = data_source
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+    def __len__(self):
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """A permutation, or draws with replacement.
+
+    Parameters
+    ----------
+    replacement : bool
+    num_samples : int, optional
+        How many to draw: as many as there are, when left out.
+    generator : Generator, optional
+    """
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if num_samples is not None and not _is_count(num_samples):
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+
+    @property
+    def num_samples(self):
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self):
+        n = len(self.data_source)
+        generator = _generator(self.generator)
+        if self.replacement:
+            for start in range(0, self.num_samples, 32):
+                count = min(32, self.num_samples - start)
+                yield from _random.randint(0, n, (count,), dtype=_C.int64, generator=generator).tolist()
+            return
+        for _ in range(self.num_samples // n if n else 0):
+            yield from _random.randperm(n, generator=generator).tolist()
+        if n and self.num_samples % n:
+            yield from _random.randperm(n, generator=generator).tolist()[: self.num_samples % n]
+
+    def __len__(self):
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """A permutation of given numbers."""
+
+    def __init__(self, indices, generator=None):
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self):
+        for i in _random.randperm(
+            len(self.indices),
+            generator=_random.default_generator if self.generator is None else self.generator,
+        ).tolist():
+            yield self.indices[i]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """Draws with probabilities proportional to weights, which need not sum to one."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        if not _is_count(num_samples):
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        from adjoint import as_tensor
+
+        self.weights = as_tensor(weights, dtype=_C.float64)
+        if self.weights.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self):
+        keywords = {} if self.generator is None else {"generator": self.generator}
+        return iter(
+            _random.multinomial(self.weights, self.num_samples, self.replacement, **keywords).tolist()
+        )
+
+    def __len__(self):
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of `batch_size` numbers of another sampler; the last may be shorter, unless it is dropped.
+
+    Examples
+    --------
+    >>> from adjoint.utils.data import BatchSampler, SequentialSampler
+    >>> list(BatchSampler(SequentialSampler(range(5)), 2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, sampler, batch_size, drop_last):
+        if not _is_count(batch_size):
+            raise ValueError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self):
+        numbers = iter(self.sampler)
+        while batch := list(itertools.islice(numbers, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self):
+        if self.drop_last:
+            return len(self.sampler) // self.batch_size
+        return (len(self.sampler) + self.batch_size - 1) // self.batch_size
