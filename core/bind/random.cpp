@@ -1,5 +1,6 @@
 // Generators and random fills.
 #include <cmath>
+#include <nanobind/stl/pair.h>
 
 #include "autograd/views.h"
 #include "bind/caster.h"
@@ -69,6 +70,10 @@ void bind_random(nb::module_& m) {
   m.def("_default_generator", []() -> Generator& { return runtime::default_generator(); }, nb::rv_policy::reference);
   m.def("_use_generator", [](Generator* g) { return runtime::use_generator(g); }, nb::arg("generator").none(), nb::rv_policy::reference,
         "Let this thread draw from another generator, which the caller keeps alive; returns the one before, or None.");
+  m.def("_reserve", [](int64_t n, Generator* g) {
+    const auto stream = chosen(g).reserve(static_cast<uint64_t>(std::max<int64_t>(n, 0)));
+    return std::pair(static_cast<int64_t>(stream.seed), static_cast<int64_t>(stream.block));
+  }, nb::arg("n"), nb::arg("generator") = nb::none(), "Take n blocks of a generator: its seed, and where they begin.");
   m.def("_uniform_", [](const Tensor& t, double lo, double hi, Generator* g) {
     need_floating(t, "uniform_");
     if (!(lo <= hi)) fail("uniform_ expects to return a [from, to) range, but found from=", lo, " > to=", hi);

@@ -70,6 +70,7 @@ from adjoint import (  # noqa: E402
     _products,
     _random,
     _register,
+    _sampling,
     _searching,
     _shaping,
     _tensor,

@@ -1,0 +1,228 @@
+// Draws by rejection, an element at a time, each from a stream of its own; all in double precision. Start at `Stream`.
+#include "ops/sampling.h"
+
+#include <cmath>
+
+#include "dispatch/operator.h"
+#include "kernels/copy.h"
+#include "kernels/cpu/math/math.h"
+#include "runtime/parallel.h"
+#include "runtime/philox.h"
+
+namespace adjoint {
+namespace {
+
+/// The random numbers of one element: blocks of its own in a space of counters that fills never use.
+class Stream {
+ public:
+  Stream(int64_t seed, int64_t position, int64_t element)
+      : seed_(static_cast<uint64_t>(seed)), block_(static_cast<uint64_t>(position) + static_cast<uint64_t>(element)) {}
+
+  /// In (0, 1), with 53 digits.
+  double uniform() {
+    if (used_ == 2) refill();
+    const double u = (static_cast<double>(words_[used_++] >> 11) + 0.5) * 0x1p-53;
+    return u;
+  }
+  /// By the transform of Box and Muller; the second number is dropped.
+  double normal() {
+    const double r = std::sqrt(-2 * std::log(uniform()));
+    return r * std::cos(6.283185307179586 * uniform());
+  }
+
+ private:
+  void refill() {
+    // A key for each attempt: the element's counter stays, so that no two elements meet.
+    runtime::philox::generate_one({seed_, block_}, ++attempt_, words_);
+    used_ = 0;
+  }
+
+  uint64_t seed_, block_;
+  uint32_t attempt_ = 0;
+  uint64_t words_[2];
+  int used_ = 2;
+};
+
+double gamma_draw(double a, Stream& random) {
+  if (!(a > 0)) return a == 0 ? 0 : std::nan("");
+  if (std::isinf(a)) return a;
+  double scale = 1;
+  if (a < 1) {
+    scale = std::pow(random.uniform(), 1 / a);
+    a += 1;
+  }
+  const double d = a - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.normal(), t = 1 + c * x;
+    if (t <= 0) continue;
+    const double v = t * t * t, u = random.uniform();
+    if (u < 1 - 0.0331 * x * x * x * x || std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v))) return scale * d * v;
+  }
+}
+
+double log_factorial(double k) {
+  int sign = 0;
+  return lgamma_r(k + 1, &sign);
+}
+
+double poisson_draw(double rate, Stream& random) {
+  if (!(rate >= 0)) return std::nan("");
+  if (rate == 0) return 0;
+  if (rate > 1e15) return std::floor(rate + std::sqrt(rate) * random.normal() + 0.5);  // neighbours differ by less than a unit
+  if (rate < 10) {
+    const double least = std::exp(-rate);
+    double product = random.uniform();
+    int64_t k = 0;
+    for (; product > least; ++k) product *= random.uniform();
+    return static_cast<double>(k);
+  }
+  const double root = std::sqrt(rate), log_rate = std::log(rate);
+  const double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+  const double log_inverse_alpha = std::log(1.1239 + 1.1328 / (b - 3.4)), certain = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = random.uniform() - 0.5, v = random.uniform(), us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= certain) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v) + log_inverse_alpha - std::log(a / (us * us) + b) <= -rate + k * log_rate - log_factorial(k)) return k;
+  }
+}
+
+double binomial_draw(double n, double p, Stream& random) {
+  if (!(n >= 0) || std::isinf(n) || !(p >= 0 && p <= 1)) return std::nan("");
+  n = std::floor(n);
+  if (n > 1e15) return std::min(n, std::max(0.0, std::floor(n * p + std::sqrt(n * p * (1 - p)) * random.normal() + 0.5)));
+  if (p > 0.5) return n - binomial_draw(n, 1 - p, random);
+  if (n == 0 || p == 0) return 0;
+  if (n * p < 10) {
+    // The gaps between successes are geometric.
+    const double log_failure = std::log1p(-p);
+    double tried = 0;
+    for (int64_t k = 0;; ++k) {
+      tried += std::ceil(std::log(random.uniform()) / log_failure);
+      if (tried > n) return static_cast<double>(k);
+    }
+  }
+  const double deviation = std::sqrt(n * p * (1 - p));
+  const double b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p, centre = n * p + 0.5;
+  const double certain = 0.92 - 4.2 / b, alpha = (2.83 + 5.1 / b) * deviation;
+  const double log_odds = std::log(p / (1 - p)), m = std::floor((n + 1) * p);
+  const double at_mode = log_factorial(m) + log_factorial(n - m);
+  for (;;) {
+    const double u = random.uniform() - 0.5, v = random.uniform(), us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + centre);
+    if (us >= 0.07 && v <= certain) return k;
+    if (k < 0 || k > n) continue;
+    if (std::log(v * alpha / (a / (us * us) + b)) <= at_mode - log_factorial(k) - log_factorial(n - k) + (k - m) * log_odds) return k;
+  }
+}
+
+/// dx/da of a draw x from Gamma(a, 1). With P = x^a e^-x S(a, x) / Γ(a), where S is the sum of x^n / (a (a+1) … (a+n)), it is
+/// -x (S (log x - ψ(a)) + dS/da); above the mean the same of Q, by its continued fraction (DLMF 8.7.1, 8.9.2).
+double gamma_derivative(double a, double x) {
+  if (!(a > 0) || !(x >= 0)) return std::nan("");
+  if (x == 0) return 0;
+  if (a > 1e6) {
+    // x = a + z √a + (z² - 1) / 3 + …
+    const double root = std::sqrt(a), z0 = (x - a) / root, z = (x - a - (z0 * z0 - 1) / 3) / root;
+    return 1 + z / (2 * root);
+  }
+  const double turn = std::log(x) - math::digamma(a);
+  if (x < a + 1) {
+    double term = 1 / a, slope = 1 / a;  // of x^n / (a … (a+n)), and the sum of 1 / (a+k)
+    double s = term, ds = -term * slope;
+    for (int n = 1; n < 100000; ++n) {
+      term *= x / (a + n);
+      slope += 1 / (a + n);
+      s += term;
+      ds -= term * slope;
+      if (term * slope < 1e-17 * -ds) break;
+    }
+    return -x * (s * turn + ds);
+  }
+  // Γ(a, x) = x^a e^-x / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)), by Lentz's method with its derivative by a.
+  const double tiny = 1e-300;
+  double b = x + 1 - a, db = -1;
+  double c = 1 / tiny, dc = 0, d = 1 / b, dd = -db / (b * b), h = d, dh = dd;
+  for (int i = 1; i < 100000; ++i) {
+    const double an = -i * (i - a), dan = i;
+    b += 2;
+    const double q = an * d + b, dq = dan * d + an * dd + db;
+    const double r = b + an / c, dr = db + dan / c - an * dc / (c * c);
+    d = 1 / (std::abs(q) < tiny ? tiny : q);
+    dd = -dq * d * d;
+    c = std::abs(r) < tiny ? tiny : r;
+    dc = dr;
+    const double step = d * c, dstep = dd * c + d * dc;
+    dh = dh * step + h * dstep;
+    h *= step;
+    if (std::abs(step - 1) < 1e-16 && std::abs(dstep) < 1e-15 * std::abs(dh / h)) break;
+  }
+  return x * (h * turn + dh);
+}
+
+void need_floating(const Tensor& t, const char* op) {
+  if (!t.is_floating()) fail(op, "(): expected a floating-point tensor, but got ", name_of(t.dtype()));
+}
+
+/// draw(value, element) for each element of a tensor, in its type.
+template <class F> Tensor each(const Tensor& t, const F& draw) {
+  const Tensor in = copy_of(t, DType::Float64), out = empty(t.sizes(), DType::Float64);
+  runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out.data<double>()[i] = draw(in.data<double>()[i], i);
+  });
+  return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());
+}
+
+/// The smallest positive normal number: a draw of a continuous positive distribution is never zero.
+double least_of(DType dtype) {
+  switch (dtype) {
+    case DType::Float16: return 6.103515625e-05;
+    case DType::Float64: return 2.2250738585072014e-308;
+    default: return 1.1754943508222875e-38;
+  }
+}
+
+}  // namespace
+
+namespace kernels {
+
+Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position, const char* op) {
+  need_floating(concentration, op);
+  const double least = least_of(concentration.dtype());
+  return each(concentration, [&](double a, int64_t i) {
+    Stream random(seed, position, i);
+    const double x = gamma_draw(a, random);
+    return x < least ? least : x;
+  });
+}
+
+Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, const char* op) {
+  need_floating(rate, op);
+  return each(rate, [&](double r, int64_t i) {
+    if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+    Stream random(seed, position, i);
+    return poisson_draw(r, random);
+  });
+}
+
+Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position, const char* op) {
+  need_floating(count, op);
+  if (prob.dtype() != count.dtype()) fail("binomial only supports floating-point dtypes for count and prob of one type, got ", name_of(count.dtype()), " and ", name_of(prob.dtype()));
+  if (!same(count.sizes(), prob.sizes())) fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()), " must have one shape");
+  const Tensor p = copy_of(prob, DType::Float64);
+  return each(count, [&](double n, int64_t i) {
+    Stream random(seed, position, i);
+    return binomial_draw(n, p.data<double>()[i], random);
+  });
+}
+
+Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, const char* op) {
+  need_floating(concentration, op);
+  if (!same(concentration.sizes(), draw.sizes())) fail(op, "(): shapes ", to_string(concentration.sizes()), " and ", to_string(draw.sizes()), " must be the same");
+  const Tensor x = copy_of(draw, DType::Float64);
+  return each(concentration, [&](double a, int64_t i) { return gamma_derivative(a, x.data<double>()[i]); });
+}
+
+}  // namespace kernels
+}  // namespace adjoint

@@ -1,0 +1,66 @@
+// Draws from distributions that need rejection: gamma, Poisson, binomial. A draw is a function of its parameters and of where
+// the generator stands (a seed and a position, which the caller reserves), so that these rows are as pure as any other; element
+// i takes its numbers from a stream of its own. Kernels: kernels/sampling.h.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace kernels {
+Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position, const char* op);
+Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, const char* op);
+Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position, const char* op);
+/// The derivative of a gamma draw by its concentration, at fixed probability.
+Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, const char* op);
+}  // namespace kernels
+
+namespace rules {
+Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);
+/// Zero: what is drawn moves in steps.
+Tensor no_slope(const Tensor& g);
+}  // namespace rules
+
+struct GammaDrawDerivative : Structured {
+  static constexpr auto name = "_standard_gamma_grad";
+  static constexpr auto doc =
+      "The derivative of a draw from Gamma(self, 1) by self where its probability stays: -(dF/da) / f (M. Figurnov et al., Implicit "
+      "reparameterization gradients, 2018).";
+  static constexpr auto signature = "self, output";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, const Tensor& output) { return kernels::gamma_draw_derivative(self, output, name); }
+};
+
+struct SampleGamma : Structured {
+  static constexpr auto name = "_sample_gamma";
+  static constexpr auto doc = "Draws from Gamma(self, 1) (G. Marsaglia and W. W. Tsang, A simple method for generating gamma variables, 2000).";
+  static constexpr auto signature = "self, seed, position";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, int64_t seed, int64_t position) { return kernels::sample_gamma(self, seed, position, "_standard_gamma"); }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::gamma_draw(g, a, x); }};
+};
+
+struct SamplePoisson : Structured {
+  static constexpr auto name = "_sample_poisson";
+  static constexpr auto doc = "Draws from Poisson(self); from 10 on by W. Hörmann, The transformed rejection method for generating Poisson random variables (1993).";
+  static constexpr auto signature = "self, seed, position";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, int64_t seed, int64_t position) { return kernels::sample_poisson(self, seed, position, "poisson"); }
+  static constexpr auto vjp = Rules{[](Grad g) { return rules::no_slope(g); }};
+};
+
+struct SampleBinomial : Structured {
+  static constexpr auto name = "_sample_binomial";
+  static constexpr auto doc = "Draws from Binomial(self, prob); with many successes by W. Hörmann, The generation of binomial random variates (1993).";
+  static constexpr auto signature = "self, prob, seed, position";
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, const Tensor& prob, int64_t seed, int64_t position) {
+    return kernels::sample_binomial(self, prob, seed, position, "binomial");
+  }
+  static constexpr auto vjp = Rules{[](Grad g) { return rules::no_slope(g); },
+                                    [](Grad g) { return rules::no_slope(g); }};
+};
+
+using Sampling = Family<GammaDrawDerivative, SampleGamma, SamplePoisson, SampleBinomial>;
+
+}  // namespace adjoint
