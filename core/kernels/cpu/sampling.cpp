@@ -67,7 +67,7 @@ double log_factorial(double k) {
 
 double poisson_draw(double rate, Stream& random) {
   if (!(rate >= 0)) return std::nan("");
-  if (rate == 0) return 0;
+  if (rate == 0 || std::isinf(rate)) return rate;
   if (rate > 1e15) return std::floor(rate + std::sqrt(rate) * random.normal() + 0.5);  // neighbours differ by less than a unit
   if (rate < 10) {
     const double least = std::exp(-rate);
