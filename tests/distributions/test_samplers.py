@@ -75,7 +75,7 @@ def test_edges():
     assert ad.poisson(ad.tensor([0.0])).item() == 0 and ad.poisson(ad.tensor([inf])).item() == inf
     with pytest.raises(RuntimeError, match="non-negative"):
         ad.poisson(ad.tensor([-1.0]))
-    assert ad.binomial(ad.tensor([inf, 5.0, 1e300]), ad.tensor([0.5, nan, 0.5])).isnan().tolist() == [
+    assert ad.binomial(ad.tensor([inf, 5.0, 1e30]), ad.tensor([0.5, nan, 0.5])).isnan().tolist() == [
         True,
         True,
         False,
