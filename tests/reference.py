@@ -97,7 +97,8 @@ REFERENCES = {
     "logaddexp": logaddexp,
     "logaddexp2": np.logaddexp2,
     "xlogy": xlogy,
-    "xlog1py": sp.xlog1py,
+    "_xlog1py": sp.xlog1py,
+    "_entr": sp.entr,
     # trigonometric and hyperbolic
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot")},
     "asin": np.arcsin,
@@ -115,6 +116,10 @@ REFERENCES = {
     "lgamma": sp.gammaln,
     "digamma": sp.digamma,
     "_polygamma": lambda x, n=1: sp.polygamma(n, x),
+    "_ndtr": sp.ndtr,
+    "_ndtri": sp.ndtri,
+    "_log_ndtr": sp.log_ndtr,
+    "_normal_hazard": lambda x: np.exp(-x * x / 2 - sp.log_ndtr(x)) / math.sqrt(2 * math.pi),
     # rounding
     "floor": np.floor,
     "ceil": np.ceil,

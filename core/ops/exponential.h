@@ -28,7 +28,8 @@ struct Expm1 : FloatFunction {
   static constexpr auto name = "expm1";
   static constexpr auto doc = "e^x - 1 for each element x, without cancellation near 0.";
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::expm1(x); }
-  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return y.value + T(1); }
+  // Not y + 1, which loses the digits of small slopes.
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Exp>(x.value); }
 };
 
 struct Log : FloatFunction {
@@ -80,12 +81,15 @@ struct Logit : FloatFunction {
   static constexpr Domain samples{0.1, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x, T eps) {
     const T z = select(x < eps, eps, select(x > T(1) - eps, T(1) - eps, x));
-    return math::log(z / (T(1) - z));
+    // Beside its zero at 1/2 the quotient is near 1, and what it is short of 1 is known better.
+    const auto middle = math::abs(z - T(0.5)) < T(0.25);
+    return select(middle, math::log1p(T(2) * (z - T(0.5)) / (T(1) - z)), math::log(z / (T(1) - z)));
   }
+  // Where a limit holds, 0; without one, NaN where there is no value.
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T eps) {
-    const auto outside = x.value < eps || x.value > T(1) - eps;
+    const auto limited = x.value < eps || x.value > T(1) - eps, outside = limited || x.value < T(0) || x.value > T(1);
     const T inner = select(outside, T(0.5), x.value);
-    return select(outside, T(0) * inner, g.value / (inner * (T(1) - inner)));
+    return select(outside, select(limited, T(0), T(math::not_a_number<double>)), g.value / (inner * (T(1) - inner)));
   }
 };
 
@@ -157,7 +161,41 @@ struct Xlogy : Binary {
   }
 };
 
-using Exponential = Family<Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sigmoid, Logit, Softplus, LogAddExp, LogAddExp2, Xlogy>;
+struct Xlog1py : Binary {
+  static constexpr auto name = "_xlog1py";
+  static constexpr auto doc = "self * log1p(other), 0 where self is 0 and other is not NaN.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool promotes_integers = true;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  static constexpr Domain samples{-0.6, 3};
+  template <class T> ADJOINT_INLINE static T forward(T x, T y) {
+    return select(x == T(0) && y == y, T(0), x * math::log1p(y));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> y) {
+    return apply<Log1p>(select(x.value == T(0) && y.value <= T(-1), T(0), y.value));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Second<T> y) {
+    return x.value / select(x.value == T(0) && y.value == T(-1), T(1), T(1) + y.value);
+  }
+};
+
+struct Entr : FloatFunction {
+  static constexpr auto name = "_entr";
+  static constexpr auto doc = "-x log(x) of each element x: 0 at 0, -inf below.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  static constexpr Domain samples{0.2, 4};
+  template <class T> ADJOINT_INLINE static T forward(T x) {
+    return select(x > T(0), -(x * math::log(x)), select(x == T(0), T(0), select(x != x, x, -math::infinity<T>)));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) {
+    return select(x.value < T(0), T(math::not_a_number<double>), T(-1) - apply<Log>(x.value));
+  }
+};
+
+using Exponential = Family<Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sigmoid, Logit, Softplus, LogAddExp, LogAddExp2, Xlogy, Xlog1py, Entr>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
 

@@ -1,7 +1,8 @@
-// Special functions: the error function and its relatives, the gamma function's logarithm and its derivatives.
+// Special functions: the error function and its relatives, the gamma function's logarithm and its derivatives, the normal
+// distribution.
 //
-// Formulas: DLMF 7.2 (erf), 5.9 and 5.15 (polygamma). The n-th derivative of digamma is (-1)^(n+1) n! ζ(n+1, x) with
-// Hurwitz's ζ, by Euler and Maclaurin (DLMF 25.11.28) for x > 0 and by reflection for x < 0.
+// Formulas: DLMF 7.2 (erf), 5.9 and 5.15 (polygamma). Values hold to a few units in the last place over the whole domain,
+// tails included, and so do first derivatives: where the textbook's would magnify a rounding error, another form is said.
 #pragma once
 
 #include "ops/exponential.h"
@@ -12,18 +13,24 @@ struct RealFunction : FloatFunction {
   static constexpr TypeSet types = types::floating;
 };
 
+/// e^(-x²): as elements with the square to twice the precision, which the exponential would magnify.
+template <class T> ADJOINT_INLINE T exp_minus_square(T x) {
+  if constexpr (std::is_arithmetic_v<T>) return math::exp_minus_square(x);
+  else return apply<Exp>(-(x * x));
+}
+
 struct Erf : RealFunction {
   static constexpr auto name = "erf";
   static constexpr auto doc = "Error function of each element.";
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::erf(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1.12837916709551257390) * apply<Exp>(-(x.value * x.value)); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1.12837916709551257390) * exp_minus_square(x.value); }
 };
 
 struct Erfc : RealFunction {
   static constexpr auto name = "erfc";
   static constexpr auto doc = "1 - erf(x) for each element x, without cancellation.";
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::erfc(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(-1.12837916709551257390) * apply<Exp>(-(x.value * x.value)); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(-1.12837916709551257390) * exp_minus_square(x.value); }
 };
 
 struct Erfinv : RealFunction {
@@ -31,7 +38,7 @@ struct Erfinv : RealFunction {
   static constexpr auto doc = "Inverse of the error function, for elements in [-1, 1].";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::erfinv(x); }
-  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return T(0.88622692545275801365) * apply<Exp>(y.value * y.value); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x, Result<T> y);
 };
 
 struct Digamma;
@@ -56,64 +63,77 @@ struct Digamma : RealFunction {
 
 struct Polygamma : RealFunction {
   static constexpr auto name = "_polygamma";
-  static constexpr auto doc = "The n-th derivative of digamma at each element, for n from 1 to 30; NaN for other n.";
+  static constexpr auto doc = "The n-th derivative of digamma at each element, for whole n from 1.";
   static constexpr auto parameters = "n=1";
   static constexpr Domain samples{0.4, 5};
-  static constexpr int most = 30;
-
   template <class T> ADJOINT_INLINE static T forward(T x, T n) {
-    if (!(n >= T(1) && n <= T(most))) return math::not_a_number<T>;
-    return static_cast<T>(value(static_cast<double>(x), static_cast<int>(n)));
+    return static_cast<T>(math::polygamma(static_cast<double>(x), static_cast<double>(n)));
   }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T n) { return apply<Polygamma>(x.value, n + T(1)); }
+};
 
-  static double value(double x, int n) {
-    if (x > 0) return positive(x, n);
-    if (x == math::floor(x)) return n & 1 ? math::infinity<double> : math::not_a_number<double>;
-    if (!(x < 0)) return x;
-    const double mirrored = positive(1 - x, n);
-    return (n & 1 ? -mirrored : mirrored) - cotangent(x, n);
-  }
+// --- The normal distribution ------------------------------------------------------------------------------------------
 
-  /// x > 0.
-  static double positive(double x, int n) {
-    const double s = n + 1;
-    double factorial = 1, sum = 0;
-    for (int k = 2; k <= n; ++k) factorial *= k;
-    for (; x < 12 + n; x += 1) sum += math::pow(x, -s);
-    // The rest of the sum: the integral, half the first term, and the corrections B_2j/(2j)! f^(2j-1).
-    constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
-    const double first = math::pow(x, -s);
-    sum += first * (x / (s - 1) + 0.5);
-    double term = s * first / (2 * x);  // s (s+1) … (s+2j-2) x^(1-s-2j) / (2j)!
-    for (int j = 0; j < 8; ++j) {
-      sum += bernoulli[j] * term;
-      const double k = 2 * j + 2;
-      term *= (s + k - 1) * (s + k) / ((k + 1) * (k + 2) * x * x);
-    }
-    return n & 1 ? factorial * sum : -factorial * sum;
-  }
+/// Not for users, who find them in `special`.
+struct NormalFunction : RealFunction {
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+};
 
-  /// π times the n-th derivative of cot(πx): π^(n+1) P_n(cot πx) with P_0(c) = c, P_(k+1) = -(1 + c²) P_k'.
-  static double cotangent(double x, int n) {
-    const double angle = 3.14159265358979323846 * (x - math::round(x));
-    const double c = math::cos(angle) / math::sin(angle);
-    double p[most + 3] = {0, 1}, scale = 3.14159265358979323846;
-    for (int k = 0; k < n; ++k) {
-      double q[most + 3] = {};
-      for (int i = 1; i <= k + 1; ++i) {
-        q[i - 1] -= i * p[i];
-        q[i + 1] -= i * p[i];
-      }
-      for (int i = 0; i <= k + 2; ++i) p[i] = q[i];
-      scale *= 3.14159265358979323846;
-    }
-    double sum = 0;
-    for (int i = n + 1; i >= 0; --i) sum = sum * c + p[i];
-    return scale * sum;
+struct Ndtr : NormalFunction {
+  static constexpr auto name = "_ndtr";
+  static constexpr auto doc = "The normal distribution function of each element.";
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::ndtr(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) {
+    if constexpr (std::is_arithmetic_v<T>) return T(0.39894228040143267794) * math::exp_minus_half_square(x.value);
+    else return T(0.39894228040143267794) * apply<Exp>(T(-0.5) * (x.value * x.value));
   }
 };
 
-using Special = Family<Erf, Erfc, Erfinv, Lgamma, Digamma, Polygamma>;
+struct NormalHazard : NormalFunction {
+  static constexpr auto name = "_normal_hazard";
+  static constexpr auto doc = "The derivative of log_ndtr: the normal density over the distribution function of each element.";
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::normal_hazard(x); }
+  // -y (x + y), which cancels far to the left: there the series in 1/x² that follows from DLMF 7.12.1.
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x, Result<T> y) {
+    const auto far = x.value < T(-20);
+    const T u = T(1) / select(far, x.value, T(-20)), z = u * u;
+    return select(far, z * (T(1) - z * (T(6) - z * (T(50) - z * T(518)))) - T(1), -(y.value * (x.value + select(far, T(0), y.value))));
+  }
+};
+
+struct LogNdtr : NormalFunction {
+  static constexpr auto name = "_log_ndtr";
+  static constexpr auto doc = "The logarithm of the normal distribution function of each element, also where that vanishes.";
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::log_ndtr(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<NormalHazard>(x.value); }
+};
+
+/// The derivative of ndtri where it is y at p <= 1/2: the density is p times the hazard, which does not magnify the rounding
+/// of y.
+template <class T> ADJOINT_INLINE T inverse_slope(T y, T p) {
+  const auto end = p == T(0);
+  return select(end, T(math::infinity<double>), T(1) / (select(end, T(1), p) * apply<NormalHazard>(select(end, T(-1), y))));
+}
+
+struct Ndtri : NormalFunction {
+  static constexpr auto name = "_ndtri";
+  static constexpr auto doc = "The inverse of the normal distribution function, for elements in [0, 1].";
+  static constexpr Domain samples{0.05, 0.95};
+  template <class T> ADJOINT_INLINE static T forward(T p) { return math::ndtri(p); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> p, Result<T> y) {
+    const auto left = p.value < T(0.5);
+    return inverse_slope(select(left, y.value, -y.value), select(left, p.value, T(1) - p.value));
+  }
+};
+
+template <class T> ADJOINT_INLINE T Erfinv::derivative(First<T> x, Result<T> y) {
+  // erfinv(x) is ndtri((1 + x) / 2) over the root of 2.
+  const T root(1.41421356237309504880);
+  const auto left = x.value < T(0);
+  return T(0.35355339059327376220) * inverse_slope(root * select(left, y.value, -y.value), T(0.5) * (T(1) + select(left, x.value, -x.value)));
+}
+
+using Special = Family<Erf, Erfc, Erfinv, Lgamma, Digamma, Polygamma, Ndtr, NormalHazard, LogNdtr, Ndtri>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -132,11 +132,12 @@ struct Atan2 : Binary {
   static constexpr bool promotes_integers = true;
   static constexpr Domain samples{0.3, 3};
   template <class T> ADJOINT_INLINE static T forward(T y, T x) { return math::atan2(y, x); }
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> y, Second<T> x) {
-    return x.value / (x.value * x.value + y.value * y.value);
-  }
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> y, Second<T> x) {
-    return -y.value / (x.value * x.value + y.value * y.value);
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> y, Second<T> x) { return over_square(x.value, y.value, x.value); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> y, Second<T> x) { return over_square(-y.value, y.value, x.value); }
+  // At the origin, where the angle has none, the gradient is 0.
+  template <class T> ADJOINT_INLINE static T over_square(T part, T y, T x) {
+    const T square = x * x + y * y;
+    return part / select(square == T(0), T(1), square);
   }
 };
 
@@ -156,19 +157,27 @@ struct Sinc : FloatFunction {
   static constexpr double pi = 3.141592653589793;
   static constexpr auto name = "sinc";
   static constexpr auto doc = "sin(pi x) / (pi x) of each element, 1 at 0.";
-  static constexpr TypeSet types = types::floating;
   static constexpr Domain samples{-2, 2};
   template <class T> ADJOINT_INLINE static T forward(T x) {
-    const T angle = T(pi) * x;
-    return select(x == T(0), T(1), math::sin(angle) / select(x == T(0), T(1), angle));
+    const T angle = T(pi) * x, one = T(1);
+    if constexpr (is_complex_v<T>) return select(x == T(0), one, math::sin(angle) / select(x == T(0), one, angle));
+    else return select(angle == T(0), one, math::sin_pi(x) / select(angle == T(0), one, angle));
   }
-  // Near 0 by the series, where the closed form would lose its digits and, at 0, its further derivatives.
+  // Near 0 by the series, the sum of (-1)^k 2k (πx)^(2k) / (2k+1)!, where the closed form would lose its digits and, at 0,
+  // its further derivatives.
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, Result<T> y) {
-    const T t = T(pi * pi) * (x.value * x.value);
-    const T series = ((((T(-10.0 / 39916800) * t + T(8.0 / 362880)) * t - T(6.0 / 5040)) * t + T(4.0 / 120)) * t - T(2.0 / 6));
-    const auto near = t <= T(0.05);
-    return select(near, T(pi * pi) * x.value * series,
-                  (apply<Cos>(T(pi) * x.value) - y.value) / select(near, T(1), x.value));
+    constexpr double terms[] = {-2.0 / 6, 4.0 / 120, -6.0 / 5040, 8.0 / 362880, -10.0 / 39916800, 12.0 / 6227020800, -14.0 / 1307674368000,
+                                16.0 / 355687428096000, -18.0 / 121645100408832000};
+    const auto size = apply<Abs>(x.value);
+    const auto near = size <= std::remove_const_t<decltype(size)>(0.35);
+    const T z = select(near, x.value, T(0)), t = T(pi * pi) * (z * z);
+    T series = T(terms[8]);
+    for (int k = 7; k >= 0; --k) series = series * t + T(terms[k]);
+    return select(near, T(pi * pi) * z * series, (cosine(x.value) - y.value) / select(near, T(1), x.value));
+  }
+  template <class T> ADJOINT_INLINE static T cosine(T x) {
+    if constexpr (std::is_arithmetic_v<T>) return math::cos_pi(x);
+    else return apply<Cos>(T(pi) * x);
   }
 };
 

@@ -22,7 +22,6 @@ from adjoint._C import (
     sinc,
     xlogy,
 )
-from adjoint._creation import _into
 from adjoint._numbers import polygamma
 
 __all__ = [
@@ -73,30 +72,34 @@ def log_softmax(input, dim, *, dtype=None) -> Tensor:
 
 def xlog1py(input, other, *, out=None) -> Tensor:
     """``input * log1p(other)``, and 0 where the input is 0 unless the other is NaN."""
-    zero = (input == 0) & ~(other != other)
-    result = _C.where(zero, 0.0, input * log1p(_C.where(zero, 0.0, other)))
-    return result if out is None else _into(out, result, "xlog1py")
+    if any(isinstance(x, complex) or isinstance(x, Tensor) and x.is_complex() for x in (input, other)):
+        zero = (input == 0) & ~(other != other)
+        return _C.where(zero, 0.0, input * log1p(_C.where(zero, 0.0, other)))
+    return _C._xlog1py(input, other, out=out)
 
 
 def entr(input, *, out=None) -> Tensor:
     """``-input * log(input)``: 0 at 0, -inf below it."""
-    positive = input > 0
-    inside = -_C.xlogy(_C.where(positive, input, 1.0), _C.where(positive, input, 1.0))
-    outside = _C.where(input == 0, 0.0, _C.where(input != input, input, float("-inf")))
-    result = _C.where(positive, inside, outside)
-    return result if out is None else _into(out, result, "entr")
+    return _C._entr(input, out=out)
 
 
 def ndtr(input, *, out=None) -> Tensor:
     """The distribution function of the normal distribution."""
-    return _C.mul(erfc(input * -0.7071067811865476), 0.5, out=out)
+    return _C._ndtr(input, out=out)
 
 
 def ndtri(input, *, out=None) -> Tensor:
-    """The inverse of `ndtr`."""
-    return _C.mul(erfinv(2 * input - 1), 1.4142135623730951, out=out)
+    """The inverse of `ndtr`, for elements in [0, 1]."""
+    return _C._ndtri(input, out=out)
 
 
 def log_ndtr(input, *, out=None) -> Tensor:
-    """``log(ndtr(input))``; accurate where `ndtr` is not vanishingly small."""
-    return _C.log(ndtr(input), out=out)
+    """``log(ndtr(input))``, accurate also where `ndtr` is vanishingly small or indistinguishable from 1.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.special.log_ndtr(ad.tensor([-20.0, 8.0])).tolist()
+    [-203.9171600341797, -6.220960574271787e-16]
+    """
+    return _C._log_ndtr(input, out=out)

@@ -117,6 +117,15 @@ struct Polynomials<double> {
       0x1.4c20b1eddbe9cp-18, -0x1.513c3711a7991p-16, -0x1.87c44de8bd063p-21, 0x1.d21684d7d1ac9p-19,
       0x1.79c9fde92b725p-22, -0x1.4accf8c3e2187p-21, -0x1.1d9609e64ce6ap-23, 0x1.add0faf033b70p-24,
       0x1.1bef25ef26c4dp-25, -0x1.7e9038113157ap-27, -0x1.0a9e15c734576p-28};
+  /// psi(x) = (x - x0) P(x - 3/2), 1 <= x <= 2, x0 its zero; 2^-63.6
+  static constexpr double digamma[] = {
+      0x1.e6f0cbb873616p-1,  -0x1.b1cb63005ee96p-2,  0x1.eca189b8e6f6ap-3,  -0x1.2feeeb98a7e3cp-3,
+      0x1.8512e590397cep-4,  -0x1.fb442029982bbp-5,  0x1.4de9aa1718d9cp-5,  -0x1.b9f8b1503a06ap-6,
+      0x1.2564719cbda8ep-6,  -0x1.8635590a8f15dp-7,  0x1.03c0a62cc2e21p-7,  -0x1.5a080a461b960p-8,
+      0x1.cd21fa22056b8p-9,  -0x1.33508c8c7ffe2p-9,  0x1.99ac060795baep-10, -0x1.1144b4d0d4882p-10,
+      0x1.6c6222019177ep-11, -0x1.e17c5a11fc175p-12, 0x1.409075faba0acp-12, -0x1.cd834ea410051p-13,
+      0x1.35e49698546f5p-13, -0x1.e37652f7c0952p-15, 0x1.34c566ab76301p-15, -0x1.604b00c94e7eep-14,
+      0x1.debfce4437983p-15};
 };
 
 }  // namespace adjoint::inline ADJOINT_ISA::math::coefficients

@@ -93,6 +93,13 @@ def erfcx_scaled(t: mp.mpf) -> mp.mpf:
     return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)
 
 
+def digamma_over_root(t: mp.mpf) -> mp.mpf:
+    with mp.workdps(150):
+        root = mp.findroot(mp.digamma, 1.46)
+        x = mp.mpf(3) / 2 + t
+        return mp.digamma(x) / (x - root) if x != root else mp.psi(1, root)
+
+
 ERFCX_CENTRE = 3
 one = mp.mpf(1)
 
@@ -207,6 +214,16 @@ def table() -> list[tuple[str, str, Function, Function, float, float, dict[int, 
         (28 - ERFCX_CENTRE) / (28 + ERFCX_CENTRE),
         9,
         22,
+    )
+    add(
+        "digamma",
+        "psi(x) = (x - x0) P(x - 3/2), 1 <= x <= 2, x0 its zero",
+        digamma_over_root,
+        lambda t: 1 / digamma_over_root(t),
+        -0.5,
+        0.5,
+        None,
+        24,
     )
     return rows
 

@@ -233,7 +233,8 @@ ADJOINT_INLINE T log_sum(T u, T c) {
   const LogParts<T> p = log_parts(u);
   // log(u + c) - log u = c/u = 2^-e c / (1 + f); 1 - f is near enough to the reciprocal for a term this
   // small.
-  const T scaled = c * power_of_two<T>(Unsigned<T>(0) - p.n);
+  // The largest u has no such power; there c is 0.
+  const T scaled = select(c == T(0), T(0), c * power_of_two<T>(Unsigned<T>(0) - p.n));
   const T correction = scaled - scaled * p.f;
   return p.e * L::ln2_high + (p.f + (p.rest + (correction + p.e * L::ln2_low)));
 }

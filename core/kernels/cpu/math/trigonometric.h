@@ -313,6 +313,27 @@ ADJOINT_INLINE T atan2(T y, T x) {
   return select(x != x || y != y, x + y, copysign(angle, y));
 }
 
+/// sin(pi x) and cos(pi x), exact in relative terms beside their zeros; infinities give NaN.
+template <class T>
+ADJOINT_INLINE T alternate(T whole, T y) {
+  const T half = T(0.5) * whole;
+  return select(round(half) != half, -y, y);
+}
+template <class T>
+ADJOINT_INLINE T sin_pi(T x) {
+  const T whole = round(x);
+  return alternate(whole, sin_in_range((x - whole) * T(3.14159265358979323846)));
+}
+template <class T>
+ADJOINT_INLINE T cos_pi(T x) {
+  const T whole = round(x), r = x - whole;
+  // From the nearer zero.
+  const T far = T(0.5) - abs(r);
+  const T y = select(abs(r) > T(0.25), sin_in_range(far * T(3.14159265358979323846)),
+                     cos_in_range(r * T(3.14159265358979323846)));
+  return alternate(whole, y);
+}
+
 /// asin s for 0 <= s <= 1/2, less s.
 template <class T>
 ADJOINT_INLINE T asin_rest(T s, T z) {
