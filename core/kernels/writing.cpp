@@ -7,6 +7,7 @@
 #include "kernels/indexing.h"
 #include "kernels/walk.h"
 #include "ops/arithmetic.h"
+#include "ops/comparison.h"
 #include "ops/rearranging.h"
 #include "ops/reduction.h"
 #include "ops/selection.h"
@@ -185,7 +186,7 @@ Tensor IndexPut::source(const Tensor& g, IntList sizes, const Tensors& indices) 
 Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce) {
   if (!reduce) return call<ScatterValue>(g, dim, index, Scalar(0), std::optional<Text>());
   if (*reduce == "add") return g;
-  fail<NotImplemented>("the derivative of 'scatter' with reduce='", *reduce, "' is not implemented");
+  fail<NotImplemented>("the derivative of '_scatter' with reduce='", *reduce, "' is that of '_scatter_multiply'");
 }
 
 Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
@@ -205,6 +206,29 @@ Tensor Scatter::forward(const Tensor& self, int64_t dim, const Tensor& index, co
 }
 Tensor ScatterValue::forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value, std::optional<Text> reduce) {
   return scattered(self, dim, index, nullptr, &value, reduce.value_or(Text()), "scatter");
+}
+Tensor ScatterMultiply::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  return scattered(self, dim, index, &src, nullptr, "multiply", "scatter");
+}
+Tensor ScatterMultiplyValue::forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
+  return scattered(self, dim, index, nullptr, &value, "multiply", "scatter");
+}
+Tensor ScatterMultiply::self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src) {
+  return call<ScatterMultiply>(g, dim, index, Recorded(src).conj().tensor);
+}
+// g times the element of self times the other factors that go to the same place. Those are the product of all that are not
+// zero, over the factor itself; with a zero among them, only the zero itself has any left.
+Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  const Recorded zero(call<Equal>(src, zero_like(src))), one(wrap_number(Scalar(1), src.dtype())), none(wrap_number(Scalar(0), src.dtype()));
+  if (recording() && src.requires_grad() && item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
+    fail<NotImplemented>("the second derivative of 'scatter' with reduce='multiply' is not implemented where an element of src is 0");
+  const Recorded factors = select(zero, one, src);
+  const Tensor ones = full(self.sizes(), Scalar(1), self.dtype()), marks = call<To>(zero.tensor, src.dtype());
+  const Recorded product(call<ScatterMultiply>(ones, dim, index, factors.tensor));
+  const Tensor zeros_there = call<ScatterAdd>(zeros(self.sizes(), self.dtype()), dim, index, marks);
+  const auto at_source = [&](const Tensor& t) { return Recorded(scatter_source(t, src.sizes(), dim, index)); };
+  const Recorded all = at_source((Recorded(g) * (Recorded(self) * product).conj()).tensor) / factors.conj();
+  return select(at_source(zeros_there) == Recorded(marks), all, none).tensor;
 }
 Tensor ScatterAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   return scattered(self, dim, index, &src, nullptr, "add", name);

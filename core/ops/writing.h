@@ -114,6 +114,28 @@ struct ScatterValue : Structured {
   }};
 };
 
+struct ScatterMultiply : Structured {
+  static constexpr auto name = "_scatter_multiply";
+  static constexpr auto doc = "A copy multiplied by the elements of src where `index` says along one dimension.";
+  static constexpr auto signature = "self, dim, index, src";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+  static Tensor self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src);
+  static Tensor source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) { return self_gradient(g, dim, index, src); }, [](Grad) { return Tensor(); },
+      [](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) { return source_gradient(g, self, dim, index, src); }};
+};
+
+struct ScatterMultiplyValue : Structured {
+  static constexpr auto name = "_scatter_multiply_value";
+  static constexpr auto doc = "A copy multiplied by one number where `index` says along one dimension.";
+  static constexpr auto signature = "self, dim, index, value";
+  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 3> value) {
+    return call<ScatterMultiplyValue>(g, dim.value, index, value.value.conj());
+  }};
+};
+
 struct ScatterAdd : Structured {
   static constexpr auto name = "scatter_add";
   static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
@@ -170,7 +192,7 @@ struct MaskedScatter : Structured {
                                     [](Grad g, Shape<2> s, Input<1> mask) { return source_gradient(g, s, mask); }};
 };
 
-using Writing = Family<Copy, Fill, ZeroAll, ZeroBasic, SetBasic, ZeroIndex, IndexPut, Scatter, ScatterValue, ScatterAdd, IndexAdd,
-                       IndexFill, IndexCopy, MaskedScatter>;
+using Writing = Family<Copy, Fill, ZeroAll, ZeroBasic, SetBasic, ZeroIndex, IndexPut, Scatter, ScatterValue, ScatterMultiply,
+                       ScatterMultiplyValue, ScatterAdd, IndexAdd, IndexFill, IndexCopy, MaskedScatter>;
 
 }  // namespace adjoint

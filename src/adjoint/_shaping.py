@@ -447,10 +447,13 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
     """
     if value is not None:
         src = value
-    if isinstance(src, Tensor):
-        return _C._scatter(input, dim, index, src, reduce)
     if src is None:
         raise TypeError("scatter(): missing argument 'src' or 'value'")
+    if reduce == "multiply":
+        multiply = _C._scatter_multiply if isinstance(src, Tensor) else _C._scatter_multiply_value
+        return multiply(input, dim, index, src)
+    if isinstance(src, Tensor):
+        return _C._scatter(input, dim, index, src, reduce)
     return _C._scatter_value(input, dim, index, src, reduce)
 
 
