@@ -15,6 +15,9 @@ void add_in_place(const Tensor& a, const Tensor& b);
 Tensor own_gradient(Tensor& g, const Tensor& leaf);
 /// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
+/// `g`, recorded as a function also of what the edges in `mask` lead to, on which it does not depend: unless it is recorded
+/// already, or `mask` has none of them. A gradient that happens to be constant can so be differentiated again.
+void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask);
 /// The complex conjugate; a real tensor as it is. Recorded.
 Tensor conjugate_of(Tensor g);
 /// A tensor of ones like the result: the implicit cotangent.

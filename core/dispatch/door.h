@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "autograd/saved.h"
 #include "dispatch/operator.h"
@@ -135,10 +136,15 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
       for (size_t i = 0; i < edges_.size(); ++i) mask |= uint64_t{bool(edges_[i])} << (i & 63);
       Tensors gs = run(Op::vjp.f, in, mask);
       for (size_t i = 0; i < gs.size() && i < out.size(); ++i) out[i] = std::move(gs[i]);
+      if (thread_state.grad) [[unlikely]]
+        for (size_t i = 0; i < out.size(); ++i) keep_history(out[i], edges(), read_by(0));
     } else {
       [&]<size_t... I>(std::index_sequence<I...>) {
         ((edges_[I] ? void(out[I] = run(std::get<I>(Op::vjp), in, ~uint64_t{0})) : void()), ...);
       }(std::make_index_sequence<std::min<size_t>(rules_t<Op>::size, kTensors)>{});
+      if (thread_state.grad) [[unlikely]]
+        for (int i = 0; i < std::min(rules_t<Op>::size, kTensors); ++i)
+          if (edges_[i]) keep_history(out[i], edges(), read_by(i));
       for (int i = rules_t<Op>::size; i < kTensors; ++i)
         if (edges_[i]) fail<NotImplemented>("the derivative of '", Op::name, "' with respect to tensor argument ", i, " is not implemented");
     }
@@ -201,6 +207,16 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
 
  private:
   static constexpr int slot(uint32_t mask, int i) { return __builtin_popcount(mask & ((1u << i) - 1)); }
+  /// The inputs, by tensor number, in which rule i is not linear: those that it takes; all, where it takes a result.
+  static uint64_t read_by(int i) {
+    const Need& need = rules_t<Op>::needs[i];
+    if (Op::gradient_keeps_history || need.outputs || need.list) return ~uint64_t{0};
+    constexpr bool tensors[] = {is_tensor<P>...};
+    uint64_t mask = 0;
+    for (int p = 0, number = 0; p < kParameters; ++p)
+      if (tensors[p]) mask |= uint64_t{need.inputs >> p & 1} << number++;
+    return mask;
+  }
   template <class A> static void add_argument(std::vector<SavedValue>& v, std::string_view names, int i, const A& a) {
     if constexpr (!std::is_same_v<A, Nothing>) v.push_back({.name = argument_name(names, i), .text = describe(a)});
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "autograd/saved.h"
 #include "dispatch/operator.h"
@@ -107,6 +108,11 @@ template <int A, int S> class ElementwiseNode final : public Node {
         default:
           out[i] = op_->rules[i] == RuleKind::MinusOne || thread_state.grad ? op_->recorded[i](g, values, static_cast<const Tensor*>(values)[3], parameters_.get())
                                                                            : fused(i, g, values);
+      }
+      // A rule that takes an input is not linear in it: its result can be differentiated by it, to 0 if need be.
+      if (thread_state.grad && op_->rules[i] != RuleKind::One && op_->rules[i] != RuleKind::MinusOne) [[unlikely]] {
+        const int takes = op_->takes[i];
+        keep_history(out[i], {edges_, A}, op_->rules[i] == RuleKind::Zero ? uint64_t{1} << i : takes & kResult ? ~uint64_t{0} : static_cast<uint64_t>(takes));
       }
     }
   }

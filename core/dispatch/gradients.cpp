@@ -3,12 +3,14 @@
 
 #include <cmath>
 
+#include "autograd/meta.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/part.h"
+#include "ops/rearranging.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
 
@@ -33,6 +35,18 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   if (thread_state.grad) return call<Copy>(fresh, g);
   copy_into(fresh, g);
   return fresh;
+}
+
+void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
+  if (!g.defined() || g.requires_grad()) return;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (!edges[i] || !(mask >> (i & 63) & 1)) continue;
+    // Stands for the input, of which only the history is needed.
+    const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
+    const Tensor stand_in = over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0);
+    set_history(stand_in, edges[i].node, edges[i].input_nr);
+    g = call<Attach>(g, stand_in);
+  }
 }
 
 Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }

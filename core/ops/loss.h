@@ -89,6 +89,7 @@ struct NllLoss : Structured {
   static constexpr auto doc = "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
   static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100";
   static constexpr bool method = false;
+  static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0}, false, name);
   }

@@ -116,6 +116,17 @@ struct ConstantPad : Structured {
   }};
 };
 
-using Rearranging = Family<Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril, Triu, DiagEmbed, ConstantPad>;
+/// For the derivatives of derivatives: `keep_history` in autograd/arithmetic.h.
+struct Attach : Structured {
+  static constexpr auto name = "_attach";
+  static constexpr auto doc = "A copy of self that counts as a function of other too, with the derivative 0; and so does its gradient.";
+  static constexpr auto signature = "self, other";
+  static constexpr bool method = false;
+  static constexpr bool gradient_keeps_history = true;
+  static Tensor forward(const Tensor& self, const Tensor& other);
+  static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }, [](Shape<1> s) { return zeros(s, s.dtype); }};
+};
+
+using Rearranging = Family<Attach, Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril, Triu, DiagEmbed, ConstantPad>;
 
 }  // namespace adjoint

@@ -72,6 +72,8 @@ struct Structured {
   static constexpr bool differentiable = true;
   /// `forward` is written in recorded operators: the call itself makes no node and has no rule.
   static constexpr bool composite = false;
+  /// Linear, yet its gradient is recorded as a function of the inputs, on which it does not depend: as in torch.
+  static constexpr bool gradient_keeps_history = false;
   /// Names of several results; empty for one.
   static constexpr const char* returns = "";
   /// How Python reaches it: function, method, or both.

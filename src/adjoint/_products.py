@@ -54,7 +54,7 @@ def _scaled_sum(name, input, product, beta, alpha, out):
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        result = product
+        result = _C._attach(product, input)
     else:
         result = (input if beta == 1 else input * beta) + product
     result = result.to(dtype)

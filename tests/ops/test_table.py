@@ -363,3 +363,30 @@ def test_fused_and_recorded_rules_agree(op):
         if a is not None:
             scale = max(1.0, float(np.nanmax(np.abs(array(b)))))
             np.testing.assert_allclose(array(a), array(b), rtol=1e-4, atol=1e-6 * scale, equal_nan=True)
+
+
+#: Affine but for jumps, with the derivative 1 and in torch a gradient that is constant too.
+JUMPS = {("frac", 0), ("remainder", 0), ("fmod", 0)}
+
+
+@named([o for o in DIFFERENTIABLE if "float64" in o["types"]])
+def test_gradients_are_differentiated_again(op):
+    """Under create_graph a gradient requires a gradient where the operator is not affine in its input, even if it is constant
+    there (relu, floor, max): asking for it gives a number, often 0, not an error.
+    """
+    f, arrays = without_masks(op, function(op), operands(op, "float64", (64,)))
+    for k in range(len(arrays)):
+        fixed = tensors("float64", arrays)
+
+        def along(x, k=k, fixed=fixed):
+            return f(*fixed[:k], x, *fixed[k + 1 :])
+
+        x, other = fixed[k], ad.roll(fixed[k], 1) if fixed[k].ndim else fixed[k] + 0.1
+        bent = along((x + other) / 2) - (along(x) + along(other)) / 2
+        if np.nanmax(np.abs(array(bent.abs()))) < 1e-9 or (op["name"], k) in JUMPS:
+            continue
+        x = x.detach().clone().requires_grad_()
+        (gradient,) = ad.autograd.grad(along(x).abs().sum(), x, create_graph=True)
+        assert gradient.requires_grad, k
+        (second,) = ad.autograd.grad(gradient.sum(), x)
+        assert second.shape == x.shape and np.isfinite(array(second)).all()

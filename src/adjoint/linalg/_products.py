@@ -54,9 +54,8 @@ def matrix_power(A, n, *, out=None) -> Tensor:
         if n:
             power = power @ power
     if result is None:
-        result = _C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape).clone()
-        if A.requires_grad and _C.is_grad_enabled():
-            result = result + A * 0  # constant, yet a function of A: its gradient is zero
+        # Constant, yet a function of A: its gradient is zero.
+        result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape), A)
     return result if out is None else _into(out, result)
 
 

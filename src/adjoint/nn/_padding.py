@@ -7,6 +7,7 @@ Along each dimension the result is a selection by an index, so that its derivati
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C
 
 
 def pad_with_own(input, pad, mode, value):
@@ -19,6 +20,9 @@ def pad_with_own(input, pad, mode, value):
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: the last one, two or three "
             f"dimensions with one or two before them, but got padding {tuple(pad)} for {input.ndim} dimensions"
         )
+    if mode != "circular":
+        # As in torch, the gradient can be differentiated again, although it is linear.
+        input = _C._attach(input, input)
     for i in range(padded):
         before, after = pad[2 * i : 2 * i + 2]
         dim = input.ndim - 1 - i
