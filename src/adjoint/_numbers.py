@@ -98,6 +98,24 @@ def _nextafter_function():
     return NextAfter
 
 
+def _with_complex(name, term):
+    """`name` with a complex factor, which the operator of that name does not take: it turns to this."""
+
+    def compose(input, tensor1, tensor2, *, value=1, out=None) -> Tensor:
+        if not isinstance(value, complex):
+            raise TypeError(f"{name}(): argument 'value' must be Number, not {type(value).__name__}")
+        if not any(t.is_complex() for t in (input, tensor1, tensor2)):
+            raise RuntimeError(f"{name}(): value cannot be converted to a real type without loss: {value}")
+        return _C.add(input, _C.mul(term(tensor1, tensor2), value), out=out)
+
+    compose.__name__, compose.__doc__ = name, getattr(_C, name).__doc__
+    return overload(compose)
+
+
+addcmul = _with_complex("addcmul", _C.mul)
+addcdiv = _with_complex("addcdiv", _C.div)
+
+
 @overload(inplace=True)
 def ldexp(input, other, *, out=None) -> Tensor:
     """``input * 2**other``."""

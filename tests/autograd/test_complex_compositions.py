@@ -12,7 +12,7 @@ ACCEPTED = {
     "nn": "bilinear cosine_similarity dropout embedding glu hardshrink huber_loss l1_loss linear mse_loss normalize pad "
     "pairwise_distance rms_norm sigmoid silu smooth_l1_loss softsign tanh tanhshrink",
     "linalg": "",
-    "special": "exp2 expit expm1 log1p sigmoid xlog1py",
+    "special": "exp2 expit expm1 log1p logsumexp sigmoid sinc xlog1py",
     "": "",
 }
 CALLS = [

@@ -170,13 +170,13 @@ CALLS = {
         (4,),
     ),
     "mse_loss": (ad.nn.functional.mse_loss, (2, 3), (2, 3)),
+    "logsumexp": (lambda x: ad.logsumexp(x, 1), (2, 3)),
+    "logcumsumexp": (lambda x: ad.logcumsumexp(x, 1), (2, 3)),
 }
 
 # These order numbers, or are defined for probabilities and real losses; complex inputs are an error.
 REAL_ONLY: dict = {
     "nansum": (lambda x: x.nansum(0), (2, 3)),
-    "logsumexp": (lambda x: ad.logsumexp(x, 1), (2, 3)),
-    "logcumsumexp": (lambda x: ad.logcumsumexp(x, 1), (2, 3)),
     "softmax": (lambda x: x.softmax(1), (2, 3)),
     "log_softmax": (lambda x: x.log_softmax(1), (2, 3)),
     "layer_norm": (lambda x, w, b: ad.layer_norm(x, (3,), w, b), (2, 3), (3,), (3,)),

@@ -77,7 +77,8 @@ Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const
 }
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
-  if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'; convert the input to a floating-point type");
+  if (is_integral(self.dtype()))
+    fail(op, "(): not implemented for '", name_of(self.dtype()), "'; convert the input to a floating-point type");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, compute_dtype(self.dtype()));
   Tensor out = empty(x.sizes(), x.dtype());
@@ -98,8 +99,31 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
       o[i] = static_cast<T>(a.max + std::log(a.sum == 0 ? 1 : a.sum));
     });
   };
-  if (x.dtype() == DType::Float64) run(TypeTag<double>{});
-  else run(TypeTag<float>{});
+  // Of complex numbers the largest real part is taken out.
+  auto run_complex = [&]<class T>(TypeTag<T>) {
+    using C = Complex<double>;
+    struct Sum {
+      double max;
+      C sum;
+    };
+    const T* p = x.data<T>();
+    T* o = out.data<T>();
+    sweep(Slices(x.sizes(), d), false, Sum{-HUGE_VAL, C(0)}, [&](Sum& a, int64_t i, int64_t) {
+      const C z(p[i]);
+      if (z.re > a.max || z.re != z.re) {
+        a.sum = a.max == -HUGE_VAL || z.re == HUGE_VAL ? C(0) : a.sum * std::exp(a.max - z.re);
+        a.max = z.re;
+      }
+      if (z.re > -HUGE_VAL) a.sum += math::exp(C(z.re == a.max ? 0 : z.re - a.max, z.im));
+      o[i] = T(a.max == -HUGE_VAL ? C(a.max) : C(a.max) + math::log(a.sum));
+    });
+  };
+  switch (x.dtype()) {
+    case DType::Float64: run(TypeTag<double>{}); break;
+    case DType::Complex64: run_complex(TypeTag<Complex<float>>{}); break;
+    case DType::Complex128: run_complex(TypeTag<Complex<double>>{}); break;
+    default: run(TypeTag<float>{});
+  }
   return as_dtype(out, self.dtype());
 }
 
