@@ -62,15 +62,17 @@ Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const Opti
   return var(half.tensor, self, dim, correction, keepdim);
 }
 
-Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim) {
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim, bool nan_equals) {
+  if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
   const Tensor kept = keep(result, self.sizes(), dim, keepdim);
-  const Tensor equals = call<Sum>(call<WhereEqual>(self, kept, full(kept.sizes(), Scalar(1), g.dtype())), dim, true, OptionalType());
+  const Tensor equals = call<Sum>(call<WhereEqual>(self, kept, full(kept.sizes(), Scalar(1), g.dtype()), nan_equals), dim, true, OptionalType());
   const Tensor share = (Recorded(keep(g, self.sizes(), dim, keepdim)) / Recorded(equals)).tensor;
-  return call<WhereEqual>(self, kept, share);
+  return call<WhereEqual>(self, kept, share, nan_equals);
 }
 
 Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim) {
-  return call<ExpTimes>(self, keep(result, self.sizes(), dim, keepdim), keep(g, self.sizes(), dim, keepdim));
+  return call<ExpTimes>(Recorded(self).conj().tensor, Recorded(keep(result, self.sizes(), dim, keepdim)).conj().tensor,
+                        keep(g, self.sizes(), dim, keepdim));
 }
 
 // d ‖x‖ / d x = sgn(x) (|x| / ‖x‖)^(p - 1), which for p = 2 is x / ‖x‖.
@@ -79,12 +81,13 @@ Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, do
   if (ord == 0) return zeros(sizes, self.dtype());
   const Recorded x(self), grad(keep(g, sizes, dim, keepdim)), norm(keep(result, sizes, dim, keepdim));
   if (ord == 2) return (x * apply<RatioOrZero>(grad, norm)).tensor;
-  if (ord == 1) return (apply<Sgn>(x) * grad).tensor;
+  if (ord == 1) return (Abs::side(x) * grad).tensor;
   const Recorded size = apply<Abs>(x);
   if (std::isinf(ord)) {
-    const Tensor equals = call<Sum>(call<Equal>(size.tensor, norm.tensor), dim, true, OptionalType());
-    const Recorded share = grad / Recorded(call<To>(equals, g.dtype()));
-    return (apply<Sgn>(x) * Recorded(call<WhereEqual>(size.tensor, norm.tensor, share.tensor))).tensor;
+    const Tensor ones = full(norm.tensor.sizes(), Scalar(1), g.dtype());
+    const Tensor equals = call<Sum>(call<WhereEqual>(size.tensor, norm.tensor, ones, true), dim, true, OptionalType());
+    const Recorded share = grad / Recorded(equals);
+    return (Abs::side(x) * Recorded(call<WhereEqual>(size.tensor, norm.tensor, share.tensor, true))).tensor;
   }
   const Recorded zero = size == number(0, size.tensor);
   const Recorded ratio = select(zero, number(1, size.tensor), apply<RatioOrZero>(size, norm));
@@ -102,19 +105,6 @@ Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim,
     at = call<Reshape>(indices, IntList(kept.data(), kept.size()));
   }
   return call<ScatterAlong>(values, at, d, sizes[d]);
-}
-
-Tensor median_of_all(const Tensor& g, const Tensor& self, bool skip_nan) {
-  if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
-  const int64_t size = self.numel();
-  const IntList flat(&size, 1);
-  Tensor where;
-  {
-    GradMode off(false);
-    const Tensor x = call<Reshape>(self, flat);
-    where = std::get<1>(kernels::median(x, 0, false, skip_nan, "median"));
-  }
-  return call<Reshape>(place(g, where, flat, 0, false), self.sizes());
 }
 
 // --- Products and scans ------------------------------------------------------------------------------------------------
@@ -139,6 +129,9 @@ Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
 
 }  // namespace
 
+// The derivative by a NaN, which the other factors alone decide, is NaN too.
+static Tensor nan_where_nan(const Tensor& g, const Recorded& x) { return select(x == x, Recorded(g), x).tensor; }
+
 Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool keepdim) {
   if (self.dim() == 0) return g;
   if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
@@ -156,26 +149,26 @@ Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool k
   }
   Tensor grad = keep(g, self.sizes(), dim, keepdim);
   for (size_t i = steps.size(); i-- > 0;) grad = product_along(grad, steps[i].first, steps[i].second);
-  return grad;
+  return nan_where_nan(grad, x);
 }
 
 Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
   const Tensor x = self.dtype() == g.dtype() ? self : call<To>(self, g.dtype());
   const Tensor later = call<LinearScan>(Recorded(x).conj().tensor, g, dim, true);
-  return (Recorded(later) * Recorded(call<Shift>(result, dim, int64_t{1}, 1.0)).conj()).tensor;
+  return nan_where_nan((Recorded(later) * Recorded(call<Shift>(result, dim, int64_t{1}, 1.0)).conj()).tensor, x);
 }
 
 // With y the result: d y_k / d x_i = exp(x_i - y_k) for i ≤ k, taken apart as exp(x_i - y_i) exp(y_i - y_k), where no
 // exponent is positive and the second factor is a product of exp(y_j - y_{j+1}).
 Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
-  const Recorded y(result);
+  const Recorded y = Recorded(result).conj();
   const double lowest = std::numeric_limits<float>::lowest();  // stands for -inf, of which differences are NaN
-  const Recorded before(call<Shift>(result, dim, int64_t{1}, lowest));
+  const Recorded before(call<Shift>(y.tensor, dim, int64_t{1}, lowest));
   const Recorded one = number(1, g);
-  const Recorded bounded = select(before < number(lowest, g), number(lowest, g), before);
+  const Recorded bounded = select(real_of(before) < Recorded(lowest), number(lowest, g), before);
   const Recorded ratio = apply<ExpTimes>(bounded, y, one);
   const Tensor later = call<LinearScan>(ratio.tensor, g, dim, true);
-  return call<ExpTimes>(self, result, later);
+  return call<ExpTimes>(Recorded(self).conj().tensor, y.tensor, later);
 }
 
 Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse, Needs needs) {

@@ -73,11 +73,11 @@ struct Elu : Activation {
   static constexpr auto doc = "scale * x where x is positive, scale * alpha * (e^(input_scale * x) - 1) elsewhere.";
   static constexpr auto parameters = "alpha=1.0, scale=1.0, input_scale=1.0";
   template <class T> ADJOINT_INLINE static T forward(T x, T alpha, T scale, T input_scale) {
-    return scale * select(x > T(0), x, alpha * math::expm1(x * input_scale));
+    return scale * select(x <= T(0), alpha * math::expm1(x * input_scale), x);
   }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T alpha, T scale, T input_scale) {
-    const auto positive = x.value > T(0);
-    return scale * select(positive, T(1), alpha * input_scale * apply<Exp>(select(positive, T(0), x.value * input_scale)));
+    const auto left = x.value <= T(0);
+    return scale * select(left, alpha * input_scale * apply<Exp>(select(left, x.value * input_scale, T(0))), T(1));
   }
 };
 
@@ -95,7 +95,7 @@ struct Celu : Activation {
   static constexpr auto parameters = "alpha=1.0";
   template <class T> ADJOINT_INLINE static T forward(T x, T alpha) { return Elu::forward(x, alpha, T(1), T(1) / alpha); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T alpha) {
-    return apply<Exp>(select(x.value > T(0), T(0), x.value / alpha));
+    return apply<Exp>(select(x.value <= T(0), x.value / alpha, T(0)));
   }
 };
 
@@ -160,7 +160,7 @@ struct Hardsigmoid : Activation {
   static constexpr auto doc = "x / 6 + 1/2 of each element x, limited to [0, 1].";
   template <class T> ADJOINT_INLINE static T forward(T x) { return Relu6::forward(x + T(3)) / T(6); }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, Result<T> y) {
-    return select(y.value <= T(0) || y.value >= T(1), T(0), g.value / T(6));
+    return select(y.value > T(0) && y.value < T(1), g.value / T(6), T(0));
   }
 };
 
@@ -169,7 +169,7 @@ struct Hardswish : Activation {
   static constexpr auto doc = "x hardsigmoid(x) for each element x.";
   template <class T> ADJOINT_INLINE static T forward(T x) { return x * Hardsigmoid::forward(x); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) {
-    return select(x.value <= T(-3), T(0), select(x.value >= T(3), T(1), x.value / T(3) + T(0.5)));
+    return select(x.value <= T(-3), T(0), select(x.value < T(3), x.value / T(3) + T(0.5), T(1)));
   }
 };
 
@@ -186,6 +186,7 @@ struct Softsign : Activation {
 struct Tanhshrink : Activation {
   static constexpr auto name = "tanhshrink";
   static constexpr auto doc = "x - tanh(x) for each element x.";
+  static constexpr TypeSet types = types::field;
   template <class T> ADJOINT_INLINE static T forward(T x) { return x - math::tanh(x); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) {
     const T t = apply<Tanh>(x.value);

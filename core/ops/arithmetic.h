@@ -151,8 +151,13 @@ struct Abs : Unary {
     else if constexpr (std::is_integral_v<T>) return x < 0 ? Neg::forward(x) : x;
     else return math::abs(x);
   }
-  // sgn(0) is 0, which is the subgradient of least norm.
-  template <class G, class T> ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g, First<T> x) { return g.value * apply<Sgn>(x.value); }
+  // sgn(0) is 0, which is the subgradient of least norm; so is the gradient at NaN, which lies on neither side.
+  template <class G, class T> ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g, First<T> x) { return g.value * side(x.value); }
+  /// sgn(x), and 0 for NaN.
+  template <class T> ADJOINT_INLINE static T side(T x) {
+    const T s = apply<Sgn>(x);
+    return select(s == s, s, T(0));
+  }
 };
 
 template <class T> ADJOINT_INLINE T Sgn::vjp(Wrt<0>, Gradient<T> g, First<T> x, Result<T> y) {

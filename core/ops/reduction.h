@@ -25,7 +25,8 @@ Tensor mean(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdi
 Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool keepdim);
 Tensor var(const Tensor& g, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim);
 Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, double correction, bool keepdim);
-Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim);
+/// g shared among the elements that equal the result. If that is NaN, so are all shares, unless `nan_equals`.
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim, bool nan_equals);
 Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim);
 Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim);
 /// g where the indices say, zeros elsewhere, in the shape `sizes`.
@@ -158,7 +159,7 @@ struct StdMean : Structured {
 
 /// The rule of extremes that share evenly.
 inline constexpr auto shared_extreme_rule = [](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-  return rules::extreme(g, self, result, dim, keepdim);
+  return rules::extreme(g, self, result, dim, keepdim, false);
 };
 
 struct Amax : Structured {
@@ -182,7 +183,7 @@ struct MaxAll : Structured {
   static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, true, "max"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); }};
 };
 
 struct MinAll : Structured {
@@ -190,7 +191,7 @@ struct MinAll : Structured {
   static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, false, "min"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); }};
 };
 
 /// The rule of values that were picked by index along one dimension.
@@ -225,8 +226,8 @@ struct Aminmax : Structured {
     return {kernels::extreme(self, dim, keepdim, false, name), kernels::extreme(self, dim, keepdim, true, name)};
   }
   static constexpr auto vjp = Rules{[](GradOf<0> low, GradOf<1> high, Input<0> self, Output<0> min, Output<1> max, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return rules::add(low.defined() ? rules::extreme(low, self, min, dim, keepdim) : Tensor(),
-                      high.defined() ? rules::extreme(high, self, max, dim, keepdim) : Tensor());
+    return rules::add(low.defined() ? rules::extreme(low, self, min, dim, keepdim, false) : Tensor(),
+                      high.defined() ? rules::extreme(high, self, max, dim, keepdim, false) : Tensor());
   }};
 };
 

@@ -1,7 +1,7 @@
 // Choosing among elements.
 //
-// A gradient goes where the value came from; where two inputs tie it is shared evenly, and at a bound of clamp it
-// passes whole.
+// A gradient goes where the value came from; where two inputs tie it is shared evenly by maximum and minimum and goes to
+// the first by fmax and fmin, and at a bound of clamp it passes whole.
 #pragma once
 
 #include <limits>
@@ -87,10 +87,10 @@ struct Fmax : Ordered {
   static constexpr auto doc = "The larger of two elements; the other where one is NaN.";
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return select(a >= b || b != b, a, b); }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
-    return select(a.value == b.value, T(0.5) * g.value, select(a.value >= b.value || b.value != b.value, g.value, T(0)));
+    return select(a.value >= b.value || b.value != b.value, g.value, T(0));
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
-    return share(g.value, b.value < a.value || b.value != b.value, a.value == b.value);
+    return select(a.value >= b.value || b.value != b.value, T(0), g.value);
   }
 };
 
@@ -99,10 +99,10 @@ struct Fmin : Ordered {
   static constexpr auto doc = "The smaller of two elements; the other where one is NaN.";
   template <class T> ADJOINT_INLINE static T forward(T a, T b) { return select(a <= b || b != b, a, b); }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
-    return select(a.value == b.value, T(0.5) * g.value, select(a.value <= b.value || b.value != b.value, g.value, T(0)));
+    return select(a.value <= b.value || b.value != b.value, g.value, T(0));
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
-    return share(g.value, b.value > a.value || b.value != b.value, a.value == b.value);
+    return select(a.value <= b.value || b.value != b.value, T(0), g.value);
   }
 };
 
@@ -120,7 +120,7 @@ struct Clamp : Unary {
   }
   // Comparison with a bound that is not given, a NaN, fails.
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T min, T max) {
-    return select(x.value < min || x.value > max, T(0), g.value);
+    return select(x.value < min || x.value > max || x.value != x.value, T(0), g.value);
   }
 };
 

@@ -25,7 +25,8 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
 namespace rules {
 /// g added up where the indices say, in the shape `sizes`.
 Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
-Tensor median_of_all(const Tensor& g, const Tensor& self, bool skip_nan);
+/// g shared among the elements that equal the result, NaN included.
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim, bool nan_equals);
 }  // namespace rules
 
 struct GatherAlong;
@@ -116,12 +117,15 @@ struct NanMedianDim : Structured {
   static constexpr auto vjp = Rules{median_picked_rule};
 };
 
+/// The rule of a median of everything: equals share evenly, as of max().
+inline constexpr auto shared_median_rule = [](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); };
+
 struct MedianAll : Structured {
   static constexpr auto name = "_median_all";
   static constexpr auto doc = "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, false, "median"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self) { return rules::median_of_all(g, self, false); }};
+  static constexpr auto vjp = Rules{shared_median_rule};
 };
 
 struct NanMedianAll : Structured {
@@ -129,7 +133,7 @@ struct NanMedianAll : Structured {
   static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, true, "nanmedian"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self) { return rules::median_of_all(g, self, true); }};
+  static constexpr auto vjp = Rules{shared_median_rule};
 };
 
 struct Unique : Structured {

@@ -25,10 +25,10 @@ struct CentredTimes : SpreadOp {
 struct ExpTimes : SpreadOp {
   static constexpr auto name = "_exp_times";
   static constexpr auto doc = "exp(self - other) * third: the gradient of a logarithm of summed exponentials.";
-  static constexpr TypeSet types = types::floating;
   // Where all elements were -inf, so is what they were reduced to, and none has a share.
   template <class T> ADJOINT_INLINE static T forward(T x, T total, T g) {
-    return math::exp(x - (total == -math::infinity<T> ? T(0) : total)) * g;
+    if constexpr (is_complex_v<T>) return math::exp(x - select(total.re == -math::infinity<real_t<T>>, T(0), total)) * g;
+    else return math::exp(x - (total == -math::infinity<T> ? T(0) : total)) * g;
   }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Result<T> y) { return y.value; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Result<T> y) { return -y.value; }
@@ -49,13 +49,18 @@ struct DifferenceTimes : SpreadOp {
 
 struct WhereEqual : SpreadOp {
   static constexpr auto name = "_where_equal";
-  static constexpr auto doc = "third where self equals other, or both are NaN, else 0: the gradient of an extreme.";
+  static constexpr auto doc = "third where self equals other, else 0: the gradient of an extreme. A NaN as other equals NaN; or, if not nan_equals, "
+                              "makes everything NaN.";
+  static constexpr auto parameters = "nan_equals=1.0";
   static constexpr TypeSet types = types::floating;
-  template <class T> ADJOINT_INLINE static T forward(T x, T extreme, T g) { return x == extreme || (x != x && extreme != extreme) ? g : T(0); }
-  static Zero derivative(Wrt<0>) { return {}; }
-  static Zero derivative(Wrt<1>) { return {}; }
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> extreme) {
-    return select(x.value == extreme.value || (x.value != x.value && extreme.value != extreme.value), T(1), T(0));
+  template <class T> ADJOINT_INLINE static T forward(T x, T extreme, T g, T nan_equals) {
+    const T elsewhere = extreme == extreme || nan_equals != T(0) ? T(0) : extreme;
+    return x == extreme || (x != x && extreme != extreme && nan_equals != T(0)) ? g : elsewhere;
+  }
+  template <class T> static Zero derivative(Wrt<0>, T) { return {}; }
+  template <class T> static Zero derivative(Wrt<1>, T) { return {}; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> extreme, T nan_equals) {
+    return apply<WhereEqual>(x.value, extreme.value, T(1), nan_equals);
   }
 };
 

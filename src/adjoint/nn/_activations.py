@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint import _C
 
 __all__ = [
     "celu",
@@ -49,12 +50,22 @@ __all__ = [
 ]
 
 
-def _finish(function, input, inplace):
-    """``function(input)``, written over `input` when `inplace`."""
-    if not inplace:
-        return function(input)
-    # The function may save its input, which is about to change: it gets a copy.
-    return input.copy_(function(input.clone()))
+def _refuse_backward(name, negative, result):
+    """Let a backward pass through `result`, written in place with a negative slope, fail as in torch.
+
+    There the derivative is found from the result, whose sign does not say on which side of 0 the input was.
+    """
+    if negative and result.requires_grad:
+
+        def refuse(gradient):
+            raise RuntimeError(
+                f"In-place {name} backward calculation is triggered with a negative slope which is not supported. "
+                "This is caused by calling in-place forward function with a negative slope, please call "
+                "out-of-place version instead."
+            )
+
+        result.register_hook(refuse)
+    return result
 
 
 def relu(input, inplace=False):
@@ -69,7 +80,9 @@ def relu_(input):
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
     """x where it is positive, elsewhere negative_slope · x."""
-    return _finish(lambda x: ad.leaky_relu(x, negative_slope), input, inplace)
+    if not inplace:
+        return _C.leaky_relu(input, negative_slope)
+    return _refuse_backward("leakyReLu", negative_slope < 0, input.leaky_relu_(negative_slope))
 
 
 def prelu(input, weight):
@@ -95,25 +108,23 @@ def prelu(input, weight):
 
 def elu(input, alpha=1.0, inplace=False):
     """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
-    return _finish(lambda x: ad.elu(x, alpha), input, inplace)
+    if not inplace:
+        return _C.elu(input, alpha)
+    return _refuse_backward("elu", alpha < 0, input.elu_(alpha))
 
 
 def selu(input, inplace=False):
     """The scaled ELU whose fixed point is mean 0 and variance 1 (Klambauer et al., 2017)."""
-    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    return _finish(lambda x: ad.elu(x, alpha) * scale, input, inplace)
+    return input.selu_() if inplace else _C.selu(input)
 
 
 def celu(input, alpha=1.0, inplace=False):
     """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0): an ELU that is continuously differentiable."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-
-    # The clamp keeps exp from overflowing in the branch that `where` drops: 0 · inf would spoil its gradient.
-    def evaluate(x):
-        return ad.where(x > 0, x, alpha * ad.expm1(x.clamp(max=0.0) / alpha))
-
-    return _finish(evaluate, input, inplace)
+    if not inplace:
+        return _C.celu(input, alpha)
+    return _refuse_backward("elu", alpha < 0, input.celu_(alpha))
 
 
 def gelu(input, approximate="none"):
@@ -131,12 +142,12 @@ def gelu(input, approximate="none"):
 
 def silu(input, inplace=False):
     """x · sigmoid(x)."""
-    return _finish(ad.silu, input, inplace)
+    return input.silu_() if inplace else _C.silu(input)
 
 
 def mish(input, inplace=False):
     """x · tanh(softplus(x))."""
-    return _finish(lambda x: x * ad.tanh(ad.softplus(x)), input, inplace)
+    return input.mish_() if inplace else _C.mish(input)
 
 
 def sigmoid(input):
@@ -163,30 +174,31 @@ def logsigmoid(input):
     >>> round(ad.nn.functional.logsigmoid(ad.tensor(-800.0)).item(), 3)
     -800.0
     """
-    return -ad.logaddexp(ad.zeros_like(input), -input)
+    return _C.log_sigmoid(input)
 
 
 def softsign(input):
     """x / (1 + |x|)."""
-    return input / (1 + input.abs())
+    return input / (1 + input.abs()) if input.is_complex() else _C.softsign(input)
 
 
 def tanhshrink(input):
     """x - tanh(x)."""
-    return input - ad.tanh(input)
+    return _C.tanhshrink(input)
 
 
 def softshrink(input, lambd=0.5):
     """x moved by `lambd` towards 0, at most to 0."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    zero = ad.zeros_like(input)
-    return ad.where(input > lambd, input - lambd, ad.where(input < -lambd, input + lambd, zero))
+    return _C.softshrink(input, lambd)
 
 
 def hardshrink(input, lambd=0.5):
     """x where |x| is above `lambd`, elsewhere 0."""
-    return ad.where(input.abs() <= lambd, ad.zeros_like(input), input)
+    if input.is_complex():
+        return ad.where(input.abs() <= lambd, 0, input)
+    return _C.hardshrink(input, lambd)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
@@ -202,31 +214,27 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     if not (input.is_floating_point() or input.is_complex()):
         # The bounds take the dtype of the input, as its elements keep it.
         min_val, max_val = int(min_val), int(max_val)
-
-    def evaluate(x):
-        return ad.where((x > min_val) & (x < max_val), x, x.detach().clamp(min_val, max_val))
-
-    return _finish(evaluate, input, inplace)
+    return input.hardtanh_(min_val, max_val) if inplace else _C.hardtanh(input, min_val, max_val)
 
 
 def relu6(input, inplace=False):
     """x limited to [0, 6], with derivative 0 at both bounds."""
-    return hardtanh(input, 0.0, 6.0, inplace)
+    return input.relu6_() if inplace else _C.relu6(input)
 
 
 def hardsigmoid(input, inplace=False):
     """x / 6 + 1/2 limited to [0, 1]."""
-    return _finish(lambda x: relu6(x + 3.0) / 6.0, input, inplace)
+    return input.hardsigmoid_() if inplace else _C.hardsigmoid(input)
 
 
 def hardswish(input, inplace=False):
     """x · hardsigmoid(x)."""
-    return _finish(lambda x: x * relu6(x + 3.0) / 6.0, input, inplace)
+    return input.hardswish_() if inplace else _C.hardswish(input)
 
 
 def threshold(input, threshold, value, inplace=False):
     """x where it is above `threshold`, elsewhere `value`."""
-    return _finish(lambda x: ad.where(x > threshold, x, ad.full_like(x, value)), input, inplace)
+    return input.threshold_(threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 
 def glu(input, dim=-1):

@@ -173,6 +173,8 @@ def embedding(
 
     Raises
     ------
+    RuntimeError
+        The weight is not a matrix.
     IndexError
         An index is outside of the rows.
     ValueError
@@ -189,6 +191,8 @@ def embedding(
         raise NotImplementedError(
             "embedding: sparse=True (sparse gradients) is not provided; use sparse=False"
         )
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D: rows of features, but its shape is {list(weight.shape)}")
     rows = weight.shape[0]
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
