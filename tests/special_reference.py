@@ -397,7 +397,12 @@ def arguments(special: Special, dtype: type, step: int = 1, seed: int = 0) -> li
     for (low, high), critical in zip(special.domain, special.critical, strict=True):
         exponents = np.arange(info.minexp - info.nmant, info.maxexp, step)
         sizes = np.ldexp(random.uniform(1, 2, exponents.size), exponents)
-        points = [sizes, -sizes, random.uniform(-4, 4, 160 // step + 8), random.uniform(-40, 40, 80 // step + 8)]
+        points = [
+            sizes,
+            -sizes,
+            random.uniform(-4, 4, 160 // step + 8),
+            random.uniform(-40, 40, 80 // step + 8),
+        ]
         for c in critical:
             near = np.ldexp(random.uniform(1, 2, 64), np.arange(-60, 4))[:: min(step, 4)]
             points += [c + near, c - near, [c]]
@@ -422,8 +427,10 @@ def error_in_ulp(got: float, true: mp.mpf, scale: mp.mpf, dtype: np.dtype) -> fl
     if np.isnan(got):
         return INF
     if np.isinf(got):
-        return float((largest + unit - abs(true)) / unit) if abs(true) < largest and (got > 0) == (true > 0) else (
-            0.0 if abs(true) >= largest and (got > 0) == (true > 0) else INF
+        return (
+            float((largest + unit - abs(true)) / unit)
+            if abs(true) < largest and (got > 0) == (true > 0)
+            else (0.0 if abs(true) >= largest and (got > 0) == (true > 0) else INF)
         )
     return float(abs(mp.mpf(float(got)) - (true if abs(true) <= largest else mp.sign(true) * largest)) / unit)
 
@@ -472,7 +479,10 @@ def main() -> None:
     for name in sys.argv[1:] or TABLE:
         for dtype in (np.float32, np.float64):
             for worst in check(TABLE[name], dtype):
-                print(f"{name:12} {np.dtype(dtype).name} {'FAILS' if worst[0] > 1 else 'ok   '} {worst}", flush=True)
+                print(
+                    f"{name:12} {np.dtype(dtype).name} {'FAILS' if worst[0] > 1 else 'ok   '} {worst}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -245,11 +245,15 @@ def test_xlog1py_at_zero():
     assert ad.special.xlog1py(2, ad.tensor([3])).item() == pytest.approx(2 * math.log(4))
 
 
-@pytest.mark.parametrize("kind", ["special.ndtri", "special.erfinv", "special.log_ndtr", "special.ndtr", "sinc", "special.entr"])
+@pytest.mark.parametrize(
+    "kind", ["special.ndtri", "special.erfinv", "special.log_ndtr", "special.ndtr", "sinc", "special.entr"]
+)
 def test_second_derivatives_of_special_functions(kind):
     function = ad.special
     for part in kind.split("."):
-        function = getattr(ad if part == "special" else function if function is not ad.special or "." in kind else ad, part)
+        function = getattr(
+            ad if part == "special" else function if function is not ad.special or "." in kind else ad, part
+        )
     x = np.array([0.02, 0.3, 0.5, 0.8, 0.97])
     check_gradient(function, [x], rtol=1e-5)
     check_second_derivative(function, [x], rtol=1e-4, atol=1e-4)

@@ -34,7 +34,12 @@ def test_at_the_ends(name, dtype):
     assert np.isnan(values).all() and all(np.isnan(s).all() for s in slopes)
     # Beyond the domain there is no value, where nothing else is said.
     for edge in special.domain[0] if count == 1 else ():
-        if math.isfinite(edge) and abs(edge) <= 1 and edge not in (-1.0,) and name not in ("mvlgamma", "entr"):
+        if (
+            math.isfinite(edge)
+            and abs(edge) <= 1
+            and edge not in (-1.0,)
+            and name not in ("mvlgamma", "entr")
+        ):
             outside = np.array([edge + (0.5 if edge == special.domain[0][1] else -0.5)], dtype)
             values, slopes = evaluate(special, [outside])
             assert np.isnan(values).all() and np.isnan(slopes[0]).all(), (name, outside, values, slopes)
