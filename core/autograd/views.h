@@ -10,6 +10,7 @@
 #pragma once
 
 #include "autograd/meta.h"
+#include "runtime/interrupt.h"
 
 namespace adjoint {
 
@@ -60,6 +61,23 @@ inline void wrote(const Tensor& t, const char* op) {
     storage.bump();
   }
   if (recording_lines.load(std::memory_order_relaxed)) [[unlikely]] note_write(t);
+}
+
+/// Write to `t` by f(), as `op`. Where the user ends it half way, `t` has been written too: what was saved of it is out of date.
+template <class F> auto write(const Tensor& t, const char* op, F&& f) {
+  try {
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      wrote(t, op);
+    } else {
+      auto result = f();
+      wrote(t, op);
+      return result;
+    }
+  } catch (const runtime::Interrupted&) {
+    wrote(t, op);
+    throw;
+  }
 }
 
 /// What was written to `t` is result number `output_nr` of `node`. `holders`: how many owners of `t` the caller knows of,

@@ -5,6 +5,7 @@
 #include "bind/operators.h"
 #include "kernels/loops.h"
 #include "runtime/allocator.h"
+#include "runtime/interrupt.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
 
@@ -125,6 +126,8 @@ NB_MODULE(_C, m) {
     try {
       std::rethrow_exception(p);
     } catch (const Error&) {
+      raise();
+    } catch (const runtime::Interrupted&) {
       raise();
     } catch (const PythonError&) {
     } catch (const runtime::OutOfMemory& e) {

@@ -264,6 +264,12 @@ bool add_tensor_type(PyObject* module) {
 PyObject* raise() noexcept {
   try {
     throw;
+  } catch (const runtime::Interrupted& interrupted) {
+    try {
+      std::rethrow_exception(interrupted.why);
+    } catch (...) {
+      return raise();
+    }
   } catch (const PythonError&) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an error was announced but not set");
   } catch (nanobind::python_error& e) {

@@ -1,5 +1,6 @@
 // The steps of the optimisers: lists of tensors in, one call for all of them.
 #include "bind/caster.h"
+#include "runtime/interrupt.h"
 #include "kernels/cpu/optimizer.h"
 
 namespace nb = nanobind;
@@ -18,6 +19,7 @@ const Tensor* at(nb::handle list, size_t i) {
 
 /// Slots of the parameters that the core can update; the positions of the others.
 struct Slots {
+  const runtime::Uninterrupted whole;  // a step is made for all parameters or for none
   std::vector<OptimizerSlot> slots;
   std::vector<TensorImpl*> written;
   nb::list rest;

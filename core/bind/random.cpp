@@ -28,6 +28,7 @@ void write_untracked(const Tensor& t, const char* op) {
 // Fill a tensor by a function that fills contiguous memory; other layouts go through a copy.
 template <class F> void fill(const Tensor& t, const char* op, F&& f) {
   write_untracked(t, op);
+  const runtime::Uninterrupted whole;
   const Tensor to = t.is_contiguous() ? t : empty(t.sizes(), t.dtype());
   switch (t.dtype()) {
     case DType::Float32: f(to.data<float>(), to.numel()); break;

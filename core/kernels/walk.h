@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "runtime/interrupt.h"
 #include "runtime/parallel.h"
 #include "tensor/tensor.h"
 
@@ -25,7 +26,7 @@ class Walk {
     const size_t lead = shape_.size() - sizes.size();
     strides_[count_].resize(shape_.size());
     for (size_t i = 0; i < shape_.size(); ++i)
-      strides_[count_][i] = i < lead || (sizes[i - lead] == 1 && shape_[i] != 1) ? 0 : strides[i - lead] * item;
+      strides_[count_][i] = i < lead || sizes[i - lead] == 1 ? 0 : strides[i - lead] * item;
     ++count_;
   }
   int count() const { return count_; }
@@ -65,7 +66,7 @@ class Walk {
     for (int k = 0; k < count_; ++k) strides_[k] = strides[k];
   }
 
-  /// `grain`: elements below which a second thread is not worth it.
+  /// `grain`: elements below which a second thread is not worth it; INT64_MAX: one thread, in order.
   template <class F> void run(int64_t grain, F&& f) const {
     const int inner = static_cast<int>(shape_.size()) - 1;
     const int64_t n = shape_[inner];
@@ -74,16 +75,21 @@ class Walk {
     if (rows == 0 || n == 0) return;
     int64_t step[kMost];
     for (int k = 0; k < count_; ++k) step[k] = strides_[k][inner];
-    if (rows == 1) {
-      runtime::parallel_for(0, n, grain, [&](int64_t b, int64_t e) {
-        char* p[kMost] = {};
-        for (int k = 0; k < count_; ++k) p[k] = base_[k] + b * step[k];
-        f(p, step, e - b);
-      });
+    if (rows > 1 && grain != INT64_MAX && crosses()) return run_tiles(rows / shape_[inner - 1], grain, f);
+    if (rows == 1 || n > kLong) {  // each run in pieces
+      Dims at(static_cast<size_t>(inner));
+      for (int64_t row = 0; row < rows; ++row) {
+        char* start[kMost] = {};
+        locate(row, inner, start, at);
+        loop(n, grain, 1, [&](int64_t b, int64_t e) {
+          char* p[kMost] = {};
+          for (int k = 0; k < count_; ++k) p[k] = start[k] + b * step[k];
+          f(p, step, e - b);
+        });
+      }
       return;
     }
-    if (grain != INT64_MAX && crosses()) return run_tiles(rows / shape_[inner - 1], grain, f);
-    runtime::parallel_for(0, rows, std::max<int64_t>(1, grain / n), [&](int64_t b, int64_t e) {
+    loop(rows, grain, n, [&](int64_t b, int64_t e) {
       char* p[kMost] = {};
       Dims at(static_cast<size_t>(inner));
       locate(b, inner, p, at);
@@ -102,7 +108,18 @@ class Walk {
   const Dims& shape() const { return shape_; }
 
  private:
-  static constexpr int64_t kTile = 64;
+  static constexpr int64_t kTile = 64, kLong = int64_t{1} << 22;
+
+  /// f(b, e) for pieces of [0, count), each of `cost` elements: in parallel, or where `grain` is INT64_MAX in order.
+  template <class F> static void loop(int64_t count, int64_t grain, int64_t cost, F&& f) {
+    if (grain != INT64_MAX) return runtime::parallel_for(0, count, std::max<int64_t>(1, grain / cost), f);
+    const int64_t piece = std::max<int64_t>(1, (1 << 18) / cost);
+    for (int64_t b = 0; b < count;) {
+      const int64_t e = count - b > piece ? b + piece : count;
+      f(b, e);
+      if ((b = e) < count) runtime::check_interrupt();
+    }
+  }
 
   /// Whether an operand lies along the last dimension but one: runs along the last would use one element of each of
   /// its cache lines.

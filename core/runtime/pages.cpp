@@ -55,10 +55,18 @@ void release(void* block, size_t bytes) noexcept {
   }
 }
 
+void discard(void* block, size_t bytes) noexcept {
+  constexpr uintptr_t page = 4096;
+  const uintptr_t start = (reinterpret_cast<uintptr_t>(block) + page - 1) & ~(page - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(block) + bytes) & ~(page - 1);
+  if (start < end) madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
+}
+
 #else
 
 void* obtain(size_t bytes) noexcept { return ::operator new(bytes, std::align_val_t{64}, std::nothrow); }
 void release(void* block, size_t) noexcept { ::operator delete(block, std::align_val_t{64}); }
+void discard(void*, size_t) noexcept {}
 
 #endif
 

@@ -8,10 +8,13 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "runtime/interrupt.h"
 
 #ifndef ADJOINT_NO_TBB
 #include <tbb/blocked_range.h>
@@ -100,12 +103,31 @@ int initialize_num_threads() {
   return expected ? expected : count;
 }
 
+namespace {
+
+/// A chunk in pieces of some hundred microseconds each; between them it asks whether to go on. `stopped`: another thread
+/// was told that it is not.
+void run_pieces(int64_t begin, int64_t end, int64_t grain, RangeFunction f, const std::atomic<bool>* stopped) {
+  const int64_t piece = grain < 64 ? std::max<int64_t>(grain, 1) : grain > INT64_MAX / 16 ? grain : (8 * grain + 63) & ~int64_t{63};
+  for (int64_t b = begin;;) {
+    const int64_t e = end - b > piece ? b + piece : end;
+    f.call(f.object, b, e);
+    if ((b = e) == end) return;
+    check_interrupt();
+    if (stopped && stopped->load(std::memory_order_relaxed)) return;
+  }
+}
+
+[[maybe_unused]] void run_alone(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
+  const InRegion in_region;
+  run_pieces(begin, end, grain, f, nullptr);
+}
+
+}  // namespace
+
 #ifdef ADJOINT_NO_TBB
 
-void run_chunks(int64_t begin, int64_t end, int64_t, RangeFunction f) {
-  const InRegion in_region;
-  f.call(f.object, begin, end);
-}
+void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) { run_alone(begin, end, grain, f); }
 
 #elif defined(__SANITIZE_THREAD__)
 
@@ -119,7 +141,10 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
   const auto work = [&] {
     const InRegion in_region;
     try {
-      for (int64_t b; (b = next.fetch_add(chunk)) < end;) f.call(f.object, b, std::min(b + chunk, end));
+      for (int64_t b; (b = next.fetch_add(chunk)) < end;) {
+        const Uninterrupted helps;
+        run_pieces(b, std::min(b + chunk, end), grain, f, nullptr);
+      }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(error_mutex);
       error = std::current_exception();
@@ -137,18 +162,16 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
 /// A few chunks per thread: enough to even out what other programs take from one of them, few enough that a
 /// chunk is worth its start.
 void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
-  if (forked.load(std::memory_order_relaxed)) {
-    const InRegion in_region;
-    f.call(f.object, begin, end);
-    return;
-  }
   const int threads = get_num_threads();
+  if (threads == 1 || forked.load(std::memory_order_relaxed)) return run_alone(begin, end, grain, f);
   const int64_t length = end - begin;
   const int64_t most = std::min<int64_t>((length - 1) / grain + 1, int64_t{4} * threads);
   int64_t chunk = (length - 1) / most + 1;
   if (chunk >= 1024)
     chunk = (chunk + 63) & ~int64_t{63};  // boundaries on whole cache lines, vectors and pairs
   const int64_t chunks = (length - 1) / chunk + 1;
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<bool> stopped{false};
   arena(threads).execute([&] {
     // Isolated: while this thread waits for its own chunks it must not pick up those of another region, whose
     // work could want a lock that the caller holds.
@@ -157,8 +180,16 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
           tbb::blocked_range<int64_t>(0, chunks, 1),
           [&](const tbb::blocked_range<int64_t>& range) {
             const InRegion in_region;
-            for (int64_t i = range.begin(); i < range.end(); ++i) {
-              f.call(f.object, begin + i * chunk, std::min(begin + (i + 1) * chunk, end));
+            // The caller alone asks: a signal is for the thread that started the work.
+            std::optional<Uninterrupted> helps;
+            if (std::this_thread::get_id() != caller) helps.emplace();
+            for (int64_t i = range.begin(); i < range.end() && !stopped.load(std::memory_order_relaxed); ++i) {
+              try {
+                run_pieces(begin + i * chunk, std::min(begin + (i + 1) * chunk, end), grain, f, &stopped);
+              } catch (...) {
+                stopped.store(true, std::memory_order_relaxed);
+                throw;
+              }
             }
           },
           tbb::simple_partitioner());

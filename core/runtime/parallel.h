@@ -4,7 +4,8 @@
 //   parallel_reduce  the same with results, combined in order over chunks that depend on the length alone,
 //                    so that sums come out the same to the last bit for any number of threads
 //
-// A range no longer than `grain` runs at once on the calling thread and pays one comparison. Regions nest and
+// A range no longer than `grain` runs at once on the calling thread and pays one comparison. Longer ones run in pieces,
+// and between them the calling thread looks whether the user wants an end (interrupt.h). Regions nest and
 // run side by side without more threads than asked for (oneTBB schedules them; with ADJOINT_NO_TBB all is
 // serial). `f` may throw; one of the exceptions reaches the caller. `f` runs on other threads and must not
 // depend on thread-local state.
@@ -50,7 +51,7 @@ inline int get_num_threads() {
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   if (end <= begin) return;
-  if (end - begin <= grain || get_num_threads() == 1) {
+  if (end - begin <= grain) {
     f(begin, end);
     return;
   }
