@@ -1,6 +1,7 @@
 // Leaves: where gradients end. The accumulator of a leaf adds what arrives to its `.grad`.
 #include <algorithm>
 #include <cctype>
+#include <thread>
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
@@ -10,6 +11,38 @@ namespace adjoint {
 namespace {
 
 std::atomic<uint64_t> next_hook{1};
+
+/// The right to compute the next gradient, once no other thread has it. In a call inside of another of this thread, which
+/// has it, nothing changes.
+class Update {
+ public:
+  explicit Update(AutogradMeta& meta) : meta_(meta) {
+    for (;;) {
+      {
+        std::lock_guard lock(meta.lock);
+        const void* other = meta.updating.load(std::memory_order_acquire);
+        nested_ = other == &thread_state;
+        if (!other) meta.updating.store(&thread_state, std::memory_order_relaxed);
+        if (!other || nested_) {
+          before = meta.grad;
+          return;
+        }
+      }
+      if (let_others_run) let_others_run();
+      else std::this_thread::yield();
+    }
+  }
+  ~Update() {
+    if (!nested_) meta_.updating.store(nullptr, std::memory_order_release);
+  }
+  Update(const Update&) = delete;
+
+  Tensor before;
+
+ private:
+  AutogradMeta& meta_;
+  bool nested_ = false;
+};
 
 class AccumulateGrad final : public LeafNode {
  public:
@@ -56,7 +89,7 @@ AutogradMeta& make_meta(TensorImpl* t) {
   return *fresh;
 }
 
-void destroy_meta(AutogradMeta* meta) noexcept { delete meta; }
+void destroy_meta(AutogradMeta* meta) noexcept { runtime::release_count(meta); }
 
 void forget_history(const Tensor& t) {
   if (t->is(TensorImpl::kRetainsGrad)) move_retainer(t, nullptr, 0);
@@ -106,14 +139,30 @@ Tensor gradient(const Tensor& t) {
   return m->grad;
 }
 
+void (*let_others_run)() = nullptr;
+
+template <class Next> static void update(AutogradMeta& m, const Next& next) {
+  for (;;) {
+    // What is replaced dies after the lock, and after the update: it may be the last owner of anything.
+    Update now(m);
+    Tensor after = next(now.before);
+    if (after.get() == now.before.get()) return;
+    std::lock_guard lock(m.lock);
+    if (m.grad.get() != now.before.get()) continue;
+    m.grad.swap(after);
+    return;
+  }
+}
+
+void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
+
 void accumulate_gradient(const Tensor& t, Tensor g) {
-  AutogradMeta& m = make_meta(t.get());
-  Tensor old;  // dies after the lock, as g does: it may be the last owner of anything
-  std::lock_guard lock(m.lock);
-  if (thread_state.grad) old = m.grad;
-  if (!m.grad.defined()) m.grad = own_gradient(g, t);
-  else if (thread_state.grad) m.grad = add_gradients(m.grad, g);
-  else add_in_place(m.grad, g);
+  update(make_meta(t.get()), [&](const Tensor& before) -> Tensor {
+    if (!before.defined()) return g = own_gradient(g, t);
+    if (thread_state.grad) return add_gradients(before, g);
+    add_in_place(before, g);
+    return before;
+  });
 }
 
 void set_gradient(const Tensor& t, Tensor grad) {

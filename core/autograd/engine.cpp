@@ -8,11 +8,12 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
+#include "runtime/interrupt.h"
 #include "runtime/parallel.h"
 
 namespace adjoint {
 
-void (*poll_interrupt)() = nullptr;
+std::shared_ptr<ForeignState> (*foreign_state)() = nullptr;
 std::atomic<bool> detecting_anomalies{false}, checking_nan{true};
 void (*report_anomaly)(const Node&) = nullptr;
 
@@ -137,7 +138,7 @@ class Pass {
     if (threads > 1) run_in(threads);
     uint32_t count = 0;
     while (!ready_.empty()) {
-      if ((++count & 1023) == 0 && poll_interrupt) poll_interrupt();
+      if ((++count & 1023) == 0) runtime::check_interrupt();
       step(pop());
     }
     // They may add more.
@@ -241,18 +242,18 @@ class Pass {
       if (!g.defined()) continue;
       if (Tensor changed = h.hook(g); changed.defined()) g = fit_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
     }
-    // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are alive. What
-    // is replaced goes after the lock, since it may be the last owner of anything.
-    Tensors replaced;
-    std::lock_guard alive(extras->mutex);
-    for (auto [input_nr, impl] : extras->retainers) {
-      if (!in[input_nr].defined()) continue;
-      AutogradMeta& m = *impl->meta.load(std::memory_order_acquire);
-      std::lock_guard lock(m.lock);
-      replaced.push_back(m.grad);
+    // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are alive, and with
+    // them the places of their gradients.
+    std::vector<std::pair<uint32_t, Ref<AutogradMeta>>> retainers;
+    {
+      std::lock_guard alive(extras->mutex);
+      for (auto [input_nr, impl] : extras->retainers)
+        if (in[input_nr].defined()) retainers.emplace_back(input_nr, Ref<AutogradMeta>::share(impl->meta.load(std::memory_order_acquire)));
+    }
+    for (auto& [input_nr, meta] : retainers) {
       const Tensor g = holomorphic_ ? conjugate_of(in[input_nr]) : in[input_nr];
       // A copy: what arrived goes on, and may be the caller's own.
-      m.grad = m.grad.defined() ? add_gradients(m.grad, g) : owned(g);
+      update_gradient(*meta, [&](const Tensor& before) { return before.defined() ? add_gradients(before, g) : owned(g); });
     }
   }
 
@@ -364,10 +365,10 @@ class Pass {
     const auto something = [&] { return crew_->error || !ready_.empty() || crew_->busy == 0; };
     for (uint32_t count = 0;;) {
       const bool found = crew_->change.wait_for(lock, std::chrono::milliseconds(50), something);
-      if (polls && poll_interrupt && !crew_->error && (!found || (++count & 63) == 0)) {
+      if (polls && !crew_->error && (!found || (++count & 63) == 0)) {
         lock.unlock();
         try {
-          poll_interrupt();
+          runtime::check_interrupt();
           lock.lock();
         } catch (...) {
           lock.lock();
@@ -400,10 +401,11 @@ class Pass {
   void run_in(int threads) {
     Crew crew(tasks_.size());
     crew_ = &crew;
+    const ThreadModes modes;
     std::vector<std::thread> others;
     for (int i = 1; i < threads; ++i)
-      others.emplace_back([this, modes = thread_state] {
-        thread_state = modes;
+      others.emplace_back([this, &modes] {
+        const ThreadModes::Here here(modes);
         running = this;
         work(false);
         running = nullptr;

@@ -1,5 +1,5 @@
 // The reverse pass: runs the nodes that the roots lead to, in an order in which each gradient is complete before it
-// is used. Everything happens on the calling thread; independent calls in several threads do not meet except at
+// is used. It happens on the calling thread, unless that asked for several (`Crew`); independent calls in several threads do not meet except at
 // the leaves they share. Start reading at `run_backward` in engine.cpp.
 #pragma once
 
@@ -44,8 +44,5 @@ void at_end_of_pass(std::function<void()> callback);
 /// failed. Set by the bindings.
 extern std::atomic<bool> detecting_anomalies, checking_nan;
 extern void (*report_anomaly)(const Node& node);
-
-/// Polled now and then during a long pass; may throw (Ctrl-C). Set by the bindings.
-extern void (*poll_interrupt)();
 
 }  // namespace adjoint

@@ -7,8 +7,12 @@
 namespace adjoint {
 
 struct AutogradMeta {
-  /// Guards all but `hooked` and `accumulator`: concurrent backward passes over shared parameters lose no update.
+  /// The tensor, and passes that are adding to its gradient while it dies.
+  std::atomic<uint32_t> refcount{1};
+  /// Guards all but the atomics: see `update_gradient`.
   runtime::SmallLock lock;
+  /// The thread that is computing the next `grad`, by the address of its state; null when none is.
+  std::atomic<const void*> updating{nullptr};
   /// Whether there was ever a hook: spares the leaves without any a second lock.
   std::atomic<bool> hooked{false};
   Tensor grad;
@@ -18,6 +22,7 @@ struct AutogradMeta {
   /// What the program's object stood for before it got this tensor: another thread may be reading it.
   Tensor former;
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
+  static void destroy(AutogradMeta* meta) noexcept { delete meta; }
   ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };
 
@@ -49,6 +54,12 @@ void forget_history(const Tensor& t);
 
 Tensor gradient(const Tensor& t);
 void set_gradient(const Tensor& t, Tensor grad);
+/// Let `.grad` become next(what it is now), which may be the same tensor, written. The operators of `next` run without the
+/// lock held; meanwhile other updates wait, so that none is lost. Where the program set another gradient meanwhile, `next`
+/// is called again, unless it wrote into the old one: then it came before. In nested calls of one thread the inner goes first.
+void update_gradient(AutogradMeta& meta, const std::function<Tensor(const Tensor&)>& next);
+/// What a thread does that waits for another's update: it lets go of what the other may need. Set by the bindings.
+extern void (*let_others_run)();
 /// Add to `.grad` as the leaf's accumulator would.
 void accumulate_gradient(const Tensor& t, Tensor g);
 void set_requires_grad(const Tensor& t, bool on);

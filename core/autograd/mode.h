@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 namespace adjoint {
 
@@ -31,6 +32,43 @@ struct ThreadState {
 };
 
 extern constinit thread_local ThreadState thread_state;
+
+/// What another language has switched on in a thread. A thread that works for this one enters it, and leaves it at its end.
+struct ForeignState {
+  virtual ~ForeignState() = default;
+  virtual void* enter() = 0;
+  virtual void leave(void* entered) noexcept = 0;
+};
+/// That of this thread; may be null. Set by the bindings.
+extern std::shared_ptr<ForeignState> (*foreign_state)();
+
+/// All that is switched on in this thread, ours and foreign, for threads that do a part of its work.
+class ThreadModes {
+ public:
+  ThreadModes() : state_(thread_state), foreign_(foreign_state ? foreign_state() : nullptr) {}
+
+  /// In the other thread, for the scope of its work.
+  class Here {
+   public:
+    explicit Here(const ThreadModes& modes) : foreign_(modes.foreign_.get()) {
+      thread_state = modes.state_;
+      if (foreign_) entered_ = foreign_->enter();
+    }
+    ~Here() {
+      if (foreign_) foreign_->leave(entered_);
+      thread_state = ThreadState();
+    }
+    Here(const Here&) = delete;
+
+   private:
+    ForeignState* foreign_;
+    void* entered_ = nullptr;
+  };
+
+ private:
+  ThreadState state_;
+  std::shared_ptr<ForeignState> foreign_;
+};
 
 inline bool grad_enabled() { return thread_state.grad; }
 

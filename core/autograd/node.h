@@ -98,7 +98,7 @@ struct NodeExtras {
     uint32_t input_nr;
     GradientHook hook;
   };
-  std::mutex mutex;
+  runtime::SmallLock mutex;
   std::vector<TensorHook> tensor_hooks;
   /// Not owned: a tensor that retains its gradient takes itself out when it dies.
   std::vector<std::pair<uint32_t, TensorImpl*>> retainers;

@@ -49,15 +49,13 @@ constexpr int kMostNested = 40;
 thread_local int nested = 0;
 
 struct HookStack {
-  std::vector<std::unique_ptr<SavedHooks>> hooks;
+  std::vector<std::shared_ptr<SavedHooks>> hooks;
   // Why none may be pushed; empty: they may.
   std::string disabled;
 };
 thread_local HookStack own_saved_hooks;
-// This thread's, or those of the thread for which this one runs a nested pass.
-thread_local HookStack* saved_hooks = &own_saved_hooks;
 
-void use_top() { thread_state.saved_hooks = saved_hooks->hooks.empty() ? nullptr : saved_hooks->hooks.back().get(); }
+void use_top() { thread_state.saved_hooks = own_saved_hooks.hooks.empty() ? nullptr : own_saved_hooks.hooks.back().get(); }
 
 Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::span<const GraphEnd> ends, const BackwardOptions& options, bool allow_unused) {
   struct Depth {
@@ -67,17 +65,16 @@ Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::s
   if (nested <= kMostNested) return backward(roots, gs, ends, options, allow_unused);
   Tensors result;
   std::exception_ptr error;
-  const ThreadState modes = thread_state;
-  std::thread([&, outer = saved_hooks] {
-    thread_state = modes;
-    saved_hooks = outer;
+  const ThreadModes modes;
+  std::thread([&, sequence = &thread_state.sequence] {
+    const ThreadModes::Here here(modes);
     try {
       result = backward(roots, gs, ends, options, allow_unused);
     } catch (...) {
       error = std::current_exception();
     }
+    *sequence = thread_state.sequence;
   }).join();
-  thread_state.sequence = std::max(thread_state.sequence, modes.sequence);
   if (error) std::rethrow_exception(error);
   return result;
 }
@@ -94,10 +91,10 @@ nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, boo
   Tensors result;
   // Hooks of saved tensors that a hook opened and left open end with the pass.
   struct Hooks {
-    const size_t count = saved_hooks->hooks.size();
+    const size_t count = own_saved_hooks.hooks.size();
     ~Hooks() {
-      if (saved_hooks->hooks.size() <= count) return;
-      saved_hooks->hooks.resize(count);
+      if (own_saved_hooks.hooks.size() <= count) return;
+      own_saved_hooks.hooks.resize(count);
       use_top();
     }
   } hooks;
@@ -156,6 +153,49 @@ void poll() {
   if (PyErr_CheckSignals() < 0) throw nb::python_error();
 }
 
+void release_lock_for_a_moment() {
+  nb::gil_scoped_acquire gil;
+  nb::gil_scoped_release moment;
+  std::this_thread::yield();
+}
+
+/// What Python has switched on in a thread: context variables, and the hooks of saved tensors.
+class PythonState final : public ForeignState {
+ public:
+  PythonState() : hooks_(own_saved_hooks) {
+    nb::gil_scoped_acquire gil;
+    context_ = hold(nb::steal(PyContext_CopyCurrent()).ptr());
+  }
+  void* enter() override {
+    own_saved_hooks = hooks_;
+    // Python's state of this thread lasts from here to `leave`, and with it the context; the lock is let go in between.
+    auto* entered = new Entered{PyGILState_Ensure(), nullptr, nullptr};
+    entered->context = PyContext_Copy(context_.get());  // a context is entered once at a time
+    if (entered->context && PyContext_Enter(entered->context) < 0) PyErr_Clear();
+    entered->thread = PyEval_SaveThread();
+    return entered;
+  }
+  void leave(void* handle) noexcept override {
+    const std::unique_ptr<Entered> entered(static_cast<Entered*>(handle));
+    PyEval_RestoreThread(entered->thread);
+    if (entered->context && PyContext_Exit(entered->context) < 0) PyErr_Clear();
+    Py_XDECREF(entered->context);
+    own_saved_hooks = HookStack();
+    PyGILState_Release(entered->gil);
+  }
+
+ private:
+  struct Entered {
+    PyGILState_STATE gil;
+    PyObject* context;
+    PyThreadState* thread;
+  };
+  HookStack hooks_;
+  std::shared_ptr<PyObject> context_;
+};
+
+std::shared_ptr<ForeignState> python_state() { return std::make_shared<PythonState>(); }
+
 nb::object& line_reporter() {
   static nb::object& f = *new nb::object;
   return f;
@@ -197,7 +237,9 @@ void warn_of_anomaly(const Node& node) {
 std::unique_ptr<SavedHooks> python_saved_hooks(PyObject* pack, PyObject* unpack) { return std::make_unique<PythonSavedHooks>(pack, unpack); }
 
 void bind_autograd(nb::module_& m) {
-  poll_interrupt = poll;
+  runtime::poll_interrupt = poll;
+  let_others_run = release_lock_for_a_moment;
+  foreign_state = python_state;
   where_now = python_line;
   report_anomaly = warn_of_anomaly;
   m.def("is_grad_enabled", [] { return thread_state.grad || (thread_state.inference && thread_state.grad_asked); });
@@ -223,17 +265,17 @@ void bind_autograd(nb::module_& m) {
     return nb::make_tuple(nb::steal(wrap_node(std::move(e.node))), nr);
   });
   m.def("_push_saved_tensors_hooks", [](nb::handle pack, nb::handle unpack) {
-    if (!saved_hooks->disabled.empty()) fail(saved_hooks->disabled);
-    saved_hooks->hooks.push_back(python_saved_hooks(pack.ptr(), unpack.ptr()));
+    if (!own_saved_hooks.disabled.empty()) fail(own_saved_hooks.disabled);
+    own_saved_hooks.hooks.push_back(python_saved_hooks(pack.ptr(), unpack.ptr()));
     use_top();
   });
   m.def("_pop_saved_tensors_hooks", [] {
-    if (!saved_hooks->hooks.empty()) saved_hooks->hooks.pop_back();
+    if (!own_saved_hooks.hooks.empty()) own_saved_hooks.hooks.pop_back();
     use_top();
   });
   m.def("_disable_saved_tensors_hooks", [](const std::string& message) {
-    if (!message.empty() && !saved_hooks->hooks.empty()) fail(message);
-    return std::exchange(saved_hooks->disabled, message);
+    if (!message.empty() && !own_saved_hooks.hooks.empty()) fail(message);
+    return std::exchange(own_saved_hooks.disabled, message);
   }, "Why hooks may not be used from now on; empty: they may. Returns what it was.");
   m.def("_current_pass_is_selective", &current_pass_is_selective, "Whether the pass that runs here only leads to some inputs.");
   m.def("_current_pass", &current_pass, "A number for the backward pass that runs in this thread, or 0.");

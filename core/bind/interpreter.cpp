@@ -1,4 +1,5 @@
-// Interpreters written in Python: see adjoint/_interpreting.py.
+// Interpreters written in Python, as functions that are told of calls and writes: see autograd/_copy_on_write.py and
+// utils/_selective.py. Start reading at `bind_interpreter`.
 #include "transforms/interpreter.h"
 
 #include "bind/caster.h"
@@ -42,6 +43,8 @@ PyObject* argument_of(ArgKind kind, const Value& v) {
   Py_RETURN_NONE;
 }
 
+constexpr const char* kToken = "adjoint interpreter";
+
 class PythonInterpreter final : public Interpreter {
  public:
   PythonInterpreter(nb::handle supply, nb::handle computed, nb::handle before_write)
@@ -55,8 +58,15 @@ class PythonInterpreter final : public Interpreter {
     for (size_t i = 0; i < arguments.size(); ++i) PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), argument_of(op.kinds[i], arguments[i]));
     const nb::object r = called(supply_, operator_object(op), args.ptr());
     if (r.is_none()) return false;
-    for (nb::handle t : nb::iter(r)) results.many.push_back(nb::cast<Tensor>(t));
-    if (!op.several) results.one = results.many.at(0);
+    if (!PySequence_Check(r.ptr())) fail<TypeError>("an interpreter must supply the results of ", op.name, "() as a sequence of Tensors, not ", Py_TYPE(r.ptr())->tp_name);
+    for (nb::handle t : nb::iter(r)) {
+      if (!is_tensor(t.ptr())) fail<TypeError>("an interpreter must supply Tensors, but for ", op.name, "() it gave ", Py_TYPE(t.ptr())->tp_name);
+      results.many.push_back(unwrap(t.ptr()));
+    }
+    const size_t expected = op.several ? op.results : 1;
+    if (expected && results.many.size() != expected)
+      fail<ValueError>("an interpreter must supply ", expected, " results of ", op.name, "(), but it gave ", results.many.size());
+    if (!op.several) results.one = results.many.front();
     else results.kind = Results::Kind::List;
     return true;
   }
@@ -84,15 +94,18 @@ class PythonInterpreter final : public Interpreter {
 
 void bind_interpreter(nb::module_& m) {
   m.def("_push_interpreter", [](nb::handle supply, nb::handle computed, nb::handle before_write) {
-    auto* i = new PythonInterpreter(supply, computed, before_write);
-    i->outer = std::exchange(thread_state.interpreter, i);
-  }, nb::arg("supply").none(), nb::arg("computed").none(), nb::arg("before_write").none());
-  m.def("_pop_interpreter", [] {
-    Interpreter* i = thread_state.interpreter;
-    if (!i) fail("no interpreter is at work in this thread");
-    thread_state.interpreter = i->outer;
-    delete i;
-  });
+    const auto interpreter = Ref<Interpreter>::steal(new PythonInterpreter(supply, computed, before_write));
+    push_interpreter(interpreter);
+    // The token keeps the interpreter, so that its address names no other.
+    return nb::steal(PyCapsule_New(Ref<Interpreter>(interpreter).detach(), kToken, [](PyObject* token) {
+      runtime::release_count(static_cast<Interpreter*>(PyCapsule_GetPointer(token, kToken)));
+    }));
+  }, nb::arg("supply").none(), nb::arg("computed").none(), nb::arg("before_write").none(), "Put an interpreter into this thread; returns its token.");
+  m.def("_pop_interpreter", [](nb::handle token) {
+    if (!PyCapsule_IsValid(token.ptr(), kToken)) fail<TypeError>("_pop_interpreter(): expected what _push_interpreter() returned");
+    if (!pop_interpreter(static_cast<Interpreter*>(PyCapsule_GetPointer(token.ptr(), kToken))))
+      fail("the context is not open in this thread: it is left for the second time, or in another thread than it was entered in");
+  }, nb::arg("token").none(), "Take out the interpreter of a token, whichever came after it.");
   m.def("_is_composite", [](nb::handle o) {
     const Operator* op = operator_of(o.ptr());
     return op && op->composite;

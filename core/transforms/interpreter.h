@@ -11,8 +11,11 @@
 namespace adjoint {
 
 struct Interpreter {
+  /// The thread that it stands in, while it does; and calls that are asking it.
+  std::atomic<uint32_t> refcount{1};
   /// The one that was there before.
-  Interpreter* outer = nullptr;
+  Ref<Interpreter> outer;
+  static void destroy(Interpreter* i) noexcept { delete i; }
   virtual ~Interpreter() = default;
   /// Give the results of a call that is about to be computed, if they are there. Not asked for views and writes.
   virtual bool supply(const Operator&, std::span<const Value>, Results&) { return false; }
@@ -40,6 +43,10 @@ class Below {
  private:
   bool grad_;
 };
+
+/// Put an interpreter into this thread, and take it out again wherever it stands there; false where it does not.
+void push_interpreter(Ref<Interpreter> interpreter);
+bool pop_interpreter(const Interpreter* interpreter);
 
 // For the door, where there are interpreters: the innermost is asked first, and who is inside of the one that supplied
 // sees its results too.

@@ -1,5 +1,9 @@
 // The engine and the allocator in many threads at once: what ThreadSanitizer runs. Sums are of whole numbers,
 // so that a lost update shows whatever the order. Start at `main`.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -259,10 +263,41 @@ void parallel_branches() {
   runtime::set_num_threads(1);
 }
 
+#if defined(ADJOINT_CHECKS) && defined(__unix__)
+/// In such builds the door refuses a call under a lock: a child that makes one ends by SIGABRT.
+void no_operator_under_a_lock() {
+  const auto signal_of = [](auto&& f) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::fclose(stderr);
+      f();
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  };
+  const Tensor x = filled_with(dims(3), 2);
+  runtime::SmallLock lock;
+  CHECK(signal_of([&] { call<Mul>(x, x); }) == 0);
+  CHECK(signal_of([&] {
+          std::lock_guard held(lock);
+          call<Mul>(x, x);
+        }) == SIGABRT);
+  CHECK(signal_of([&] {
+          std::lock_guard held(lock);
+          total(x);
+        }) == SIGABRT);
+}
+#else
+void no_operator_under_a_lock() {}
+#endif
+
 }  // namespace
 
 int main() {
   runtime::set_num_threads(1);
+  no_operator_under_a_lock();
   independent_graphs();
   kept_graph();
   consumed_graph();

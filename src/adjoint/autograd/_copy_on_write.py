@@ -7,13 +7,15 @@ are the same part of it. Start reading at `Originals._before_write`.
 
 from __future__ import annotations
 
-from threading import Lock, local
+from contextvars import ContextVar
+from threading import Lock
 from weakref import WeakSet, WeakValueDictionary
 
 from adjoint import _C
 from adjoint.autograd.graph import saved_tensors_hooks
 
-_here = local()
+# The context that is open here. A context variable, since those follow a pass onto the engine's own threads.
+_open: ContextVar = ContextVar("adjoint.allow_mutation_on_saved_tensors", default=None)
 
 
 class _Original:
@@ -80,7 +82,7 @@ class Originals:
         return original
 
     def _unpack(self, original):
-        if getattr(_here, "open", None) is not self or original.tensor is None:
+        if _open.get() is not self or original.tensor is None:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally "
                 "recorded. Call backward inside of it, and before its clear()"
@@ -106,15 +108,16 @@ class Originals:
                 self._place(original)
 
     def __enter__(self):
-        if getattr(_here, "open", None) is not None:
+        if _open.get() is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         self._hooks.__enter__()
-        _C._push_interpreter(None, None, self._before_write)
-        _here.open = self
+        self._interpreter = _C._push_interpreter(None, None, self._before_write)
+        _open.set(self)
         return self
 
     def __exit__(self, *exception):
-        _here.open = None
-        _C._pop_interpreter()
+        if _open.get() is self:
+            _open.set(None)
+        _C._pop_interpreter(self._interpreter)
         self._hooks.__exit__(*exception)
         self.clear()

@@ -8,6 +8,7 @@ are not asked for: they happen each time. Start reading at `create_selective_che
 from __future__ import annotations
 
 from enum import Enum
+from threading import get_ident
 
 from adjoint import _C
 
@@ -144,6 +145,8 @@ class _Asking:
     def __init__(self, policy, kept):
         self.policy = policy
         self.kept = kept
+        # By thread, innermost last.
+        self.interpreters: dict = {}
 
     def saves(self, op, args):
         decision = self.policy(SelectiveCheckpointContext(is_recompute=self.is_recompute), op, *args)
@@ -155,7 +158,10 @@ class _Asking:
         return decision is True or decision in _SAVE
 
     def __exit__(self, *exception):
-        _C._pop_interpreter()
+        _C._pop_interpreter(self.interpreters[get_ident()].pop())
+
+    def push(self, supply, computed):
+        self.interpreters.setdefault(get_ident(), []).append(_C._push_interpreter(supply, computed, None))
 
 
 class _Keeping(_Asking):
@@ -178,7 +184,7 @@ class _Keeping(_Asking):
             self.kept.setdefault(op, []).append(_Kept(results, after if changed else None))
             before = None
 
-        _C._push_interpreter(supply, computed, None)
+        self.push(supply, computed)
 
 
 class _Supplying(_Asking):
@@ -203,7 +209,7 @@ class _Supplying(_Asking):
                 )
             return self.results_of(self.kept[op][number], op)
 
-        _C._push_interpreter(supply, None, None)
+        self.push(supply, None)
 
     def results_of(self, kept, op):
         for result in kept.results:
