@@ -30,6 +30,25 @@ nb::object retype(nb::handle type, nb::handle object) {
   return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(moved)));
 }
 
+void resize_storage(const Tensor& t, int64_t bytes) {
+  Storage& old = *t->storage;
+  if (bytes < 0) fail("resize_(): a storage cannot have ", bytes, " bytes");
+  if (old.readonly || old.kind == Storage::Kind::External)
+    fail("Trying to resize storage that is not resizable: its memory belongs to somebody else, such as an array. clone() the tensor first");
+  const size_t wanted = runtime::checked_bytes(bytes, 1);
+  if (old.resize(wanted)) return;
+  // It has to move, and nobody else may point to it.
+  if (old.refcount.load(std::memory_order_acquire) != 1)
+    fail("resize_(): the storage has ", old.capacity, " bytes and would have to move for ", bytes, " of them, but other tensors share it. "
+         "Resize it before they are made, or clone() what is to grow");
+  Ref<Storage> moved = allocate_storage(wanted);
+  std::memcpy(moved->data, old.data, old.nbytes);
+  std::memset(moved->data + old.nbytes, 0, wanted - old.nbytes);
+  moved->version.store(old.version.load() + 1);
+  char* const first = moved->data + (t->data - old.data);
+  t->replace_storage(std::move(moved), first, t.dtype(), t.sizes(), t.strides().data());
+}
+
 // A name that stays: the storage remembers who wrote it.
 const char* lasting(const std::string& name) {
   static auto& names = *new std::set<std::string>;
@@ -42,23 +61,29 @@ void bind_storage(nb::module_& m) {
   m.def("_storage_bytes", [](const Tensor& t) { return bytes_over(t, 0, static_cast<int64_t>(t->storage->nbytes)); },
         "All bytes of the storage, which is shared.");
   m.def("_span", [](const Tensor& t) {
-    int64_t last = 0;
-    for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
-    return bytes_over(t, t.offset() * t.itemsize(), t.numel() ? (last + 1) * t.itemsize() : 0);
+    const Stretch reached = stretch_of(t.sizes(), t.strides(), t.offset(), t.itemsize(), "tensor");
+    return bytes_over(t, t.offset() * t.itemsize(), (reached.high - reached.low) * t.itemsize());
   }, "The bytes from the first element to the last, shared.");
+  m.def("_resize_storage", &resize_storage, "Let the storage of a tensor have so many bytes.");
+  m.def("_row_major_strides", [](const Dims& size) {
+    count_of(size.span(), "set_");
+    return contiguous_strides(size.span());
+  });
   m.def("_copy_bytes", [](const Tensor& t) { return copy_of(t); }, "A copy without history.");
   m.def("_over", [](const Tensor& bytes, DType dtype, const Dims& size, const Dims& stride, int64_t offset) {
     const IntList sizes(size.data(), size.size()), strides(stride.data(), stride.size());
     if (sizes.size() != strides.size()) fail<ValueError>("a tensor of shape ", to_string(sizes), " needs as many strides");
-    int64_t last = offset;
-    for (size_t d = 0; d < sizes.size(); ++d) {
+    for (size_t d = 0; d < sizes.size(); ++d)
       if (sizes[d] < 0 || strides[d] < 0) fail<ValueError>("sizes and strides may not be negative");
-      last += (sizes[d] - 1) * strides[d];
-    }
-    const int64_t held = (static_cast<int64_t>(bytes->storage->nbytes) - bytes.offset()) / itemsize(dtype);
-    if (offset < 0 || (count_of(sizes, "tensor") && last >= held))
-      fail<ValueError>("a tensor of shape ", to_string(sizes), " does not fit into the ", held, " elements that there are");
-    return over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, offset + bytes.offset() / itemsize(dtype));
+    const int64_t item = itemsize(dtype), skipped = bytes.offset() * bytes.itemsize();
+    const int64_t held = std::max<int64_t>(0, static_cast<int64_t>(bytes->storage->nbytes) - skipped) / item;
+    if (reinterpret_cast<uintptr_t>(bytes.bytes()) % static_cast<size_t>(std::min<int64_t>(item, 8)) || skipped % item)
+      fail<ValueError>("the bytes are not aligned to elements of ", name_of(dtype), "; copy them first");
+    const Stretch reached = stretch_of(sizes, strides, offset, item, "tensor");
+    if (offset < 0 || (count_of(sizes, "tensor") && reached.high > held))
+      fail<ValueError>("a tensor of shape ", to_string(sizes), " with strides ", to_string(strides), " and offset ", offset,
+                       " does not fit into the ", held, " elements that there are");
+    return over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, checked_add(offset, skipped / item, "tensor"));
   }, "A tensor over given bytes.");
   m.def("_retype", &retype);
   m.def("_become", [](nb::object self, const Tensor& result, const std::string& name) {

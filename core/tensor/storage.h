@@ -34,9 +34,17 @@ struct Storage {
     /// For all others: the operator that wrote last.
     const char* writer;
   };
-  void* context = nullptr;
+  union {
+    /// For external bytes: what `deleter` is called with.
+    void* context = nullptr;
+    /// For all others: the bytes that were allocated, of which `nbytes` are in use.
+    size_t capacity;
+  };
 
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  /// Use fewer of the bytes, or again more of them, where they lie; false when there are not so many. The bytes stay
+  /// readable: tensors may point to any of them.
+  bool resize(size_t bytes);
   static void destroy(Storage* storage) noexcept;
 };
 

@@ -73,6 +73,7 @@ from adjoint import (  # noqa: E402
     _sampling,
     _searching,
     _shaping,
+    _storage,
     _tensor,
 )
 from adjoint._device import (  # noqa: E402

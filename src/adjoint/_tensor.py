@@ -29,7 +29,7 @@ def extend(members):
     """Move what a class body defines into Tensor."""
     for name, value in vars(members).items():
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
-            if getattr(value, "__module__", None) == __name__:
+            if getattr(value, "__module__", None) == members.__module__:
                 value.__qualname__ = "Tensor." + name
             setattr(Tensor, name, value)
     return members
@@ -265,34 +265,6 @@ class Exchange(Members):
 
     def __dlpack_device__(self):
         return (1, 0)
-
-    def untyped_storage(self) -> UntypedStorage:
-        """The memory below the tensor, which its views share."""
-        return UntypedStorage(self)
-
-
-class UntypedStorage:
-    """The memory below a tensor: its address and its size in bytes."""
-
-    __slots__ = ("_tensor",)
-
-    def __init__(self, tensor):
-        self._tensor = tensor
-
-    def data_ptr(self) -> int:
-        return self._tensor._storage()[0]
-
-    def nbytes(self) -> int:
-        return self._tensor._storage()[1]
-
-    size = __len__ = nbytes
-
-    @property
-    def device(self):
-        return cpu
-
-    def __repr__(self):
-        return f"UntypedStorage(data_ptr={self.data_ptr():#x}, nbytes={self.nbytes()})"
 
 
 @extend

@@ -145,7 +145,7 @@ def is_autocast_cpu_enabled() -> bool:
 
 @extra
 def is_storage(obj) -> bool:
-    return isinstance(obj, adjoint._tensor.UntypedStorage)
+    return isinstance(obj, (adjoint._storage.UntypedStorage, adjoint._storage.TypedStorage))
 
 
 @extra
@@ -170,4 +170,5 @@ def set_warn_always(b) -> None:
     warnings.simplefilter("always" if b else "default", UserWarning)
 
 
-_EXTRA["UntypedStorage"] = adjoint._tensor.UntypedStorage
+_EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
+_EXTRA["TypedStorage"] = adjoint._storage.TypedStorage

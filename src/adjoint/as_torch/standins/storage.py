@@ -1,7 +1,7 @@
-"""``torch.storage``: the memory below tensors, as far as programs ask about its type."""
+"""``torch.storage``: the memory below tensors."""
 
 from __future__ import annotations
 
-from adjoint._tensor import UntypedStorage
+from adjoint._storage import TypedStorage, UntypedStorage
 
-__all__ = ["UntypedStorage"]
+__all__ = ["TypedStorage", "UntypedStorage"]
