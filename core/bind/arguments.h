@@ -32,7 +32,7 @@ struct Signature {
 /// Values for a call, and the memory of what was converted on the way.
 class Arguments {
  public:
-  static constexpr int kMost = 12;
+  static constexpr int kMost = kMostArguments;
 
   Arguments(const Operator& op, const Signature& signature) : op_(op), signature_(signature) {}
   ~Arguments();

@@ -71,6 +71,31 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 
 void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
 
+namespace {
+
+// NumPy's dates and times: arrays of them give no buffer, and scalars give their bytes as if they were numbers.
+void refuse_dates(PyObject* o) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* dtype = PyObject_GetAttrString(o, "dtype");
+  PyObject* kind = dtype ? PyObject_GetAttrString(dtype, "kind") : nullptr;
+  const char* letter = kind && PyUnicode_Check(kind) ? PyUnicode_AsUTF8(kind) : nullptr;
+  const bool date = letter && *letter == 'M', span = letter && *letter == 'm';
+  Py_XDECREF(kind);
+  Py_XDECREF(dtype);
+  PyErr_Clear();
+  if (!date && !span) return PyErr_Restore(type, value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  const char* name = date ? "datetime64" : "timedelta64";
+  fail<TypeError>("can't convert np.", std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray" ? "ndarray" : name, " of type numpy.", name,
+                  ". The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool; "
+                  "convert it first, for example with .astype('int64')");
+}
+
+}  // namespace
+
 Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
   if (!PyObject_CheckBuffer(o)) return {};
   auto* view = new Py_buffer;
@@ -79,6 +104,7 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
     PyErr_Clear();
     if (writable_only || PyObject_GetBuffer(o, view, PyBUF_RECORDS_RO) < 0) {
       delete view;
+      refuse_dates(o);
       if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the buffer is read-only");
       throw PythonError{};
     }
@@ -95,18 +121,37 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
     }
   };
   const auto dtype = dtype_of_format(view->format, view->itemsize);
+  if (!view->strides || !dtype) {
+    try {
+      refuse_dates(o);
+    } catch (...) {
+      Owner::release(view);
+      throw;
+    }
+  }
   Dims sizes, strides;
+  Stretch stretch{0, 0};
   std::string problem;
   if (!dtype) {
     problem = text("can't convert a buffer of format '", view->format ? view->format : "", "'. The supported types are: bool, uint8, int8, int16, "
                    "int32, int64, float16, float32, float64, complex64 and complex128.");
   } else {
-    for (int i = 0; i < view->ndim; ++i) {
-      sizes.push_back(view->shape[i]);
+    // Without strides, and without sizes, it lies in row-major order: so ctypes exports its arrays, whatever was asked for.
+    for (int i = 0; i < view->ndim; ++i) sizes.push_back(view->shape ? view->shape[i] : view->len / view->itemsize);
+    if (!view->strides) strides = contiguous_strides(sizes.span());
+    for (int i = 0; i < view->ndim && view->strides; ++i) {
       if (view->strides[i] < 0 && problem.empty())
         problem = "At least one stride in the given array is negative, and tensors with negative strides are not supported; copy the array first (array.copy())";
       if (view->strides[i] % itemsize(*dtype) && problem.empty()) problem = "the array's strides are not multiples of its element size";
       strides.push_back(view->strides[i] / itemsize(*dtype));
+    }
+    if (problem.empty()) {
+      try {
+        // All that the elements reach: more than they are, where the strides leave gaps.
+        stretch = stretch_of(sizes.span(), strides.span(), 0, itemsize(*dtype), "tensor");
+      } catch (const Error& e) {
+        problem = e.what();
+      }
     }
     if (reinterpret_cast<uintptr_t>(view->buf) % static_cast<size_t>(std::min<int64_t>(itemsize(*dtype), 8)) && problem.empty()) problem = "the array's memory is not aligned to its element type; copy it first";
   }
@@ -116,7 +161,7 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
     if (type) fail<TypeError>(problem);
     fail<ValueError>(problem);
   }
-  Ref<Storage> storage = external_storage(view->buf, static_cast<size_t>(view->len), &Owner::release, view);
+  Ref<Storage> storage = external_storage(view->buf, static_cast<size_t>(stretch.high * itemsize(*dtype)), &Owner::release, view);
   storage->readonly = readonly;
   return over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
 }

@@ -6,6 +6,7 @@
 #include "bind/buffer.h"
 #include "bind/caster.h"
 #include "kernels/copy.h"
+#include "runtime/parallel.h"
 
 namespace nb = nanobind;
 
@@ -179,7 +180,7 @@ Tensor with(Tensor t, bool requires_grad) {
 
 int64_t steps(double start, double end, double step, const char* op) {
   if (step == 0) fail(op, "(): step must be nonzero");
-  if (!std::isfinite(start) || !std::isfinite(end)) fail(op, "(): unsupported range: ", start, " -> ", end);
+  if (!std::isfinite(start) || !std::isfinite(end) || std::isnan(step)) fail(op, "(): unsupported range: ", start, " -> ", end);
   if ((step > 0 && end < start) || (step < 0 && end > start)) fail(op, "(): upper bound and lower bound inconsistent with step sign: start ", start, ", end ", end, ", step ", step);
   const double n = std::ceil((end - start) / step);
   if (n > 9e18) fail(op, "(): invalid size, possible overflow");
@@ -192,7 +193,9 @@ template <class F> Tensor generate(int64_t n, DType dtype, F&& value) {
   visit(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* p = t.data<T>();
-    for (int64_t i = 0; i < n; ++i) p[i] = convert<T>(value(i));
+    runtime::parallel_for(0, n, 16384, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) p[i] = convert<T>(value(i));
+    });
   });
   return t;
 }
@@ -245,9 +248,11 @@ void bind_creation(nb::module_& m) {
     if (whole) {
       if (step.as_int() == 0) fail("arange(): step must be nonzero");
       (void)steps(start.as_double(), end.as_double(), step.as_double(), "arange");
-      const int64_t a = start.as_int(), s = step.as_int(), e = end.as_int();
-      const int64_t n = s > 0 ? (e - a + s - 1) / s : (a - e - s - 1) / -s;
-      return with(generate(n, dtype, [&](int64_t i) { return a + i * s; }), g);
+      const int64_t a = start.as_int(), s = step.as_int();
+      __extension__ using Wide = __int128;  // the distance of two numbers may take 65 bits
+      const Wide distance = Wide(end.as_int()) - a, n = (distance + s + (s > 0 ? -1 : 1)) / s;
+      if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
+      return with(generate(static_cast<int64_t>(n), dtype, [&](int64_t i) { return a + i * s; }), g);
     }
     const double a = start.as_double(), s = step.as_double();
     return with(generate(steps(a, end.as_double(), s, "arange"), dtype, [&](int64_t i) { return a + static_cast<double>(i) * s; }), g);

@@ -118,16 +118,15 @@ template <class M> Tensor import_as(PyObject* capsule) {
   if (d.device.type != kCpu && d.device.type != kCudaHost)
     fail<ValueError>("from_dlpack(): the memory is on device type ", d.device.type, "; only the CPU (type 1) is supported. Copy it there first");
   const DType dtype = dtype_of(d.dtype);
+  if (d.ndim < 0 || d.ndim > kMaxDims) fail_rank(static_cast<size_t>(d.ndim));
   const Dims sizes(IntList(d.shape, static_cast<size_t>(d.ndim)));
-  Dims strides = contiguous_strides({sizes.data(), sizes.size()});
-  int64_t last = 0;
-  for (int i = 0; i < d.ndim; ++i) {
-    if (d.strides) strides[static_cast<size_t>(i)] = d.strides[i];
-    if (strides[static_cast<size_t>(i)] < 0) fail<ValueError>("from_dlpack(): negative strides are not supported; copy the array first");
-    last += (sizes[static_cast<size_t>(i)] - 1) * strides[static_cast<size_t>(i)];
+  count_of(sizes.span(), "from_dlpack");
+  Dims strides = contiguous_strides(sizes.span());
+  for (int i = 0; i < d.ndim && d.strides; ++i) {
+    strides[static_cast<size_t>(i)] = d.strides[i];
+    if (d.strides[i] < 0) fail<ValueError>("from_dlpack(): negative strides are not supported; copy the array first");
   }
-  const int64_t numel = product({sizes.data(), sizes.size()});
-  const size_t nbytes = numel ? static_cast<size_t>((last + 1) * itemsize(dtype)) : 0;
+  const auto nbytes = static_cast<size_t>(stretch_of(sizes.span(), strides.span(), 0, itemsize(dtype), "from_dlpack").high * itemsize(dtype));
   Ref<Storage> storage = external_storage(static_cast<char*>(d.data) + d.byte_offset, nbytes, [](void* context) {
     auto* managed = static_cast<M*>(context);
     if (!managed->deleter || !Py_IsInitialized()) return;

@@ -72,7 +72,7 @@ PyObject* wrap_results(Results& r, const char* returns) {
 }
 
 PyObject* write_out(PyObject* out, Results& r, const char* name) {
-  auto write = [&](PyObject* to, const Tensor& result) {
+  auto give = [&](PyObject* to, const Tensor& result) {
     if (!is_tensor(to)) fail<TypeError>(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(to)->tp_name);
     const Tensor& t = unwrap(to);
     if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
@@ -82,31 +82,22 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
     if (!same(t.sizes(), result.sizes())) {
       if (t.numel() != 0 || !t.is_contiguous())
         fail(name, "(): out= has shape ", to_string(t.sizes()), " but the result has shape ", to_string(result.sizes()), "; pass a tensor of that shape");
-      Ref<Storage> storage = allocate_storage(static_cast<size_t>(result.numel() * t.itemsize()));
-      TensorImpl* impl = t.get();
-      Storage* old = impl->storage;
-      impl->storage = storage.detach();
-      impl->data = impl->storage->data;
-      const Dims sizes(result.sizes());
-      impl->set_geometry({sizes.data(), sizes.size()}, nullptr);
-      if (!impl->is(TensorImpl::kEmbedded)) runtime::release_count(old);
+      Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
+      char* const data = storage->data;
+      t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);
     }
     check_writable(t, name, false);
-    copy_into(t, result);
-    wrote(t, name);
+    write(t, name, [&] { copy_into(t, result); });
   };
   if (r.kind == Results::Kind::One) {
-    write(out, r.one);
+    give(out, r.one);
   } else {
     if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != static_cast<Py_ssize_t>(r.many.size()))
       fail<TypeError>(name, "(): out must be a tuple of ", r.many.size(), " Tensors");
-    for (size_t i = 0; i < r.many.size(); ++i) write(PyTuple_GET_ITEM(out, i), r.many[i]);
+    for (size_t i = 0; i < r.many.size(); ++i) give(PyTuple_GET_ITEM(out, i), r.many[i]);
   }
   return Py_NewRef(out);
 }
-
-// What an element-wise call has besides its inputs.
-constexpr int kMostParameters = 6;
 
 // An element-wise operator whose parameters may all be left out, several of them, needs one: clamp.
 void need_a_parameter(const Operator& op, const Value* v, const Signature& signature) {
@@ -132,6 +123,9 @@ PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* 
 
 PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   const Operator& op = *o->op;
+  if (o->form == Form::InPlace && (nargs == 0 || !is_tensor(args[0])))
+    fail<TypeError>(op.name, "_(): argument 'self' (position 1) must be Tensor, not ", nargs == 0 ? "missing" : Py_TYPE(args[0])->tp_name,
+                    ": it is what is written");
   PyObject* out = nullptr;
   PyObject* rest_names = nullptr;
   PyObject* const* given = args;
@@ -169,9 +163,10 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   if (op.elementwise) need_a_parameter(op, v, signature_of(o));
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock = arguments.elements() >= kUnlockFrom && !op.view;
+  const KeptMemory memory(unlock, op, v, out && is_tensor(out) ? &unwrap(out) : nullptr);
   if (op.elementwise && (out || o->form == Form::InPlace)) {
     const ElementwiseInfo& info = *op.elementwise;
-    Tensor in[3];
+    Tensor in[kMostInputs];
     double p[kMostParameters];
     for (int i = 0; i < info.arity; ++i) in[i] = *v[i].tensor;
     for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(v[info.arity + i]);
@@ -225,9 +220,11 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
       Lent<2> in;
       in[0] = unwrap(args[0]).get();
       in[1] = unwrap(args[1]).get();
+      const bool unlock = in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom;
+      const KeptMemory memory(unlock, in, 2);
       Tensor result;
       {
-        Unlocked u(in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom);
+        Unlocked u(unlock);
         result = call_elementwise(*info, in, nullptr);
       }
       return wrap(std::move(result));
@@ -305,6 +302,24 @@ PyObject* new_operator(const Operator* op, Form form, const std::string& name) {
 
 }  // namespace
 
+void KeptMemory::keep(const Tensor& t) {
+  if (!t.defined()) return;
+  if (!kept_) kept_ = std::make_unique<std::vector<Ref<Storage>>>();
+  kept_->push_back(Ref<Storage>::share(t->storage));
+}
+
+KeptMemory::KeptMemory(bool when, const Operator& op, const Value* arguments, const Tensor* out) {
+  if (!when) return;
+  for (size_t i = 0; i < op.kinds.size(); ++i) {
+    const Value& v = arguments[i];
+    if (!v.present) continue;
+    if (op.kinds[i] == ArgKind::Tensor || op.kinds[i] == ArgKind::OptionalTensor) keep(*v.tensor);
+    if (op.kinds[i] == ArgKind::Tensors)
+      for (size_t k = 0; k < v.list.size; ++k) keep(static_cast<const Tensor*>(v.list.data)[k]);
+  }
+  if (out) keep(*out);
+}
+
 PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   static std::map<const Operator*, std::unique_ptr<Signature>> signatures;
   auto& s = signatures[&op];
@@ -327,8 +342,7 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!can_cast(result.dtype(), self.dtype()))
     fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
   check_writable(self, name, result.requires_grad() && thread_state.grad);
-  copy_into(self, result);
-  wrote(self, name);
+  write(self, name, [&] { copy_into(self, result); });
   Tensor written = self;
   if (history(result)) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);
 }

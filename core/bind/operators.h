@@ -6,6 +6,7 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <vector>
 
 #include "bind/object.h"
@@ -18,10 +19,26 @@ void add_operator_slots(std::vector<PyType_Slot>& slots);
 /// The callables: functions into the module, methods into the type.
 bool add_operators(PyObject* module);
 
+/// Counts on the memory that a call reads and writes while other threads run, which may give its tensors another.
+class KeptMemory {
+ public:
+  KeptMemory(bool when, const Tensor* tensors, int count) {
+    if (when) [[unlikely]]
+      for (int i = 0; i < count; ++i) keep(tensors[i]);
+  }
+  KeptMemory(bool when, const Operator& op, const Value* arguments, const Tensor* out);
+
+ private:
+  void keep(const Tensor& t);
+  std::unique_ptr<std::vector<Ref<Storage>>> kept_;  // most calls keep nothing
+};
+
 /// An element-wise operator on one tensor.
 /// Its result leaves before Python's lock is asked for again: a return statement makes its value first.
 inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
-  Unlocked u(t.numel() >= kUnlockFrom);
+  if (t.numel() < kUnlockFrom) return call_elementwise(info, &t, nullptr);
+  const KeptMemory memory(true, &t, 1);
+  Unlocked u(true);
   return call_elementwise(info, &t, nullptr);
 }
 

@@ -101,16 +101,8 @@ int set_data(PyObject* s, PyObject* v, void*) {
     if (!v || !is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", v ? Py_TYPE(v)->tp_name : "nothing");
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
-    TensorImpl* impl = t.get();
     if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
-    Storage* old = impl->storage;
-    impl->storage = Ref<Storage>::share(from->storage).detach();
-    impl->data = from->data;
-    impl->dtype = from.dtype();
-    const Dims sizes(from.sizes()), strides(from.strides());
-    impl->set_geometry({sizes.data(), sizes.size()}, strides.data());
-    // An embedded storage goes with its tensor's block.
-    if (old->kind != Storage::Kind::Embedded || !impl->is(TensorImpl::kEmbedded)) runtime::release_count(old);
+    t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
@@ -198,7 +190,7 @@ PyObject* list_from(const char* data, DType dtype, IntList sizes, IntList stride
   PyObject* list = PyList_New(sizes[0]);
   const int64_t step = strides[0] * itemsize(dtype);
   for (int64_t i = 0; list && i < sizes[0]; ++i) {
-    PyObject* e = list_from(data + i * step, dtype, sizes.subspan(1), strides.subspan(1));
+    PyObject* e = (i & 0xffff) == 0xffff && PyErr_CheckSignals() < 0 ? nullptr : list_from(data + i * step, dtype, sizes.subspan(1), strides.subspan(1));
     if (!e) {
       Py_DECREF(list);
       return nullptr;

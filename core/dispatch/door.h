@@ -133,7 +133,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
   void apply(Gradients& in, Gradients& out) override {
     if constexpr (IsJoint<std::decay_t<decltype(Op::vjp)>>::value) {
       uint64_t mask = 0;
-      for (size_t i = 0; i < edges_.size(); ++i) mask |= uint64_t{bool(edges_[i])} << (i & 63);
+      for (size_t i = 0; i < edges_.size(); ++i) mask |= uint64_t{bool(edges_[i])} << std::min<size_t>(i, 63);
       Tensors gs = run(Op::vjp.f, in, mask);
       for (size_t i = 0; i < gs.size() && i < out.size(); ++i) out[i] = std::move(gs[i]);
       if (thread_state.grad) [[unlikely]]
@@ -352,7 +352,8 @@ template <class P> constexpr ArgKind kind_of() {
 
 template <class X> uint64_t wants_gradient(const X& x, int& number) {
   if constexpr (std::is_base_of_v<Tensor, X>) {
-    const uint64_t bit = x.defined() && x.requires_grad() ? uint64_t{1} << number : 0;
+    // Tensors behind a long list have no bit of their own: they count, and Needs asks for all of them.
+    const uint64_t bit = x.defined() && x.requires_grad() ? uint64_t{1} << std::min(number, 63) : 0;
     ++number;
     return bit;
   } else if constexpr (std::is_same_v<X, TensorList>) {
@@ -402,6 +403,7 @@ template <class Op, class R, class... P> void boxed(const Value* v, Results& res
 // Kept although it may be inlined into every use here: other units call it too.
 template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::call(P... arguments) {
   if constexpr (Op::composite) return Op::forward(arguments...);
+  runtime::check_no_lock(Op::name);
   int number = 0;
   const uint64_t wanted = (uint64_t{0} | ... | door::wants_gradient<std::decay_t<P>>(arguments, number));
   bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;
@@ -428,9 +430,9 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
         Results r;
         if ((was_supplied = supplied(below.interpreter, *row_of<Op>, given, r))) return door::from_results<R>(r);
       }
-    return Op::forward(arguments...);
+    if constexpr (Op::writes) return write(std::get<0>(std::tie(arguments...)), Op::name, [&] { return Op::forward(arguments...); });
+    else return Op::forward(arguments...);
   }();
-  if constexpr (Op::writes) wrote(std::get<0>(std::tie(arguments...)), Op::name);
   std::conditional_t<std::is_same_v<R, Tensor> || std::is_same_v<R, Tensors>, door::Nothing, Tensors> listed;
   std::span<const Tensor> results;
   if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};

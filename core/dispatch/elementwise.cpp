@@ -376,13 +376,14 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   if (fresh) {
     Tensor temporary = empty(sizes, out_type);
     run_loop(call, temporary);
-    copy_into(result, temporary);
-  } else if (out || !thread_state.interpreter) {
+    write(result, op.name, [&] { copy_into(result, temporary); });
+  } else if (out) {
+    write(result, op.name, [&] { run_loop(call, result); });
+  } else if (!thread_state.interpreter) {
     run_loop(call, result);
   } else {
     compute_interpreted(op, in, parameters, call, result);
   }
-  if (out) wrote(result, op.name);
   if (tracked) record(op, in, result, out ? &before : nullptr, type, parameters);
   return result;
 }
@@ -390,6 +391,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
 }  // namespace
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
+  runtime::check_no_lock(op.name);
   if (op.wants_parameter && std::all_of(parameters, parameters + op.parameters, [](double p) { return p != p; })) [[unlikely]]
     fail(op.name, "(): At least one of its parameters must not be None");
   if (thread_state.interpreter) [[unlikely]] return general(op, in, parameters, out, inplace);
@@ -427,8 +429,7 @@ Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const doubl
   for (int i = 0; i < op.arity; ++i) call.add(i, in[i], n);
   if (out) {
     check_writable(*out, op.name, false);
-    call.run(out->bytes(), n);
-    wrote(*out, op.name);
+    write(*out, op.name, [&] { call.run(out->bytes(), n); });
     return *out;
   }
   Tensor result = in[lead].dim() == 0 ? empty_scalar(out_type) : empty(in[lead].sizes(), out_type);

@@ -83,6 +83,7 @@ template <class Op> void boxed_elementwise(const Value* v, Results& results) {
 }
 
 template <class Op> void add_elementwise(int index) {
+  static_assert(Op::arity <= kMostInputs && count_parameters(Op::parameters) <= kMostParameters, "more than an element-wise call can hold");
   InfoOf<Op>::value.loops = choose_loops(ADJOINT_TEXT(ADJOINT_FAMILY), index);
   auto* row = new Operator{};
   row->name = Op::name;
@@ -108,6 +109,7 @@ template <class Op> void add_elementwise(int index) {
 }
 
 template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
+  static_assert(sizeof...(P) <= kMostArguments, "more parameters than a call can hold");
   auto* row = new Operator{};
   row->name = Op::name;
   row->doc = Op::doc;
@@ -126,6 +128,8 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->function = Op::function;
   row->method = Op::method;
   row->several = !std::is_same_v<R, Tensor>;
+  if constexpr (std::is_same_v<R, Tensors>) row->results = 0;
+  else if constexpr (!std::is_same_v<R, Tensor>) row->results = std::tuple_size_v<R>;
   row->composite = Op::composite;
   row_of<Op> = row;
   operators().push_back(row);

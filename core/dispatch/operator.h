@@ -19,6 +19,9 @@ enum class ArgKind : uint8_t {
   Ints, OptionalInts, Tensors, Type, OptionalType, Text, OptionalText
 };
 
+/// The most that arrays for one call hold; checked where operators are registered.
+inline constexpr int kMostArguments = 12, kMostInputs = 3, kMostParameters = 6;
+
 /// One argument of a boxed call. Owns nothing.
 struct Value {
   bool present = false;
@@ -61,6 +64,8 @@ struct Operator {
   bool composite;
   /// The result is a tuple of tensors.
   bool several;
+  /// How many they are; 0 where that depends on the arguments.
+  size_t results = 1;
 };
 
 /// Every operator of every family.

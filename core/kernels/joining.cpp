@@ -96,7 +96,7 @@ Tensor Cat::forward(TensorList tensors, int64_t dim) {
       if (k != d && t.size(k) != shape[k])
         fail("cat(): Sizes of tensors must match except in dimension ", d, ". Expected size ", shape[k], " but got size ", t.size(k),
              " for tensor number ", i, " in the list.");
-    shape[d] += lengths.back();
+    shape[d] = checked_add(shape[d], lengths.back(), name);
   }
   const Tensor out = empty(shape.span(), dtype);
   lay_out(out, tensors, d, lengths);

@@ -63,7 +63,7 @@ Part diagonal_of(const Part& p, int64_t offset, int64_t dim1, int64_t dim2, cons
     out.strides.push_back(p.strides[i]);
   }
   out.sizes.push_back(length);
-  out.strides.push_back(p.strides[a] + p.strides[b]);
+  out.strides.push_back(checked_add(p.strides[a], p.strides[b], op));
   return out;
 }
 
@@ -77,7 +77,7 @@ Part windows_of(const Part& p, int64_t dim, int64_t size, int64_t step, const ch
   const int64_t stride = p.sizes.empty() ? 1 : p.strides[d];
   if (!p.sizes.empty()) {
     out.sizes[d] = (have - size) / step + 1;
-    out.strides[d] = step * stride;
+    out.strides[d] = checked_multiply(step, stride, op);
   }
   out.sizes.push_back(size);
   out.strides.push_back(stride);
@@ -86,14 +86,16 @@ Part windows_of(const Part& p, int64_t dim, int64_t size, int64_t step, const ch
 
 namespace {
 
+// Each part is a tensor: a count that a caller chose is refused before the memory for them is gone.
+void check_parts(int64_t parts, const char* op) {
+  constexpr int64_t most = int64_t{1} << 24;
+  if (parts > most) fail(op, "(): ", parts, " parts were asked for, but one call gives at most ", most);
+}
+
 /// The range of positions [low, high) that a part reaches; empty for one without elements.
 std::pair<int64_t, int64_t> reach(const Part& p) {
-  int64_t low = p.offset, high = p.offset + 1;
-  for (size_t i = 0; i < p.sizes.size(); ++i) {
-    if (p.sizes[i] == 0) return {p.offset, p.offset};
-    (p.strides[i] < 0 ? low : high) += (p.sizes[i] - 1) * p.strides[i];
-  }
-  return {low, high};
+  const Stretch s = stretch_of(p.sizes.span(), p.strides.span(), p.offset, 1, "as_strided");
+  return {s.low, s.high};
 }
 
 /// False when each element has a place of its own: every stride is longer than all that the smaller ones reach.
@@ -123,12 +125,27 @@ template <class T> void add_to(char* to, int64_t to_step, const char* from, int6
 
 }  // namespace
 
+namespace {
+
+// Of a part that was worked out elsewhere.
+void check_inside(IntList size, IntList stride, int64_t offset, int64_t numel, int64_t item, const char* op) {
+  if (size.size() != stride.size()) fail(op, "(): ", size.size(), " sizes need as many strides, not ", stride.size());
+  const bool some = count_of(size, op) != 0;
+  const Stretch s = stretch_of(size, stride, offset, item, op);
+  if (some && (s.low < 0 || s.high > numel)) fail(op, "(): the elements from ", s.low, " to ", s.high, " are out of bounds for a tensor of ", numel);
+}
+
+}  // namespace
+
 Tensor TakeStrided::forward(const Tensor& self, IntList size, IntList stride, int64_t offset) {
   const Tensor d = dense(self);
+  check_inside(size, stride, offset, d.numel(), d.itemsize(), name);
   return alias(d, size, stride, d.offset() + offset);
 }
 
 Tensor PutStrided::forward(const Tensor& self, IntList shape, IntList size, IntList stride, int64_t offset) {
+  check_inside(size, stride, offset, count_of(shape, name), self.itemsize(), name);
+  if (!same(size, self.sizes())) fail(name, "(): a tensor of shape ", to_string(self.sizes()), " was given for a part of shape ", to_string(size));
   Tensor out = zeros(shape, self.dtype());
   if (self.numel() == 0) return out;
   const int64_t item = out.itemsize();
@@ -176,6 +193,7 @@ Tensors Unbind::forward(const Tensor& self, int64_t dim) {
   Tensors out;
   const int64_t size = self.size(d), step = self.stride(d);
   if (size == 0) return out;
+  check_parts(size, name);
   out.reserve(static_cast<size_t>(size));
   Part p = selected(whole(self), d, 0, name);
   for (int64_t i = 0; i < size; ++i, p.offset += step) out.push_back(view_of(self, p));
@@ -204,7 +222,8 @@ Tensors cut(const Tensor& self, IntList lengths, int d) {
 
 Dims equal_lengths(int64_t size, int64_t each) {
   Dims lengths;
-  for (int64_t at = 0; at < size; at += each) lengths.push_back(std::min(each, size - at));
+  check_parts(size / each, "split");
+  for (int64_t at = 0; at < size; at += std::min(each, size - at)) lengths.push_back(std::min(each, size - at));
   if (lengths.empty()) lengths.push_back(0);
   return lengths;
 }
@@ -217,7 +236,7 @@ Tensors SplitSizes::forward(const Tensor& self, IntList split_sizes, int64_t dim
   for (int64_t n : split_sizes) {
     if (n < 0)
       fail("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=", to_string(split_sizes));
-    sum += n;
+    sum = checked_add(sum, n, "split_with_sizes");
   }
   if (sum != self.size(d))
     fail("split_with_sizes expects split_sizes to sum exactly to ", self.size(d), " (input tensor's size at dimension ", d,
@@ -237,8 +256,9 @@ Tensors SplitEvery::forward(const Tensor& self, int64_t split_size, int64_t dim)
 
 Dims Chunk::lengths(int64_t size, int64_t chunks) {
   // An empty dimension still gives the number of chunks asked for.
-  if (size == 0) return Dims(static_cast<size_t>(chunks), 0);
-  return equal_lengths(size, (size + chunks - 1) / chunks);
+  if (size != 0) return equal_lengths(size, (size - 1) / chunks + 1);
+  check_parts(chunks, name);
+  return Dims(static_cast<size_t>(chunks), 0);
 }
 
 Tensors Chunk::forward(const Tensor& self, int64_t chunks, int64_t dim) {
@@ -249,6 +269,7 @@ Tensors Chunk::forward(const Tensor& self, int64_t chunks, int64_t dim) {
 
 Dims SplitSections::lengths(int64_t size, int64_t sections) {
   Dims out;
+  check_parts(sections, "tensor_split");
   for (int64_t i = 0; i < sections; ++i) out.push_back(size / sections + (i < size % sections));
   return out;
 }
@@ -320,13 +341,11 @@ Tensor AsStrided::forward(const Tensor& self, IntList size, IntList stride, std:
   for (int64_t s : stride)
     if (s < 0) fail("as_strided(): Negative strides are not supported at the moment, got strides: ", to_string(stride));
   const Part part{Dims(size), Dims(stride), offset};
-  // In floating point too, since a product of sizes and strides may overflow.
-  double end = static_cast<double>(offset) + 1;
-  for (size_t i = 0; i < size.size(); ++i) end += static_cast<double>(size[i] - 1) * static_cast<double>(stride[i]);
-  const double bytes = end * static_cast<double>(self.itemsize());
-  if (product(size) != 0 && bytes > static_cast<double>(self->storage->nbytes))
+  const Stretch reached = stretch_of(size, stride, offset, self.itemsize(), name);
+  const int64_t bytes = reached.high * self.itemsize();
+  if (reached.high != reached.low && bytes > static_cast<int64_t>(self->storage->nbytes))
     fail("as_strided(): setStorage: sizes ", to_string(size), ", strides ", to_string(stride), ", storage offset ", offset,
-         ", and itemsize ", self.itemsize(), " requiring a storage size of ", static_cast<int64_t>(bytes),
+         ", and itemsize ", self.itemsize(), " requiring a storage size of ", bytes,
          " are out of bounds for storage of size ", self->storage->nbytes);
   return view_of(self, part);
 }

@@ -13,7 +13,7 @@ namespace adjoint {
 
 Dims negated(IntList values) {
   Dims out(values);
-  for (int64_t& v : out) v = -v;
+  for (int64_t& v : out) v = checked_subtract(0, v, "roll");
   return out;
 }
 
@@ -63,12 +63,12 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, IntList dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     const int d = wrap_dim(dims[i], self.dim(), name);
     if (self.dim() == 0) continue;
-    shift[d] += shifts[i];
+    if (const int64_t size = self.size(d)) shift[d] = (shift[d] + shifts[i] % size) % size;
   }
   if (out.numel() == 0) return out;
   for (size_t d = 0; d < shift.size(); ++d) {
     const int64_t size = self.sizes()[d];
-    shift[d] = ((shift[d] % size) + size) % size;
+    shift[d] = (shift[d] + size) % size;
     if (shift[d]) moved.push_back(static_cast<int64_t>(d));
   }
   // Each dimension that moves is two blocks, which change places.
@@ -97,7 +97,7 @@ Tensor Repeat::forward(const Tensor& self, IntList repeats) {
   for (size_t i = 0; i < n; ++i) {
     if (repeats[i] < 0) fail("repeat(): Trying to create tensor with negative dimension ", repeats[i], ": ", to_string(repeats));
     const int64_t size = i < lead ? 1 : self.sizes()[i - lead];
-    shape.push_back(repeats[i] * size);
+    shape.push_back(checked_multiply(repeats[i], size, name));
     pairs.push_back(repeats[i]);
     pairs.push_back(size);
     from.push_back(0);
@@ -128,7 +128,7 @@ Tensor RepeatInterleave::forward(const Tensor& self, int64_t repeats, int64_t di
     return forward(Reshape::forward(self, one), repeats, 0);
   }
   Dims shape(self.sizes()), pairs(self.sizes()), from(self.strides());
-  shape[d] *= repeats;
+  shape[d] = checked_multiply(shape[d], repeats, name);
   pairs.insert(pairs.begin() + d + 1, repeats);
   from.insert(from.begin() + d + 1, 0);
   const Tensor out = empty(shape.span(), self.dtype());
@@ -157,7 +157,7 @@ Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
   int64_t total = 0;
   for (int64_t i = 0; i < size; ++i) {
     if (r[i * step] < 0) fail("repeat_interleave(): repeats can not be negative, but got ", r[i * step]);
-    total += r[i * step];
+    total = checked_add(total, r[i * step], "repeat_interleave");
   }
   const int64_t shape[] = {total};
   const Tensor out = empty(shape, DType::Int64);
@@ -178,6 +178,11 @@ Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tens
 }
 
 namespace {
+
+/// row + diagonal + more, within the row; without leaving 64 bits on the way.
+int64_t column_from(int64_t row, int64_t diagonal, int64_t more, int64_t columns) {
+  return std::clamp<int64_t>(row + std::clamp(diagonal, -row - 1, columns - row) + more, 0, columns);
+}
 
 /// Rows of matrices: keep columns [first(row), last(row)), zero elsewhere.
 template <class F> Tensor triangle(const Tensor& self, const char* op, F&& kept) {
@@ -201,12 +206,12 @@ template <class F> Tensor triangle(const Tensor& self, const char* op, F&& kept)
 
 Tensor Tril::forward(const Tensor& self, int64_t diagonal) {
   return triangle(self, name, [=](int64_t row, int64_t columns) {
-    return std::pair(int64_t{0}, std::clamp<int64_t>(row + diagonal + 1, 0, columns));
+    return std::pair(int64_t{0}, column_from(row, diagonal, 1, columns));
   });
 }
 
 Tensor Triu::forward(const Tensor& self, int64_t diagonal) {
-  return triangle(self, name, [=](int64_t row, int64_t columns) { return std::pair(std::clamp<int64_t>(row + diagonal, 0, columns), columns); });
+  return triangle(self, name, [=](int64_t row, int64_t columns) { return std::pair(column_from(row, diagonal, 0, columns), columns); });
 }
 
 Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
@@ -214,7 +219,7 @@ Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, int64_t dim1, int6
   if (self.dim() == 0) fail("diag_embed(): input tensor must have at least 1 dimension");
   const int a = wrap_dim(dim1, n, name), b = wrap_dim(dim2, n, name);
   if (a == b) fail("diag_embed(): diagonal dimensions cannot be identical ", dim1, ", ", dim2);
-  const int64_t size = self.size(-1) + std::abs(offset);
+  const int64_t size = checked_add(self.size(-1), offset < 0 ? checked_subtract(0, offset, name) : offset, name);
   Dims shape;
   int64_t next = 0;
   for (int i = 0; i < n; ++i) shape.push_back(i == a || i == b ? size : self.sizes()[next++]);
@@ -237,7 +242,7 @@ Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const size_t d = n - 1 - i;
     const int64_t before = pad[2 * i], after = pad[2 * i + 1];
-    shape[d] += before + after;
+    shape[d] = checked_add(shape[d], checked_add(before, after, name), name);
     if (shape[d] < 0)
       fail("constant_pad_nd(): The input size ", sizes[d], ", plus negative padding ", before, " and ", after,
            ", resulted in a negative output size, which is invalid. Check dimension ", d, " of your input.");

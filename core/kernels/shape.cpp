@@ -216,7 +216,7 @@ Tensor Squeeze::forward(const Tensor& self, OptionalInts dim) {
 Tensor Unsqueeze::forward(const Tensor& self, int64_t dim) {
   const size_t at = static_cast<size_t>(wrap_dim(dim, self.dim() + 1, name));
   Dims sizes(self.sizes()), strides(self.strides());
-  const int64_t step = at < sizes.size() ? sizes[at] * strides[at] : 1;
+  const int64_t step = at < sizes.size() ? checked_multiply(sizes[at], strides[at], name) : 1;
   sizes.insert(sizes.begin() + at, 1);
   strides.insert(strides.begin() + at, step);
   return over_shape(self, sizes.span(), strides);
@@ -245,7 +245,8 @@ Tensor Unflatten::forward(const Tensor& self, int64_t dim, IntList sizes) {
   int64_t known = 1, missing = 0;
   for (int64_t s : sizes)
     if (s == -1) ++missing;
-    else known *= s;
+    else if (s < 0) fail("unflatten(): sizes must be non-negative but for one -1: ", to_string(sizes));
+    else known = checked_multiply(known, s, name);
   if (missing > 1) fail("unflatten(): only one dimension can be inferred: ", to_string(sizes));
   if (missing ? known == 0 || have % known != 0 : known != have)
     fail("unflatten(): Provided sizes ", to_string(sizes), " don't multiply up to the size of dim ", d, " (", have,

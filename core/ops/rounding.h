@@ -61,7 +61,7 @@ struct RoundDecimals : Unary {
   template <class T> static Zero derivative(T) { return {}; }
   template <class T> static T power_of_ten(T n) {
     T p = 1;
-    for (; n > T(0); n -= T(1)) p *= T(10);
+    for (; n > T(0) && p < std::numeric_limits<T>::infinity(); n -= T(1)) p *= T(10);
     return p;
   }
 };

@@ -54,7 +54,11 @@ template <class T, int I> struct Argument {
   operator const T&() const { return value; }
 };
 /// Which inputs need a gradient, for a rule that computes several at once.
-struct Needs { uint64_t mask; bool operator[](int i) const { return mask >> i & 1; } };
+struct Needs {
+  uint64_t mask;
+  /// Those from number 63 on share a bit.
+  bool operator[](int i) const { return mask >> (i < 63 ? i : 63) & 1; }
+};
 
 /// One rule per differentiable input, in order.
 template <class... F> struct Rules : std::tuple<F...> { constexpr Rules(F... f) : std::tuple<F...>(f...) {} };

@@ -2,9 +2,31 @@
 
 namespace adjoint {
 
+void fail_overflow(int64_t a, const char* sign, int64_t b, const char* op) {
+  fail(op, "(): ", a, " ", sign, " ", b, " overflows a 64-bit integer (Storage size calculation overflowed): no tensor can be that large");
+}
+
+void fail_rank(size_t rank) {
+  fail<ValueError>("a tensor has at most ", kMaxDims, " dimensions, but ", rank, " were asked for");
+}
+
+Stretch stretch_of(IntList sizes, IntList strides, int64_t offset, int64_t itemsize, const char* op) {
+  Stretch s{offset, checked_add(offset, 1, op)};
+  bool empty = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    // Whole lengths, and in bytes: what walks over the elements steps behind the last one.
+    checked_multiply(checked_multiply(sizes[i], strides[i], op), itemsize, op);
+    empty |= sizes[i] == 0;
+    int64_t& end = strides[i] < 0 ? s.low : s.high;
+    if (sizes[i] > 0) end = checked_add(end, (sizes[i] - 1) * strides[i], op);
+  }
+  checked_multiply(s.low, itemsize, op);
+  checked_multiply(s.high, itemsize, op);
+  return empty ? Stretch{offset, offset} : s;
+}
+
 int64_t count_of(IntList sizes, const char* op) {
-  if (sizes.size() > kMaxDims)
-    fail<ValueError>(op, "(): a tensor has at most ", kMaxDims, " dimensions, but ", sizes.size(), " sizes were given");
+  if (sizes.size() > kMaxDims) fail_rank(sizes.size());
   int64_t n = 1;
   bool zero = false;
   for (int64_t s : sizes) {
@@ -24,7 +46,7 @@ Dims contiguous_strides(IntList sizes) {
   int64_t dense = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = dense;
-    dense *= sizes[i] ? sizes[i] : 1;
+    dense = checked_multiply(dense, sizes[i] ? sizes[i] : 1, "contiguous strides");
   }
   return strides;
 }

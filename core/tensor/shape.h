@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/small_vector.h"
+#include "tensor/checked.h"
 #include "tensor/error.h"
 
 namespace adjoint {
@@ -13,7 +14,11 @@ namespace adjoint {
 using Dims = runtime::SmallVector<int64_t, 6>;
 using IntList = std::span<const int64_t>;
 
+/// The most dimensions of a tensor: sets of them are masks of 64 bits. Checked where a rank is made, in set_geometry.
 inline constexpr int kMaxDims = 64;
+
+/// ValueError for more dimensions than a tensor can have.
+[[noreturn, gnu::cold, gnu::noinline]] void fail_rank(size_t rank);
 
 /// Number of elements; refuses negative sizes and products that overflow.
 int64_t count_of(IntList sizes, const char* op);

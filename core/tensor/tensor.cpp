@@ -1,12 +1,15 @@
 // Making and freeing tensors and storages.
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 
 #include "autograd/meta.h"
 #include "autograd/node.h"
 #include "runtime/allocator.h"
+#include "runtime/pages.h"
+#include "runtime/parallel.h"
 
 namespace adjoint {
 
@@ -33,7 +36,7 @@ TensorImpl* new_embedded(size_t nbytes) {
   new (&block->storage) Storage;
   block->storage.kind = Storage::Kind::Embedded;
   block->storage.data = block->bytes;
-  block->storage.nbytes = nbytes;
+  block->storage.nbytes = block->storage.capacity = nbytes;
   block->tensor.storage = &block->storage;
   block->tensor.data = block->bytes;
   block->tensor.flags = TensorImpl::kEmbedded | thread_state.flags_of_new;
@@ -53,11 +56,12 @@ TensorImpl* allocate_tensor(size_t nbytes) {
 }
 
 Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
+  Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->data = storage->data + offset * itemsize(dtype);
   impl->storage = storage.detach();
   impl->set_geometry(sizes, strides.data());
-  return Tensor::steal(impl);
+  return t;
 }
 
 }  // namespace
@@ -75,7 +79,7 @@ Ref<Storage> allocate_storage(size_t nbytes) {
   void* bytes = runtime::allocate(nbytes);
   Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
   storage->data = static_cast<char*>(bytes);
-  storage->nbytes = nbytes;
+  storage->nbytes = storage->capacity = nbytes;
   return Ref<Storage>::steal(storage);
 }
 
@@ -92,15 +96,23 @@ Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*),
 void Storage::destroy(Storage* storage) noexcept {
   if (storage->kind == Kind::Embedded) {
     Block* block = reinterpret_cast<Block*>(reinterpret_cast<char*>(storage) - offsetof(Block, storage));
-    runtime::deallocate_small(block, kHeader + storage->nbytes);
+    runtime::deallocate_small(block, kHeader + storage->capacity);
     return;
   }
-  if (storage->kind == Kind::Owned) runtime::deallocate(storage->data, storage->nbytes);
+  if (storage->kind == Kind::Owned) runtime::deallocate(storage->data, storage->capacity);
   else if (storage->deleter) storage->deleter(storage->context);
   runtime::deallocate_small(storage, sizeof(Storage));
 }
 
+bool Storage::resize(size_t bytes) {
+  if (kind == Kind::External || bytes > capacity) return false;
+  nbytes = bytes;
+  if (bytes == 0 && kind == Kind::Owned) runtime::pages::discard(data, capacity);
+  return true;
+}
+
 void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
+  if (sizes.size() > kMaxDims) [[unlikely]] fail_rank(sizes.size());
   int64_t* const old = ndim > kInlineDims ? heap_ : nullptr;
   const size_t old_bytes = 2 * ndim * sizeof(int64_t);
   int64_t* to = inline_;
@@ -109,21 +121,40 @@ void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
   }
   const int n = static_cast<int>(sizes.size());
   const int cap = n <= kInlineDims ? kInlineDims : n;
-  int64_t dense = 1;
-  bool contiguous = true;
+  int64_t dense = 1;  // the product of the sizes, those that are 0 left out
+  bool contiguous = true, overflow = false, none = false;
   for (int i = n - 1; i >= 0; --i) {
     const int64_t s = strides ? strides[i] : dense;
     contiguous &= sizes[i] == 1 || s == dense;
     to[i] = sizes[i];
     to[cap + i] = s;
-    dense *= strides ? sizes[i] : (sizes[i] ? sizes[i] : 1);
+    none |= sizes[i] == 0;
+    overflow |= __builtin_mul_overflow(dense, sizes[i] ? sizes[i] : 1, &dense);
+  }
+  if (overflow && !(none && strides)) [[unlikely]] {
+    if (to != inline_) runtime::deallocate(to, 2 * sizes.size() * sizeof(int64_t));
+    if (old) runtime::deallocate(old, old_bytes);
+    ndim = 0;  // a fresh tensor, which goes: those that live get shapes that others had
+    numel = 0;
+    fail("the size of shape ", to_string(sizes), " overflows a 64-bit integer (Storage size calculation overflowed)");
   }
   if (n > kInlineDims) heap_ = to;
   if (old) runtime::deallocate(old, old_bytes);
   ndim = static_cast<uint8_t>(n);
-  numel = 1;
-  for (int i = 0; i < n; ++i) numel *= sizes[i];
-  set(kContiguous, contiguous || numel == 0);
+  numel = none ? 0 : dense;
+  set(kContiguous, contiguous || none);
+}
+
+void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, IntList sizes, const int64_t* strides) {
+  const Dims new_sizes(sizes), new_strides(IntList(strides, strides ? sizes.size() : 0));  // they may be this tensor's own
+  set_geometry(new_sizes.span(), strides ? new_strides.data() : nullptr);
+  dtype = type;
+  data = first;
+  // The storage of its own block goes with the block, whichever one the tensor stands on.
+  const Storage* own = is(kEmbedded) ? &reinterpret_cast<Block*>(reinterpret_cast<char*>(this) - offsetof(Block, tensor))->storage : nullptr;
+  Storage* const old = std::exchange(storage, other.detach());
+  if (old && old != own) runtime::release_count(old);
+  if (storage == own) runtime::release_count(storage);
 }
 
 TensorImpl::~TensorImpl() {
@@ -159,9 +190,10 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 Tensor empty(IntList sizes, DType dtype) {
   const int64_t numel = count_of(sizes, "empty");
   TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))));
+  Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->set_geometry(sizes, nullptr);
-  return Tensor::steal(impl);
+  return t;
 }
 
 Tensor empty_scalar(DType dtype) {
@@ -169,13 +201,15 @@ Tensor empty_scalar(DType dtype) {
   impl->dtype = dtype;
   impl->numel = 1;
   impl->flags |= TensorImpl::kContiguous;
-  impl->storage->nbytes = 16;
+  impl->storage->nbytes = static_cast<size_t>(itemsize(dtype));
   return Tensor::steal(impl);
 }
 
 Tensor zeros(IntList sizes, DType dtype) {
   Tensor t = empty(sizes, dtype);
-  std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize()));
+  runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
+    std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
+  });
   return t;
 }
 
@@ -185,7 +219,7 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype) {
     using T = typename decltype(tag)::type;
     const T v = value.to<T>();
     T* p = t.data<T>();
-    for (int64_t i = 0, n = t.numel(); i < n; ++i) p[i] = v;
+    runtime::parallel_for(0, t.numel(), 32768, [&](int64_t b, int64_t e) { std::fill(p + b, p + e, v); });
   });
   return t;
 }

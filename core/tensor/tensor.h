@@ -66,8 +66,12 @@ struct TensorImpl {
   int64_t* dims() { return ndim <= kInlineDims ? inline_ : heap_; }
   int capacity() const { return ndim <= kInlineDims ? kInlineDims : ndim; }
 
-  /// Set sizes and strides; null strides mean row-major. Keeps numel and the contiguity flag right.
+  /// Set sizes and strides; null strides mean row-major. Keeps numel and the contiguity flag right. The one place where a
+  /// rank is made: refuses one that masks of dimensions cannot hold, and sizes whose product overflows.
   void set_geometry(IntList sizes, const int64_t* strides);
+
+  /// Stand on other memory, of which `data` is the first element. The one place where a tensor's storage is replaced.
+  void replace_storage(Ref<Storage> other, char* data, DType dtype, IntList sizes, const int64_t* strides);
 
   bool is(Flag f) const { return flags & f; }
   void set(Flag f, bool on) { flags = static_cast<uint16_t>(on ? flags | f : flags & ~f); }

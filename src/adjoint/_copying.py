@@ -80,9 +80,19 @@ def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
         bytes_ = _C._copy_bytes(bytes_)
     result = _C._over(bytes_, dtype, size, stride, 0)
     result = _as(cls, result, requires_grad)
-    if attributes:
-        result.__dict__.update(attributes)
+    set_attributes(result, attributes)
     return result
+
+
+def set_attributes(tensor, attributes):
+    """Give a tensor that is read back what its program had hung on it: nothing that would hide what tensors have."""
+    for name in attributes or ():
+        if not isinstance(name, str) or hasattr(type(tensor), name):
+            raise ValueError(
+                f"the data asks to set the attribute {name!r} of a {type(tensor).__name__}, which has one of its own: no tensor "
+                "writes that, so the data was made or changed by something else"
+            )
+        tensor.__dict__[name] = attributes[name]
 
 
 def _as(cls, tensor, requires_grad):

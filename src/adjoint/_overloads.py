@@ -124,6 +124,10 @@ def rad2deg(input, *, out=None) -> Tensor:
     return _C.mul(input, 57.29577951308232, out=out)
 
 
+# Of a sum whose length is an argument.
+_MOST_TERMS = 2**24
+
+
 @overload(inplace=True)
 def mvlgamma(input, p, *, out=None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`.
@@ -134,9 +138,10 @@ def mvlgamma(input, p, *, out=None) -> Tensor:
 
     if p < 1:
         raise RuntimeError(f"mvlgamma(): p has to be greater than or equal to 1, but got p={p}")
-    terms = _C.lgamma(input)
-    for i in range(1, p):
-        terms = terms + _C.lgamma(input - i / 2)
+    if p > _MOST_TERMS:
+        raise RuntimeError(f"mvlgamma(): p={p} would add more than {_MOST_TERMS} terms, which is the most")
+    dtype = input.dtype if input.is_floating_point() else _C.get_default_dtype()
+    terms = _C.lgamma(input.unsqueeze(-1) - _C._arange(0, p, 1, dtype, False) / 2).sum(-1)
     return _C.add(terms, p * (p - 1) / 4 * log(pi), out=out)
 
 

@@ -349,12 +349,22 @@ def cartesian_prod(*tensors) -> Tensor:
 def combinations(input, r=2, with_replacement=False) -> Tensor:
     """All choices of `r` elements of a one-dimensional tensor, as rows."""
     from itertools import combinations, combinations_with_replacement
+    from math import comb
 
-    chosen = list(
-        (combinations_with_replacement if with_replacement else combinations)(range(input.numel()), r)
-    )
-    if not chosen:
+    if input.ndim != 1:
+        raise RuntimeError(f"combinations(): Expects a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations(): Expects a non-negative number, but got {r}")
+    n = input.shape[0] + (max(r - 1, 0) if with_replacement and input.shape[0] else 0)
+    if r == 0 or r > n:
         return input[:0].reshape(0, r) if r else input[:0]
+    # Of 64 the halves alone can be chosen in more ways than there are addresses.
+    if min(r, n - r) > 32 or comb(n, r) * r > 2**28:
+        raise RuntimeError(
+            f"combinations(): {r} of {input.shape[0]} elements can be chosen in more ways than a result can list"
+        )
+    chooser = combinations_with_replacement if with_replacement else combinations
+    chosen = [choice for choice in chooser(range(input.shape[0]), r)]  # noqa: C416 a loop that Ctrl-C ends
     return input[_C.tensor(chosen)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._copying import set_attributes
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -111,6 +112,5 @@ def _plain_repr(tensor):
 
 def _rebuild(cls, data, requires_grad, attributes):
     result = _make_subclass(cls, data, requires_grad)
-    if attributes:
-        result.__dict__.update(attributes)
+    set_attributes(result, attributes)
     return result
