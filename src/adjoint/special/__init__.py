@@ -100,6 +100,6 @@ def log_ndtr(input, *, out=None) -> Tensor:
     --------
     >>> import adjoint as ad
     >>> ad.special.log_ndtr(ad.tensor([-20.0, 8.0])).tolist()
-    [-203.9171600341797, -6.220960574271787e-16]
+    [-203.9171600341797, -6.220960424517508e-16]
     """
     return _C._log_ndtr(input, out=out)
