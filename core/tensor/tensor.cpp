@@ -1,6 +1,7 @@
 // Making and freeing tensors and storages.
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 
@@ -89,6 +90,38 @@ Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*),
   return Ref<Storage>::steal(storage);
 }
 
+namespace {
+struct Recounted {
+  Ref<Storage> bytes, counter;
+};
+void release_recounted(void* context) { delete static_cast<Recounted*>(context); }
+const Recounted* recounted(const Storage& s) {
+  return s.kind == Storage::Kind::External && s.deleter == release_recounted ? static_cast<const Recounted*>(s.context) : nullptr;
+}
+}  // namespace
+
+Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage> counter) {
+  // Never a chain of them.
+  if (Storage* owner = owner_of_bytes(bytes.get()); owner != bytes.get()) bytes = Ref<Storage>::share(owner);
+  if (Storage* first = counter ? counter_of(*counter) : nullptr) counter = Ref<Storage>::share(first);
+  if (counter) version = std::max(version, counter->version.load(std::memory_order_relaxed));
+  const Storage& memory = *bytes;
+  auto* context = new Recounted{std::move(bytes), std::move(counter)};
+  Ref<Storage> s = external_storage(memory.data, memory.nbytes, release_recounted, context);
+  s->readonly = memory.readonly;
+  s->checked = memory.kind == Storage::Kind::External && memory.checked;
+  s->version.store(version, std::memory_order_relaxed);
+  return s;
+}
+Storage* owner_of_bytes(Storage* storage) {
+  const Recounted* r = recounted(*storage);
+  return r ? r->bytes.get() : storage;
+}
+Storage* counter_of(const Storage& storage) {
+  const Recounted* r = recounted(storage);
+  return r ? r->counter.get() : nullptr;
+}
+
 void Storage::destroy(Storage* storage) noexcept {
   if (storage->kind == Kind::Embedded) {
     Block* block = reinterpret_cast<Block*>(reinterpret_cast<char*>(storage) - offsetof(Block, storage));
@@ -124,6 +157,18 @@ void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
   numel = 1;
   for (int i = 0; i < n; ++i) numel *= sizes[i];
   set(kContiguous, contiguous || numel == 0);
+}
+
+void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, IntList sizes, const int64_t* strides) {
+  const Dims new_sizes(sizes), new_strides(IntList(strides, strides ? sizes.size() : 0));  // they may be this tensor's own
+  set_geometry(new_sizes.span(), strides ? new_strides.data() : nullptr);
+  dtype = type;
+  data = first;
+  // The storage of its own block goes with the block, whichever one the tensor stands on.
+  const Storage* own = is(kEmbedded) ? &reinterpret_cast<Block*>(reinterpret_cast<char*>(this) - offsetof(Block, tensor))->storage : nullptr;
+  Storage* const old = std::exchange(storage, other.detach());
+  if (old && old != own) runtime::release_count(old);
+  if (storage == own) runtime::release_count(storage);
 }
 
 TensorImpl::~TensorImpl() {

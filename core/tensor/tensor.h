@@ -69,6 +69,9 @@ struct TensorImpl {
   /// Set sizes and strides; null strides mean row-major. Keeps numel and the contiguity flag right.
   void set_geometry(IntList sizes, const int64_t* strides);
 
+  /// Stand on other memory, of which `data` is the first element. The one place where a tensor's storage is replaced.
+  void replace_storage(Ref<Storage> other, char* data, DType dtype, IntList sizes, const int64_t* strides);
+
   bool is(Flag f) const { return flags & f; }
   void set(Flag f, bool on) { flags = static_cast<uint16_t>(on ? flags | f : flags & ~f); }
   uint32_t version() const { return storage->version.load(std::memory_order_relaxed); }
