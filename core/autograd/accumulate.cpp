@@ -50,13 +50,16 @@ class AccumulateGrad final : public LeafNode {
   std::string name() const override { return "AccumulateGrad"; }
   std::vector<SavedValue> saved() override { return {{.name = "variable", .tensor = Tensor::share(leaf)}}; }
 
+  // Hooks are told that nothing was accumulated.
+  bool wants_undefined() const override { return leaf->meta.load(std::memory_order_acquire)->hooked.load(std::memory_order_acquire); }
+
   void apply(Gradients& in, Gradients&) override {
     Tensor g = std::move(in[0]);
     // The leaf may have been switched off since it was recorded.
     const Tensor variable = Tensor::share(leaf);
-    if (!g.defined() || !variable.requires_grad()) return;
+    if (!variable.requires_grad()) return;
     AutogradMeta& m = *meta_of(variable);
-    accumulate_gradient(variable, std::move(g));
+    if (g.defined()) accumulate_gradient(variable, std::move(g));
     if (!m.hooked.load(std::memory_order_acquire)) return;
     for (auto& hook : runtime::copied(m.lock, m.post_accumulate_hooks)) hook.second(variable);
   }
@@ -113,6 +116,16 @@ Edge gradient_edge(const Tensor& t) {
   }
   if (!end->info.fits(t)) end->info.describe(t);
   return {Ref<Node>::share(end), 0};
+}
+
+void renew_accumulator(const Tensor& t) {
+  AutogradMeta* m = meta_of(t);
+  LeafNode* old = m ? m->accumulator.load(std::memory_order_acquire) : nullptr;
+  if (!old) return;
+  auto fresh = std::make_unique<AccumulateGrad>(t.get());
+  fresh->info.describe(t);
+  if (!m->accumulator.compare_exchange_strong(old, fresh.get(), std::memory_order_acq_rel)) return;
+  fresh.release()->former.reset(old);
 }
 
 void run_leaf_hooks(LeafNode& node, Tensor& g) {
@@ -268,8 +281,9 @@ std::vector<std::pair<uint64_t, GradientHook>> hooks_of(const Tensor& t) {
 }
 
 uint64_t register_post_accumulate_hook(const Tensor& t, std::function<void(const Tensor&)> hook) {
-  if (!is_leaf(t) || !t.requires_grad())
-    fail("post accumulate grad hooks cannot be registered on non-leaf tensors, nor on tensors that need no gradient");
+  if (!t.requires_grad()) fail("cannot register a hook on a tensor that doesn't require gradient");
+  if (!is_leaf(t))
+    fail("post accumulate grad hooks cannot be registered on non-leaf tensors: use register_hook() or retain_grad()");
   const uint64_t id = next_hook++;
   AutogradMeta& m = make_meta(t.get());
   std::lock_guard lock(m.lock);

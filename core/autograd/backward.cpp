@@ -56,23 +56,18 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
     if (inputs[i].tensor.defined() && !inputs[i].tensor.requires_grad())
       fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
     ends[i] = edge_of(inputs[i]);
+    if (!options.accumulate) continue;
+    // The gradient of what is no leaf stays with the tensor, which there must be.
+    if (inputs[i].tensor.defined()) retain_grad(inputs[i].tensor);
+    else if (ends[i].node->sequence != Node::kFirst)
+      fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
   }
   Tensors captured = run_backward(roots, std::move(seeds), ends, options);
   if (thread_state.holomorphic) [[unlikely]] {
     GradMode mode(options.create_graph);
     for (Tensor& g : captured) g = conjugate_of(std::move(g));
   }
-  if (options.accumulate) {
-    GradMode mode(options.create_graph);
-    for (size_t i = 0; i < captured.size(); ++i) {
-      if (!captured[i].defined()) continue;
-      const Tensor& to = inputs[i].tensor;
-      if (!to.defined()) fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
-      // Who retains its gradient has it already.
-      if (!to->is(TensorImpl::kRetainsGrad)) accumulate_gradient(to, std::move(captured[i]));
-    }
-    return {};
-  }
+  if (options.accumulate) return {};
   if (!allow_unused)
     for (size_t i = 0; i < captured.size(); ++i)
       if (!captured[i].defined())

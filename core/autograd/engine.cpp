@@ -106,8 +106,8 @@ class Pass {
       if (!inputs[i]) continue;
       Task& t = tasks_[task_of(inputs[i].node.get())];
       t.wanted = true;
-      // Such a leaf runs, and so do its hooks.
-      if (options.accumulate && inputs[i].node->sequence == Node::kFirst) continue;
+      // Where gradients accumulate, leaves take theirs when they run, and other inputs retain them.
+      if (options.accumulate) continue;
       captures_.push_back({inputs[i].input_nr, static_cast<uint32_t>(i), t.capture});
       t.capture = static_cast<int32_t>(captures_.size()) - 1;
     }
@@ -231,7 +231,7 @@ class Pass {
 
   void run_tensor_hooks(Node& node, Gradients& in) {
     if (node.sequence == Node::kFirst) {
-      if (in[0].defined()) run_leaf_hooks(static_cast<LeafNode&>(node), in[0]);
+      run_leaf_hooks(static_cast<LeafNode&>(node), in[0]);
       return;
     }
     NodeExtras* extras = node.extras();
@@ -239,7 +239,6 @@ class Pass {
     // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
     for (auto& h : runtime::copied(extras->mutex, extras->tensor_hooks)) {
       Tensor& g = in[h.input_nr];
-      if (!g.defined()) continue;
       if (Tensor changed = h.hook(g); changed.defined()) g = fit_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
     }
     // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are alive, and with
@@ -257,7 +256,8 @@ class Pass {
     }
   }
 
-  void apply_with_hooks(Node& node, Gradients& in, Gradients& out) {
+  // Not `computes`: the hooks alone, for a node beyond which nothing is asked for.
+  void apply_with_hooks(Node& node, Gradients& in, Gradients& out, bool computes) {
     NodeExtras* extras = node.extras();
     const bool anomalies = detecting_anomalies.load(std::memory_order_relaxed);
     if (extras)
@@ -271,7 +271,7 @@ class Pass {
     } scope{std::exchange(executing, &node)};
     try {
       // Hooks may have taken every gradient away.
-      if (any_defined(in) || node.wants_undefined()) node.apply(in, out);
+      if (computes && (any_defined(in) || node.wants_undefined())) node.apply(in, out);
     } catch (...) {
       if (anomalies && report_anomaly) report_anomaly(node);
       throw;
@@ -301,16 +301,18 @@ class Pass {
     Node& node = *tasks_[number].node;
     Gradients in = std::move(tasks_[number].gradients);
     if (in.size() == 0) in.resize(node.num_inputs);
-    run_tensor_hooks(node, in);
+    if (tasks_[number].needed) [[likely]] run_tensor_hooks(node, in);
     for (int32_t c = tasks_[number].capture; c >= 0; c = captures_[c].next)
       captured_[captures_[c].result] = in[captures_[c].input_nr];
     if (holomorphic_ && node.sequence == Node::kFirst) [[unlikely]] in[0] = conjugate_of(std::move(in[0]));
     const auto edges = node.edges();
     const bool wanted = tasks_[number].needed && (options_.accumulate || !edges.empty() || selective_);
     Gradients out(edges.size());
-    if (wanted && !(selective_ && only_captured(number)) && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
+    if (selective_ && ends_here(number)) {
+      if (options_.accumulate && has_hooks(node)) apply_with_hooks(node, in, out, false);
+    } else if (wanted && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
       Reading reading(node, options_.retain_graph ? Reading::Keep : Reading::Free);
-      if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out);
+      if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out, true);
       else node.apply(in, out);
       reading.done();
     }
@@ -419,9 +421,9 @@ class Pass {
     }
   }
 
-  // An input's own node need not run when nothing beyond it is asked for.
-  bool only_captured(uint32_t number) {
-    if (tasks_[number].capture < 0) return false;
+  // An input's own rule need not run when nothing beyond it is asked for.
+  bool ends_here(uint32_t number) {
+    if (!tasks_[number].wanted) return false;
     const auto edges = tasks_[number].node->edges();
     if (edges.empty()) return !options_.accumulate;
     for (const Edge& e : edges)

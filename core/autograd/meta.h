@@ -33,6 +33,9 @@ inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_
 /// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is wanted.
 Edge gradient_edge(const Tensor& t);
 
+/// Let a leaf have another accumulator from now on, since it stands for other memory.
+void renew_accumulator(const Tensor& t);
+
 /// Call the hooks of a leaf with the gradient that arrived, which they may replace.
 void run_leaf_hooks(LeafNode& node, Tensor& g);
 

@@ -190,6 +190,8 @@ class LeafNode : public Node {
  public:
   explicit LeafNode(TensorImpl* of) : Node(kFirst), leaf(of) {}
   TensorImpl* const leaf;
+  /// The one that it took the place of, when the leaf got other memory.
+  std::unique_ptr<LeafNode> former;
 };
 
 inline void share_count(Node* node) noexcept {

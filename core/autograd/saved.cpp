@@ -26,7 +26,7 @@ Tensor SavedTensor::apart(const Tensor& t) {
 std::atomic<bool> checking_external{true};
 
 uint32_t SavedTensor::external_stamp(const Tensor& t) {
-  if (!checking_external.load(std::memory_order_relaxed)) return t.version();
+  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed)) return version_of_both(t);
   const Tensor d = contents_in_order(t);
   const char* p = d.bytes();
   const size_t n = static_cast<size_t>(d.numel() * d.itemsize());
@@ -51,12 +51,16 @@ void SavedTensor::refuse_written(Node* owner) const {
                                 name_of(tensor_.dtype()), " ", to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input",
                                 " of the operation that ", owner->name(), " differentiates", at(saved_at), ", ");
   const Storage& storage = *tensor_->storage;
-  if (storage.kind == Storage::Kind::External)
+  if (is_detached(storage))
+    fail("Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use out-of-place "
+         "`.detach()` instead. It is ", name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()), ", an input of the operation that ",
+         owner->name(), " differentiates", at(saved_at));
+  if (storage.checked && storage.kind == Storage::Kind::External)
     fail(head, "lies in memory that belongs to somebody else (a NumPy array, for example), and that was written since. Hint: make the tensor "
          "a copy (adjoint.tensor(array), or clone()), or write to the array after the backward pass. "
          "adjoint.autograd.graph.set_check_external(False) switches this check off");
   fail(head, "is at version ", tensor_.version(), "; expected version ", version_, " instead. It was ",
-       storage.writer ? "last written by " + name_of_write(storage.writer) : "written since it was saved", at(written_at),
+       storage.kind != Storage::Kind::External && storage.writer ? "last written by " + name_of_write(storage.writer) : "written since it was saved", at(written_at),
        ". Hint: clone() the tensor before the in-place operation, or use the out-of-place form.",
        saved_at.empty() && written_at.empty()
            ? " To see the source lines of both, run the program again after adjoint.autograd.graph.set_record_lines(True)." : "");

@@ -63,12 +63,13 @@ class SavedTensor {
   }
 
   /// The tensor; refused when it was freed or written since. `input_nr` is which result of `owner` it is.
-  Tensor unpack(Node* owner, uint32_t input_nr = 0) const {
+  /// A result has its history where that is asked for.
+  Tensor unpack(Node* owner, uint32_t input_nr = 0, bool history = thread_state.grad) const {
     if (!saved_) return {};
     if (packed_) [[unlikely]] return unpack_packed(owner, input_nr);
     if (!tensor_.defined()) owner->refuse_released();
     if (stamp(tensor_) != version_) refuse_written(owner);
-    return result_ && thread_state.grad ? with_history(owner, input_nr) : tensor_;
+    return result_ && history ? with_history(owner, input_nr) : tensor_;
   }
 
  private:

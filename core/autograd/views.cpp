@@ -26,7 +26,7 @@ ViewImpl& as_view(const TensorImpl* t) { return *static_cast<ViewImpl*>(const_ca
                 "outside (if you want the inplace to be tracked).");
   };
   std::string made_by = t->grad_fn ? t->grad_fn->name() : "";
-  made_by.resize(std::min(made_by.find("Backward"), made_by.size()));
+  made_by.resize(std::min(made_by.rfind("Backward"), made_by.size()));
   const char* mode = t->is(TensorImpl::kInferenceView) ? "inference" : t->is(TensorImpl::kNoGradView) ? "no_grad" : nullptr;
   std::string head = t->grad_fn && mode ? text("Output ", t->output_nr, " of ", made_by, " is a view of a view which was created in ", mode, " mode and ", what, " with grad mode enabled.")
                      : t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
@@ -193,7 +193,7 @@ void check_history(const Tensor& t, const char* op) {
     if (base.defined() && base->is(TensorImpl::kRequiresGrad) && !base->grad_fn) refuse_leaf("a view of a leaf Variable");
     history(t);
   }
-  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf(item ? "a view of a leaf Variable" : "a leaf Variable");
+  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf(item || t->is(TensorImpl::kView) ? "a view of a leaf Variable" : "a leaf Variable");
 }
 }  // namespace
 
@@ -254,12 +254,39 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
   set_history(t, std::move(node), output_nr);
 }
 
+uint32_t version_of_both(const Tensor& t) {
+  const Storage* other = counter_of(*t->storage);
+  return other ? std::max(t.version(), other->version.load(std::memory_order_relaxed)) : t.version();
+}
+void count_write_of_both(Storage& storage) {
+  Storage& other = *counter_of(storage);
+  const uint32_t now = std::max(storage.version.load(std::memory_order_relaxed), other.version.load(std::memory_order_relaxed));
+  storage.version.store(now, std::memory_order_relaxed);
+  other.version.store(now + 1, std::memory_order_relaxed);
+}
+
+namespace {
+void nothing(void*) {}
+}  // namespace
+bool is_detached(const Storage& storage) { return storage.kind == Storage::Kind::External && storage.deleter == nothing; }
+
 void forget_in_place(const Tensor& t, uint32_t holders) {
   // The program's hooks stay with its tensor.
   auto hooks = hooks_of(t);
   Tensor leaf = t;
-  if (give_up_identity(t, holders + 1)) move_wrapper(t.get(), leaf = alias(t));
-  else forget_history(t);
+  if (give_up_identity(t, holders + 1)) {
+    const bool had_history = t->grad_fn;
+    move_wrapper(t.get(), leaf = alias(t));
+    // Whoever saved it as an input is left with what no rule can use: memory at a version that it never had.
+    if (had_history) {
+      Ref<Storage> gone = external_storage(t->storage->data, t->storage->nbytes, nothing, nullptr);
+      gone->checked = false;
+      gone->version.store(t.version() + 1, std::memory_order_relaxed);
+      t->replace_storage(std::move(gone), t->data, t.dtype(), t.sizes(), t.strides().data());
+    }
+  } else {
+    forget_history(t);
+  }
   if (hooks.empty()) return;
   AutogradMeta& m = make_meta(leaf.get());
   std::lock_guard lock(m.lock);

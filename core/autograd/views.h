@@ -50,11 +50,18 @@ void note_write(const Tensor& t);
 /// Where the last write came from; empty where that was not noted.
 std::string line_of_write(const Tensor& t);
 
+/// Before a write to memory that counts writes with another (see `recounted_storage`).
+void count_write_of_both(Storage& storage);
+/// The version, where it is counted with another as well.
+uint32_t version_of_both(const Tensor& t);
+
 /// After a write by an operator: the version goes up. The history of the tensor stays right until it is given a new one.
 inline void wrote(const Tensor& t, const char* op) {
   Storage& storage = *t->storage;
   if (storage.kind != Storage::Kind::External) storage.writer = op;
-  if (t->is(TensorImpl::kView) && !is_stale(t)) {
+  else if (counter_of(storage)) [[unlikely]] count_write_of_both(storage);
+  // A view that may not be written has no history that could follow.
+  if (t->is(TensorImpl::kView) && !(t->flags & TensorImpl::kSpecialView) && !is_stale(t)) {
     storage.bump();
     t->view_version.store(t.version(), std::memory_order_release);
   } else if (!t->is(TensorImpl::kInference)) {
@@ -84,8 +91,11 @@ template <class F> auto write(const Tensor& t, const char* op, F&& f) {
 /// the program's own included; more are nodes that saved it, and keep the old identity: `t` is then another tensor.
 void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders);
 
-/// Make `t` a leaf that needs no gradient; nodes that saved it go on with its history.
+/// Make `t` a leaf that needs no gradient. Nodes that saved it as an input refuse to use it.
 void forget_in_place(const Tensor& t, uint32_t holders);
+
+/// Whether these are the bytes of a tensor that was detached in place after it was saved.
+bool is_detached(const Storage& storage);
 
 /// Where the gradient of what a write overwrites goes. Hooks of a view stay with the history that it had, which is no part
 /// of the new one.

@@ -35,8 +35,11 @@ std::vector<GraphEnd> graph_ends(nb::handle o, const char* what) {
       list.push_back({unwrap(e.ptr()), {}});
       continue;
     }
-    Node* node = PyTuple_Check(e.ptr()) && PyTuple_GET_SIZE(e.ptr()) == 2 ? as_node(PyTuple_GET_ITEM(e.ptr(), 0)) : nullptr;
-    if (!node) fail<TypeError>(what, ": expected Tensors or GradientEdges, but found ", Py_TYPE(e.ptr())->tp_name);
+    Node* node = PyTuple_Check(e.ptr()) && PyTuple_GET_SIZE(e.ptr()) >= 2 ? as_node(PyTuple_GET_ITEM(e.ptr(), 0)) : nullptr;
+    if (!node) {
+      if (std::string_view(what) == "inputs") fail("all inputs have to be Tensors or GradientEdges, but got ", Py_TYPE(e.ptr())->tp_name);
+      fail<TypeError>(what, ": expected Tensors or GradientEdges, but found ", Py_TYPE(e.ptr())->tp_name);
+    }
     const int64_t nr = as_int(PyTuple_GET_ITEM(e.ptr(), 1), "output_nr");
     if (nr < 0 || nr >= node->num_inputs) fail<IndexError>(what, ": ", node->name(), " has no result number ", nr);
     list.push_back({{}, {Ref<Node>::share(node), static_cast<uint32_t>(nr)}});

@@ -89,7 +89,7 @@ void take_back(nb::object r, PyObject* f, Gradients& gs) {
   if (r.is_none()) return;
   if (is_tensor(r.ptr())) r = nb::make_tuple(r);
   if (!PyTuple_Check(r.ptr()))
-    fail<TypeError>("hook '", name_of_hook(f), "' must return a tuple of Tensors or None, but returned ", Py_TYPE(r.ptr())->tp_name);
+    fail<TypeError>("expected tuple, but hook returned '", Py_TYPE(r.ptr())->tp_name, "': hook '", name_of_hook(f), "' must return a tuple of Tensors, or None");
   if (static_cast<size_t>(PyTuple_GET_SIZE(r.ptr())) != gs.size())
     fail("hook '", name_of_hook(f), "' has returned an incorrect number of values (got ", PyTuple_GET_SIZE(r.ptr()), ", but expected ", gs.size(), ")");
   for (size_t i = 0; i < gs.size(); ++i) {
@@ -170,7 +170,6 @@ int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg) {
   return 0;
 }
 int visit_hooks(const Node& node, visitproc visit, void* arg) {
-  Py_VISIT(static_cast<PyObject*>(const_cast<Node&>(node).object()));
   NodeExtras* extras = node.extras();
   if (!extras) return 0;
   std::unique_lock lock(extras->mutex, std::try_to_lock);

@@ -4,22 +4,25 @@
 #include <unordered_map>
 
 #include "bind/convert.h"
+#include "autograd/arithmetic.h"
 #include "bind/object.h"
+#include "dispatch/operator.h"
+#include "ops/shape.h"
 
 namespace adjoint::bind {
 
+PyTypeObject* node_type = nullptr;
+
 namespace {
 
-struct NodeObject {
-  PyObject_HEAD
-  Node* node;
-};
-PyTypeObject* node_type = nullptr;
 // The objects that are alive, so that a node seen twice is one object.
 std::unordered_map<Node*, PyObject*> alive;
 std::mutex alive_mutex;
 
-Node& of(PyObject* o) { return *reinterpret_cast<NodeObject*>(o)->node; }
+Node& of(PyObject* o) {
+  Node* node = reinterpret_cast<NodeObject*>(o)->node;
+  return node ? *node : *make_context_node(o);
+}
 
 // A hook may refer to the node that owns it, by this object: that is found where nobody else owns the node.
 int node_traverse(PyObject* o, visitproc visit, void* arg) {
@@ -61,7 +64,7 @@ PyObject* node_next(PyObject* o, void*) {
   }
   return t;
 }
-PyObject* node_sequence(PyObject* o, void*) { return PyLong_FromUnsignedLongLong(of(o).sequence); }
+PyObject* node_sequence(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(of(o).sequence); }
 
 // The value that a text stands for: a number, a bool, None or a tuple of them; else the text itself.
 PyObject* value_of(const std::string& text) {
@@ -96,7 +99,14 @@ PyObject* saved_register(PyObject* o, PyObject* args) {
   try {
     if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) fail<TypeError>("incompatible function arguments: register_hooks(): both hooks must be callable");
     if (!s->slot->saved()) fail("Calling register_hooks on a saved tensor with value None is forbidden");
-    Reading reading(*s->node, Reading::Look);
+    std::optional<Reading> reading;
+    try {
+      reading.emplace(*s->node, Reading::Look);
+    } catch (const std::exception&) {
+      fail("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when you call "
+           ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
+           "access saved variables after calling backward. It was saved by ", s->node->name());
+    }
     s->slot->pack_now(s->node, *python_saved_hooks(pack, unpack));
     Py_RETURN_NONE;
   } catch (...) {
@@ -111,6 +121,8 @@ PyType_Slot saved_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(saved_deall
                              {0, nullptr}};
 PyType_Spec saved_spec = {"adjoint.autograd.SavedTensor", sizeof(SavedObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, saved_slots};
 
+}  // namespace
+
 PyObject* raw_saved(Node& node, SavedTensor* slot) {
   auto* o = reinterpret_cast<SavedObject*>(saved_type->tp_alloc(saved_type, 0));
   if (!o) return nullptr;
@@ -119,30 +131,13 @@ PyObject* raw_saved(Node& node, SavedTensor* slot) {
   return reinterpret_cast<PyObject*>(o);
 }
 
-// Of a Function, whose saved tensors have no names.
-PyObject* all_raw_saved(Node& node) {
-  try {
-    Reading reading(node, Reading::Look);
-    PyObject* list = PyList_New(0);
-    for (SavedValue& v : node.saved()) {
-      PyObject* raw = raw_saved(node, v.slot);
-      PyList_Append(list, raw);
-      Py_XDECREF(raw);
-    }
-    PyObject* tuple = PyList_AsTuple(list);
-    Py_DECREF(list);
-    return tuple;
-  } catch (...) {
-    return raise();
-  }
-}
+namespace {
 
 // Saved values are attributes: _saved_self, _saved_result, and _raw_saved_self; an accumulator's leaf is `variable`.
 PyObject* node_getattr(PyObject* o, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
   const bool raw = std::strncmp(text, "_raw_saved_", 11) == 0, saved = raw || std::strncmp(text, "_saved_", 7) == 0;
-  if (std::strcmp(text, "_raw_saved_tensors") == 0 && of(o).object()) return all_raw_saved(of(o));
   if (saved || std::strcmp(text, "variable") == 0) {
     const char* wanted = text + (raw ? 11 : saved ? 7 : 0);
     try {
@@ -151,25 +146,19 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
         Reading reading(of(o), Reading::Look);
         if (raw && v.slot) return raw_saved(of(o), v.slot);
         if (raw) continue;
-        if (v.slot) return wrap(v.slot->unpack(&of(o), v.output_nr));
+        if (v.slot) return wrap(v.slot->unpack(&of(o), v.output_nr, true));
         return v.tensor.defined() ? wrap(v.tensor) : value_of(v.text);
       }
     } catch (...) {
       return raise();
     }
   }
-  PyObject* found = PyObject_GenericGetAttr(o, name);
-  auto* context = static_cast<PyObject*>(of(o).object());
-  if (found || !context || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
-  PyErr_Clear();
-  return PyObject_GetAttr(context, name);
-}
-int node_setattr(PyObject* o, PyObject* name, PyObject* value) {
-  auto* context = static_cast<PyObject*>(of(o).object());
-  return context ? PyObject_SetAttr(context, name, value) : PyObject_GenericSetAttr(o, name, value);
+  return PyObject_GenericGetAttr(o, name);
 }
 PyObject* node_dir(PyObject* o, PyObject*) {
-  PyObject* list = PyObject_Dir(reinterpret_cast<PyObject*>(node_type));
+  PyObject* names = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__dir__", "O", o);
+  PyObject* list = names ? PySequence_List(names) : nullptr;
+  Py_XDECREF(names);
   if (!list) return nullptr;
   for (SavedValue& v : of(o).saved()) {
     for (const char* prefix : {"_saved_", "_raw_saved_"}) {
@@ -181,6 +170,47 @@ PyObject* node_dir(PyObject* o, PyObject*) {
   }
   return list;
 }
+// The rule alone, without hooks and without freeing what was saved: one gradient per result, in order, to one per input.
+PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
+  try {
+    Node& node = of(o);
+    if (node.object()) fail<TypeError>("'", Py_TYPE(o)->tp_name, "' object is not callable: it is the context of a Function");
+    if (keywords && PyDict_Size(keywords)) fail<TypeError>("keyword arguments are not supported: a node takes one gradient per result of its call");
+    const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
+    if (given != node.num_inputs)
+      fail<TypeError>("expected ", node.num_inputs, " arguments, got ", given, " instead: ", node.name(), " takes one gradient, or None, per result of its call");
+    Gradients in(given);
+    for (size_t i = 0; i < given; ++i) {
+      PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
+      if (g == Py_None) continue;
+      if (!is_tensor(g)) fail<TypeError>("argument ", i, " is not a Variable: ", node.name(), " takes Tensors and None, but found ", Py_TYPE(g)->tp_name);
+      const ResultInfo& info = node.result(static_cast<uint32_t>(i));
+      in[i] = unwrap(g);
+      if (!same(in[i].sizes(), info.sizes())) in[i] = call<Expand>(in[i], info.sizes());
+      if (!info.fits(in[i])) in[i] = fit_gradient(in[i], info, node, i);
+    }
+    const auto edges = node.edges();
+    Gradients out(edges.size());
+    {
+      Unlocked u(true);
+      Reading reading(node, Reading::Keep);
+      if (std::any_of(in.begin(), in.end(), [](const Tensor& g) { return g.defined(); }) || node.wants_undefined()) node.apply(in, out);
+      for (size_t i = 0; i < edges.size(); ++i) {
+        if (!out[i].defined() || !edges[i]) continue;
+        const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
+        if (!info.fits(out[i])) out[i] = fit_gradient(std::move(out[i]), info, node, i);
+      }
+    }
+    if (edges.size() == 1) return wrap(std::move(out[0]));
+    PyObject* results = PyTuple_New(static_cast<Py_ssize_t>(edges.size()));
+    for (size_t i = 0; results && i < edges.size(); ++i) PyTuple_SET_ITEM(results, static_cast<Py_ssize_t>(i), wrap(std::move(out[i])));
+    return results;
+  } catch (...) {
+    return raise();
+  }
+}
+PyObject* node_requires_grad(PyObject*, void*) { Py_RETURN_TRUE; }
+
 // Tensors that are saved: (name, bytes, packed by hooks), without unpacking any.
 PyObject* node_saved(PyObject* o, PyObject*) {
   PyObject* list = PyList_New(0);
@@ -213,11 +243,12 @@ PyObject* node_result(PyObject* o, PyObject* number) {
 PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The name: MulBackward0."},
                          {"_saved", node_saved, METH_NOARGS, "What is saved: (name, bytes, packed)."},
                          {"_result", node_result, METH_O, "Shape and dtype of one of the results of the recorded call."},
+                         {"_sequence_nr", node_sequence, METH_NOARGS, "The number by which passes order nodes: later ones come first."},
                          {"__dir__", node_dir, METH_NOARGS, nullptr},
                          {}};
 PyGetSetDef getset[] = {{"next_functions", node_next, nullptr, "Pairs (node, input number), one per input of the call.", nullptr},
                         {"metadata", node_metadata, nullptr, "A dict that lives as long as the node.", nullptr},
-                        {"_sequence_nr", node_sequence, nullptr, nullptr, nullptr},
+                        {"requires_grad", node_requires_grad, nullptr, "True: what needs no gradient has no node.", nullptr},
                         {"_line", node_line, nullptr, "Where it was recorded, if lines were.", nullptr},
                         {}};
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
@@ -227,7 +258,7 @@ PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                        {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
                        {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
                        {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
-                       {Py_tp_setattro, reinterpret_cast<void*>(node_setattr)},
+                       {Py_tp_call, reinterpret_cast<void*>(node_call)},
                        {Py_tp_methods, methods},
                        {Py_tp_getset, getset},
                        {Py_tp_doc, const_cast<char*>("A node of the graph: the derivative of one recorded call.")},
@@ -252,6 +283,7 @@ PyTypeObject* type_named(const std::string& name) {
 }  // namespace
 
 PyObject* wrap_node(Ref<Node> node) {
+  if (node->object()) return wrap_context(std::move(node));
   const auto known = [&]() -> PyObject* {
     const auto found = alive.find(node.get());
     return found == alive.end() ? nullptr : Py_NewRef(found->second);

@@ -7,14 +7,27 @@
 
 namespace adjoint::bind {
 
+/// The head of every object that is a node. The context of a Function is one, and has more.
+struct NodeObject {
+  PyObject_HEAD
+  Node* node;
+};
+extern PyTypeObject* node_type;
+
 PyObject* wrap_node(Ref<Node> node);
+/// The object of a Function's node: its context.
+PyObject* wrap_context(Ref<Node> node);
+/// The node of a context that has none so far.
+Node* make_context_node(PyObject* context);
 bool add_node_type(PyObject* module);
+/// A tensor as a node keeps it, an object whose hooks may be set.
+PyObject* raw_saved(Node& node, SavedTensor* slot);
 /// Function and its context (function.cpp).
 bool add_function_types(PyObject* module);
 /// The node of an object that is one, else null.
 Node* as_node(PyObject* o);
 
-/// For the collector: the hooks of a node that Python set, and the context of a Function.
+/// For the collector: the hooks of a node that Python set.
 int visit_hooks(const Node& node, visitproc visit, void* arg);
 void clear_hooks(Node& node);
 

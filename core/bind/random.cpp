@@ -25,8 +25,9 @@ void write_untracked(const Tensor& t, const char* op) {
   if (thread_state.grad && t.requires_grad()) call<ZeroAll>(t);
 }
 
-// Fill a tensor by a function that fills contiguous memory; other layouts go through a copy.
-template <class F> void fill(const Tensor& t, const char* op, F&& f) {
+// Fill a tensor by a function that fills contiguous memory; other layouts go through a copy. What is `fresh` is made by this,
+// not written.
+template <class F> void fill(const Tensor& t, const char* op, bool fresh, F&& f) {
   write_untracked(t, op);
   const runtime::Uninterrupted whole;
   const Tensor to = t.is_contiguous() ? t : empty(t.sizes(), t.dtype());
@@ -40,7 +41,7 @@ template <class F> void fill(const Tensor& t, const char* op, F&& f) {
     }
   }
   if (to.get() != t.get()) copy_into(t, to);
-  wrote(t, "random");
+  if (!fresh) wrote(t, "random");
 }
 
 void need_floating(const Tensor& t, const char* op) {
@@ -75,19 +76,19 @@ void bind_random(nb::module_& m) {
     const auto stream = chosen(g).reserve(static_cast<uint64_t>(std::max<int64_t>(n, 0)));
     return std::pair(static_cast<int64_t>(stream.seed), static_cast<int64_t>(stream.block));
   }, nb::arg("n"), nb::arg("generator") = nb::none(), "Take n blocks of a generator: its seed, and where they begin.");
-  m.def("_uniform_", [](const Tensor& t, double lo, double hi, Generator* g) {
+  m.def("_uniform_", [](const Tensor& t, double lo, double hi, Generator* g, bool fresh) {
     need_floating(t, "uniform_");
     if (!(lo <= hi)) fail("uniform_ expects to return a [from, to) range, but found from=", lo, " > to=", hi);
     // A 16-bit number has fewer digits than the draw: the rest is cut off, so that rounding never reaches the upper bound.
     const float digits = t.dtype() == DType::Float16 ? 2048.0f : t.dtype() == DType::BFloat16 ? 256.0f : 0.0f;
-    fill(t, "uniform", [&](auto* p, int64_t n) {
+    fill(t, "uniform", fresh, [&](auto* p, int64_t n) {
       using T = std::remove_pointer_t<decltype(p)>;
       if (digits == 0) return runtime::fill_uniform(chosen(g), p, n, static_cast<T>(lo), static_cast<T>(hi));
       runtime::fill_uniform(chosen(g), p, n, T(0), T(1));
       for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(lo + (hi - lo) * static_cast<double>(std::floor(p[i] * static_cast<T>(digits)) / static_cast<T>(digits)));
     });
-  }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  m.def("_normal_", [](const Tensor& t, double mean, double deviation, Generator* g) {
+  }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg("fresh") = false);
+  m.def("_normal_", [](const Tensor& t, double mean, double deviation, Generator* g, bool fresh) {
     if (!(deviation >= 0)) fail("normal expects std >= 0.0, but found std ", deviation);
     if (t.is_complex()) {
       // Each part carries half the variance.
@@ -98,29 +99,29 @@ void bind_random(nb::module_& m) {
       steps.push_back(1);
       const Tensor parts = over(Ref<Storage>::share(t->storage), real, {sizes.data(), sizes.size()}, {steps.data(), steps.size()}, t.offset() * 2);
       const double d = deviation / std::sqrt(2.0);
-      fill(parts, "normal", [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_normal(chosen(g), p, n, static_cast<T>(mean), static_cast<T>(d)); });
+      fill(parts, "normal", fresh, [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_normal(chosen(g), p, n, static_cast<T>(mean), static_cast<T>(d)); });
       return;
     }
     need_floating(t, "normal_");
-    fill(t, "normal", [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_normal(chosen(g), p, n, static_cast<T>(mean), static_cast<T>(deviation)); });
-  }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  m.def("_exponential_", [](const Tensor& t, double rate, Generator* g) {
+    fill(t, "normal", fresh, [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_normal(chosen(g), p, n, static_cast<T>(mean), static_cast<T>(deviation)); });
+  }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg("fresh") = false);
+  m.def("_exponential_", [](const Tensor& t, double rate, Generator* g, bool fresh) {
     need_floating(t, "exponential_");
     if (!(rate > 0)) fail("exponential_ expects lambda > 0.0, but found lambda=", rate);
-    fill(t, "exponential", [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_exponential(chosen(g), p, n, static_cast<T>(rate)); });
-  }, nb::arg(), nb::arg(), nb::arg().none());
-  m.def("_random_", [](const Tensor& t, int64_t lo, int64_t hi, Generator* g) {
+    fill(t, "exponential", fresh, [&](auto* p, int64_t n) { using T = std::remove_pointer_t<decltype(p)>; runtime::fill_exponential(chosen(g), p, n, static_cast<T>(rate)); });
+  }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg("fresh") = false);
+  m.def("_random_", [](const Tensor& t, int64_t lo, int64_t hi, Generator* g, bool fresh) {
     if (lo >= hi) fail("random_ expects 'from' to be less than 'to', but got from=", lo, " >= to=", hi);
     write_untracked(t, "random");
     const Tensor wide = t.dtype() == DType::Int64 && t.is_contiguous() ? t : empty(t.sizes(), DType::Int64);
     runtime::fill_randint(chosen(g), wide.data<int64_t>(), wide.numel(), lo, hi);
     if (wide.get() != t.get()) copy_into(t, wide);
-    wrote(t, "random");
-  }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  m.def("_bernoulli_", [](const Tensor& t, double p, Generator* g) {
+    if (!fresh) wrote(t, "random");
+  }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg("fresh") = false);
+  m.def("_bernoulli_", [](const Tensor& t, double p, Generator* g, bool fresh) {
     if (!(p >= 0 && p <= 1)) fail("bernoulli_ expects p to be in [0, 1], but got p=", p);
-    fill(t, "bernoulli", [&](auto* out, int64_t n) { runtime::fill_bernoulli(chosen(g), out, n, p); });
-  }, nb::arg(), nb::arg(), nb::arg().none());
+    fill(t, "bernoulli", fresh, [&](auto* out, int64_t n) { runtime::fill_bernoulli(chosen(g), out, n, p); });
+  }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg("fresh") = false);
   m.def("_bernoulli", [](const Tensor& p, Generator* g) {
     need_floating(p, "bernoulli");
     const Tensor d = copy_of(p, p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);

@@ -97,12 +97,16 @@ void bind_storage(nb::module_& m) {
     become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
     return self;
   });
+  m.def("_stand_on", [](const Tensor& t, const Tensor& from) {
+    t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(), from.strides().data());
+    renew_accumulator(t);
+  }, "Let a tensor have the memory of another, its shape and its dtype.");
   m.def("_bump_version_past", [](const Tensor& t, uint32_t version) {
     while (t.version() <= version) wrote(t, "_bump_version");
   }, "Count writes until the version is beyond a given one.");
   m.def("_detach_", [](const Tensor& t) {
     if (t->is(TensorImpl::kView))
-      fail("Can't detach views in-place: this one has shape ", to_string(t.sizes()), ". Use detach() instead.");
+      fail("Can't detach views in-place. Use detach() instead. This one has shape ", to_string(t.sizes()), ".");
     forget_in_place(t, 2);  // held by the program, and here
   });
 }

@@ -54,7 +54,7 @@ PyObject* get_output_nr(PyObject* s, void*) {
 PyObject* get_version(PyObject* s, void*) {
   return guard([&] {
     if (unwrap(s)->is(TensorImpl::kInference)) fail("Inference tensors do not track version counter.");
-    return PyLong_FromUnsignedLong(unwrap(s).version());
+    return PyLong_FromUnsignedLong(version_of_both(unwrap(s)));
   });
 }
 PyObject* get_base(PyObject* s, void*) { return wrap(base_of(unwrap(s))); }
@@ -90,10 +90,11 @@ PyObject* get_grad_fn(PyObject* s, void*) {
 PyObject* get_data(PyObject* s, void*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
-    Ref<Storage> storage = external_storage(t->storage->data, t->storage->nbytes, [](void* owner) { runtime::release_count(static_cast<Storage*>(owner)); },
-                                            Ref<Storage>::share(t->storage).detach());
-    storage->readonly = t->storage->readonly;
-    return wrap(over(std::move(storage), t.dtype(), t.sizes(), t.strides(), t.offset()));
+    Ref<Storage> storage = recounted_storage(Ref<Storage>::share(t->storage), 0, {});
+    storage->checked = true;
+    const Tensor data = over(std::move(storage), t.dtype(), t.sizes(), t.strides(), t.offset());
+    data->flags |= t->flags & TensorImpl::kInference;
+    return wrap(data);
   });
 }
 int set_data(PyObject* s, PyObject* v, void*) {
@@ -102,7 +103,14 @@ int set_data(PyObject* s, PyObject* v, void*) {
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
     if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
-    t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(), from.strides().data());
+    // Writes are counted on from where the tensor's own count stands, together with those to its views, if it has any.
+    Ref<Storage> storage = Ref<Storage>::share(from->storage);
+    if (!t->is(TensorImpl::kInference) && !from->is(TensorImpl::kInference)) {
+      Storage* old = t->storage;
+      const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) && old->refcount.load(std::memory_order_relaxed) > 1);
+      storage = recounted_storage(std::move(storage), t.version(), views ? Ref<Storage>::share(old) : Ref<Storage>());
+    }
+    t->replace_storage(std::move(storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }

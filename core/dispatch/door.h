@@ -140,13 +140,13 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
         for (size_t i = 0; i < out.size(); ++i) keep_history(out[i], edges(), read_by(0));
     } else {
       [&]<size_t... I>(std::index_sequence<I...>) {
-        ((edges_[I] ? void(out[I] = run(std::get<I>(Op::vjp), in, ~uint64_t{0})) : void()), ...);
+        ((edges_[edge_of(I)] ? void(out[edge_of(I)] = run(std::get<I>(Op::vjp), in, ~uint64_t{0})) : void()), ...);
       }(std::make_index_sequence<std::min<size_t>(rules_t<Op>::size, kTensors)>{});
       if (thread_state.grad) [[unlikely]]
         for (int i = 0; i < std::min(rules_t<Op>::size, kTensors); ++i)
-          if (edges_[i]) keep_history(out[i], edges(), read_by(i));
+          if (const size_t e = edge_of(static_cast<size_t>(i)); edges_[e]) keep_history(out[e], edges(), read_by(i));
       for (int i = rules_t<Op>::size; i < kTensors; ++i)
-        if (edges_[i]) fail<NotImplemented>("the derivative of '", Op::name, "' with respect to tensor argument ", i, " is not implemented");
+        if (edges_[edge_of(static_cast<size_t>(i))]) fail<NotImplemented>("the derivative of '", Op::name, "' with respect to tensor argument ", i, " is not implemented");
     }
   }
 
@@ -204,17 +204,19 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
   }
 
   std::conditional_t<kList, std::vector<Edge>, std::array<Edge, kTensors>> edges_;
+  /// Which edge is that of tensor argument number i.
+  static constexpr size_t edge_of(size_t i) { return Op::edges_from_last ? static_cast<size_t>(kTensors) - 1 - i : i; }
 
  private:
   static constexpr int slot(uint32_t mask, int i) { return __builtin_popcount(mask & ((1u << i) - 1)); }
-  /// The inputs, by tensor number, in which rule i is not linear: those that it takes; all, where it takes a result.
+  /// The inputs, by the numbers of their edges, in which rule i is not linear: those that it takes; all, where it takes a result.
   static uint64_t read_by(int i) {
     const Need& need = rules_t<Op>::needs[i];
     if (Op::gradient_keeps_history || need.outputs || need.list) return ~uint64_t{0};
     constexpr bool tensors[] = {is_tensor<P>...};
     uint64_t mask = 0;
     for (int p = 0, number = 0; p < kParameters; ++p)
-      if (tensors[p]) mask |= uint64_t{need.inputs >> p & 1} << number++;
+      if (tensors[p]) mask |= uint64_t{need.inputs >> p & 1} << edge_of(static_cast<size_t>(number++));
     return mask;
   }
   template <class A> static void add_argument(std::vector<SavedValue>& v, std::string_view names, int i, const A& a) {
@@ -374,7 +376,7 @@ template <class N, class... P> Ref<Node> connected(const P&... arguments) {
   auto connect = [&]<class X>(const X& x) {
     if constexpr (std::is_base_of_v<Tensor, X>) {
       if constexpr (N::kList) node->edges_.emplace_back();
-      if (x.defined() && x.requires_grad()) node->edges_[e] = gradient_edge(x);
+      if (x.defined() && x.requires_grad()) node->edges_[N::edge_of(e)] = gradient_edge(x);
       ++e;
     } else if constexpr (std::is_same_v<X, TensorList>) {
       for (const Tensor& t : x) node->edges_.push_back(t.defined() && t.requires_grad() ? gradient_edge(t) : Edge{});

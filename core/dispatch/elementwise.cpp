@@ -4,6 +4,7 @@
 // shape, or one number beside them, comes first and is short, since it is what nearly every call takes; `general` does
 // everything else. Start reading at `call_elementwise`.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "autograd/arithmetic.h"
@@ -40,6 +41,17 @@ std::string input_name(const ElementwiseInfo& op, int i) {
   std::string_view names = op.inputs;
   for (; i > 0; --i) names.remove_prefix(names.find(',') + 2);
   return std::string(names.substr(0, names.find(',')));
+}
+
+/// What a node shows of its parameter number k: a number as Python writes it, or None where it was not given.
+SavedValue saved_parameter(const ElementwiseInfo& op, int k, double value) {
+  std::string_view rest = op.row->signature;
+  for (int i = op.arity + k; i > 0; --i) rest.remove_prefix(rest.find(',') + 2);
+  const std::string_view one = rest.substr(0, rest.find(','));
+  const bool given = value == value || one.find("=None") == one.npos;
+  char digits[32];
+  const std::string number(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  return {.name = std::string(one.substr(0, one.find('='))), .text = !given ? "None" : std::isfinite(value) ? number : "float('" + number + "')"};
 }
 
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.
@@ -132,6 +144,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
       const std::string name = input_name(*op_, k);
       if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; })) v.push_back({.name = name, .text = "None"});
     }
+    for (int k = 0; k < op_->parameters && parameters_; ++k) v.push_back(saved_parameter(*op_, k, parameters_[k]));
     return v;
   }
 

@@ -149,6 +149,7 @@ struct Linear : Structured {
   static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
   static constexpr auto signature = "input, weight, bias=None";
   static constexpr bool method = false;
+  static constexpr bool edges_from_last = true;  // the bias is ready first
   static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return kernels::linear(input, weight, bias); }
   static constexpr auto vjp = Rules{
       [](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },

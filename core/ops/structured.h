@@ -78,6 +78,9 @@ struct Structured {
   static constexpr bool composite = false;
   /// Linear, yet its gradient is recorded as a function of the inputs, on which it does not depend: as in torch.
   static constexpr bool gradient_keeps_history = false;
+  /// The node's edges are those of the tensor arguments from the last to the first, where programs know the order in which
+  /// gradients arrive.
+  static constexpr bool edges_from_last = false;
   /// Names of several results; empty for one.
   static constexpr const char* returns = "";
   /// How Python reaches it: function, method, or both.

@@ -26,6 +26,8 @@ struct Storage {
   size_t nbytes = 0;
   Kind kind = Kind::Owned;
   bool readonly = false;
+  /// For external bytes: whether their contents are compared when what was saved of them is used.
+  bool checked = true;
   /// Whether a tensor over these bytes was ever the base of a view.
   std::atomic<bool> viewed{false};
   union {
@@ -52,5 +54,13 @@ struct Storage {
 Ref<Storage> allocate_storage(size_t nbytes);
 /// Bytes that belong to somebody else.
 Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*), void* context);
+
+/// The bytes of `bytes` with a count of writes of their own, from `version` on. With a `counter`, what stands on either counts
+/// the writes to both.
+Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage> counter);
+/// The storage that owns the bytes of one made by `recounted_storage`; itself for others.
+Storage* owner_of_bytes(Storage* storage);
+/// Whose writes such a storage counts too; null for others.
+Storage* counter_of(const Storage& storage);
 
 }  // namespace adjoint

@@ -93,6 +93,38 @@ Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*),
   return Ref<Storage>::steal(storage);
 }
 
+namespace {
+struct Recounted {
+  Ref<Storage> bytes, counter;
+};
+void release_recounted(void* context) { delete static_cast<Recounted*>(context); }
+const Recounted* recounted(const Storage& s) {
+  return s.kind == Storage::Kind::External && s.deleter == release_recounted ? static_cast<const Recounted*>(s.context) : nullptr;
+}
+}  // namespace
+
+Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage> counter) {
+  // Never a chain of them.
+  if (Storage* owner = owner_of_bytes(bytes.get()); owner != bytes.get()) bytes = Ref<Storage>::share(owner);
+  if (Storage* first = counter ? counter_of(*counter) : nullptr) counter = Ref<Storage>::share(first);
+  if (counter) version = std::max(version, counter->version.load(std::memory_order_relaxed));
+  const Storage& memory = *bytes;
+  auto* context = new Recounted{std::move(bytes), std::move(counter)};
+  Ref<Storage> s = external_storage(memory.data, memory.nbytes, release_recounted, context);
+  s->readonly = memory.readonly;
+  s->checked = memory.kind == Storage::Kind::External && memory.checked;
+  s->version.store(version, std::memory_order_relaxed);
+  return s;
+}
+Storage* owner_of_bytes(Storage* storage) {
+  const Recounted* r = recounted(*storage);
+  return r ? r->bytes.get() : storage;
+}
+Storage* counter_of(const Storage& storage) {
+  const Recounted* r = recounted(storage);
+  return r ? r->counter.get() : nullptr;
+}
+
 void Storage::destroy(Storage* storage) noexcept {
   if (storage->kind == Kind::Embedded) {
     Block* block = reinterpret_cast<Block*>(reinterpret_cast<char*>(storage) - offsetof(Block, storage));

@@ -126,6 +126,11 @@ def __getattr__(name):
         from adjoint.autograd import anomaly_mode
 
         return getattr(anomaly_mode, name)
+    if name.endswith("Tensor"):
+        from adjoint.as_torch._legacy import TYPES
+
+        if name in TYPES:
+            return TYPES[name]
     if name.endswith("_") and isinstance(globals().get(name[:-1]), _C.Operator) and hasattr(Tensor, name):
         # Every operator's in-place form as a function: relu_(x).
         return getattr(Tensor, name)

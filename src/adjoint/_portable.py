@@ -8,6 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import check_device
+from adjoint._register import overload
 from adjoint._tensor import Members, extend
 
 
@@ -35,21 +36,29 @@ class Answers(Members):
         """Whether other processes see the memory: they do not."""
         return False
 
-    def is_conj(self) -> bool:
-        """Whether a conjugation is pending: it never is, conjugates are computed."""
-        return False
 
-    def is_neg(self) -> bool:
-        """Whether a negation is pending: it never is."""
-        return False
+@overload
+def is_conj(input) -> bool:
+    """Whether a conjugation is pending: it never is, since conjugates are computed at once."""
+    return False
 
-    def resolve_conj(self) -> Tensor:
-        """The tensor itself: see `is_conj`."""
-        return self
 
-    def resolve_neg(self) -> Tensor:
-        """The tensor itself: see `is_neg`."""
-        return self
+@overload
+def is_neg(input) -> bool:
+    """Whether a negation is pending: it never is."""
+    return False
+
+
+@overload
+def resolve_conj(input) -> Tensor:
+    """The tensor itself: see `is_conj`."""
+    return input
+
+
+@overload
+def resolve_neg(input) -> Tensor:
+    """The tensor itself: see `is_neg`."""
+    return input
 
 
 @extend

@@ -112,7 +112,7 @@ def rand(
     if device is not None:
         check_device(device)
     result = _empty(_size(size, keywords, "rand"), dtype)
-    _uniform_(_parts(result), 0.0, 1.0, generator)
+    _uniform_(_parts(result), 0.0, 1.0, generator, True)
     return _finish(result, out, requires_grad)
 
 
@@ -146,7 +146,7 @@ def randn(
     if device is not None:
         check_device(device)
     result = _empty(_size(size, keywords, "randn"), dtype)
-    _normal_(result, 0.0, 1.0, generator)
+    _normal_(result, 0.0, 1.0, generator, True)
     return _finish(result, out, requires_grad)
 
 
@@ -184,7 +184,7 @@ def randint(
     result = _empty(size, dtype or _C.int64)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    _C._random_(result, low, high, generator)
+    _C._random_(result, low, high, generator, True)
     return _finish(result, out, requires_grad)
 
 
@@ -210,7 +210,7 @@ def rand_like(
     """As `rand`, with the shape and dtype of `input`."""
     check_device(device)
     result = _empty_like(input, dtype)
-    _uniform_(_parts(result), 0.0, 1.0, generator)
+    _uniform_(_parts(result), 0.0, 1.0, generator, True)
     return _finish(result, None, requires_grad)
 
 
@@ -220,7 +220,7 @@ def randn_like(
     """As `randn`, with the shape and dtype of `input`."""
     check_device(device)
     result = _empty_like(input, dtype)
-    _normal_(result, 0.0, 1.0, generator)
+    _normal_(result, 0.0, 1.0, generator, True)
     return _finish(result, None, requires_grad)
 
 
@@ -241,7 +241,7 @@ def randint_like(
     if high is None:
         low, high = 0, low
     result = _empty_like(input, dtype)
-    _C._random_(result, low, high, generator)
+    _C._random_(result, low, high, generator, True)
     return _finish(result, None, requires_grad)
 
 
@@ -283,13 +283,13 @@ def normal(
             result = _empty_like(
                 shaped, None if shaped.is_floating_point() or shaped.is_complex() else _C.get_default_dtype()
             )
-            _normal_(result, 0.0, 1.0, generator)
-            result.mul_(std).add_(mean)
+            _normal_(result, 0.0, 1.0, generator, True)
+            result = result * std + mean
         else:
             if size is None:
                 raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
             result = _empty(size, dtype)
-            _normal_(result, mean, std, generator)
+            _normal_(result, mean, std, generator, True)
     return _finish(result, out, requires_grad)
 
 
@@ -306,7 +306,7 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
         result = _C._bernoulli(input.detach(), generator)
     else:
         result = _empty_like(input)
-        _C._bernoulli_(result, p, generator)
+        _C._bernoulli_(result, p, generator, True)
     return _finish(result, out, False)
 
 

@@ -347,5 +347,5 @@ def _replace_memory(x, source):
         x.data = source
         return
     version = x._version
-    x.data = source
+    _C._stand_on(x, source)
     _C._bump_version_past(x, version)

@@ -147,7 +147,8 @@ class Reference:
                 target.p[...] = p
             else:
                 base.moved += change
-        fresh = target.version == memory.version
+        # No history could be made for one of several views or a view without recording, whoever wrote it.
+        fresh = target.version == memory.version and not (target.multi or target.no_grad)
         memory.version += 1
         if fresh and step.op not in ("set_real", "set_imag", "aug_item"):  # these write through a view
             target.version = memory.version

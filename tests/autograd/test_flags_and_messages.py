@@ -58,13 +58,22 @@ def test_enable_grad_inside_inference_mode_is_what_it_says():
 
 
 def test_saved_tensors_that_were_detached_in_place():
-    """The graph goes on with the history that the tensor had: torch refuses this, since it would lose it."""
-    x = leaf(3.0)
-    y = x * 1
-    z = y * y + x * x * 3
-    assert y.detach_() is y and y.is_leaf and not y.requires_grad
-    (g,) = grad(z, x, create_graph=True)
-    assert grad(g, x)[0].item() == 8
+    """Refused as torch does, by those that saved it as an input; the node whose result it is goes on."""
+    for create_graph in (False, True):
+        x = leaf(3.0)
+        y = x * 1
+        z = y * y + x * x * 3
+        assert y.detach_() is y and y.is_leaf and not y.requires_grad
+        with pytest.raises(RuntimeError, match=r"detached in-place, i\.e\. with \.detach_\(\).*MulBackward0"):
+            grad(z, x, create_graph=create_graph)
+    result = leaf(0.0).exp()
+    other = result * 1
+    result.detach_()
+    other.backward()
+    # It can be used again, and what is saved from now on is no matter.
+    y.requires_grad_()
+    (y * y).backward()
+    assert y.grad.item() == 6
 
 
 def test_hooks_survive_detach_in_place():

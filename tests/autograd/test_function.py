@@ -243,7 +243,7 @@ def test_a_view_returned():
 @pytest.mark.parametrize(
     "result, error, phrase",
     [
-        ((1.0, None), TypeError, r"expected Variable or None \(got float\)"),
+        ((1.0, None), RuntimeError, r"expected Variable or None \(got float\)"),
         ((None, None, None, 1.0), RuntimeError, "returned an incorrect number of gradients"),
         ((), RuntimeError, "returned an incorrect number of gradients"),
         ((None, 1.0), RuntimeError, "gradient different (from|than) None at position 2"),

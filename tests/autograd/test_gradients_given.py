@@ -140,7 +140,9 @@ def test_edges_are_roots_and_inputs():
     y = x * 2
     edge = graph.get_gradient_edge(y)
     assert repr(edge).startswith("GradientEdge(node=<MulBackward0") and edge.output_nr == 0
-    assert edge == (edge.node, edge.output_nr) and edge.node is y.grad_fn
+    assert (
+        edge == (edge.node, edge.output_nr, None) and edge.ownership_token is None and edge.node is y.grad_fn
+    )
     (g,) = grad(edge, x, ones(2), retain_graph=True)
     assert g.tolist() == [2.0, 2.0]
     (g,) = grad([edge, (x * x).sum()], x, [ones(2), None], retain_graph=True)

@@ -87,12 +87,12 @@ def program(seed):
             t[r.randrange(5)] *= 0.5
             new = [t.tanh()]
         if step % 7 == 0:
-            new[0].register_hook(lambda g: g * 1.25)
+            new[0].register_hook(lambda g: None if g is None else g * 1.25)
         if step % 11 == 0:
             new[0].retain_grad()
         pool += new
     for leaf in leaves[:2]:
-        leaf.register_hook(lambda g: g * 0.3)
+        leaf.register_hook(lambda g: None if g is None else g * 0.3)
     return leaves, sum((t.to(ad.float64).sum() for t in pool[-8:]), leaves[0].sum().double())
 
 

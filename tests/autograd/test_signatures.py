@@ -27,7 +27,7 @@ SIGNATURES = {
     functional.jacobian: "func inputs create_graph=False strict=False vectorize=False strategy='reverse-mode'",
     functional.hessian: "func inputs create_graph=False strict=False vectorize=False "
     "outer_jacobian_strategy='reverse-mode'",
-    checkpoint.checkpoint_sequential: "functions segments input use_reentrant=False **kwargs",
+    checkpoint.checkpoint_sequential: "functions segments input use_reentrant=None **kwargs",
     checkpoint.set_checkpoint_early_stop: "enable",
     checkpoint.set_checkpoint_debug_enabled: "enabled",
     ad.autograd.backward: "tensors grad_tensors=None retain_graph=None create_graph=False grad_variables=None inputs=None",

@@ -149,12 +149,16 @@ def test_full_backward_pre_hook():
 def test_inputs_without_gradient():
     m, seen = nn.Linear(2, 1), []
     m.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go[0].tolist())))
-    m(ad.ones(1, 2)).sum().backward()
+    with pytest.warns(UserWarning, match="firing when gradients are computed with respect to module outputs"):
+        m(ad.ones(1, 2)).sum().backward()
     assert seen == [((None,), [[1.0]])]
     with ad.no_grad():
         m(ad.ones(1, 2))
-    m.register_full_backward_hook(lambda module, gi, go: gi)
-    with pytest.raises(RuntimeError, match="where no input requires gradient should always return None"):
+    m.register_full_backward_hook(lambda module, gi, go: (ad.ones(1, 2),))
+    with (
+        pytest.warns(UserWarning),
+        pytest.raises(RuntimeError, match="where no input requires gradient should always return None"),
+    ):
         m(ad.ones(1, 2)).sum().backward()
 
 
@@ -182,18 +186,101 @@ def test_a_graph_run_twice():
     assert seen == [1.0, 2.0]
 
 
-def test_what_is_not_provided_says_so():
-    m = Scale()
-    handle = m.register_full_backward_hook(lambda *x: None)
-    a, b = ad.tensor(1.0, requires_grad=True), ad.tensor(1.0, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="Scale was called with 2 tensors that require gradients"):
-        m(a, b)
+class Pair(nn.Module):
+    def forward(self, a, b, c):
+        return a * b, b * c
+
+
+def test_several_inputs_with_gradients():
+    m, seen = Pair(), []
+    m.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go)))
+    a, b = ad.tensor(2.0, requires_grad=True), ad.tensor(3.0, requires_grad=True)
+    x, y = m(a, b, 4.0)
+    (x + y).backward(retain_graph=True)
+    ((gi, go),) = seen
+    assert (gi[0].item(), gi[1].item(), gi[2]) == (3, 6, None) and [g.item() for g in go] == [1, 1]
+    seen.clear()
+    a.grad = b.grad = None
+    y.backward()
+    ((gi, go),) = seen
+    assert (gi[0].item(), gi[1].item(), gi[2]) == (0, 4, None) and go[0] is None and go[1].item() == 1
+    assert a.grad.item() == 0 and b.grad.item() == 4
+
+
+def test_gradients_of_several_inputs_and_outputs_are_replaced():
+    m = Pair()
+    m.register_full_backward_pre_hook(lambda module, go: (go[0] * 2, go[1]))
+    m.register_full_backward_hook(lambda module, gi, go: (gi[0] * 10, gi[1] * 100, None))
+    a, b = ad.tensor(2.0, requires_grad=True), ad.tensor(3.0, requires_grad=True)
+    x, y = m(a, b, 4.0)
+    (x + y).backward()
+    assert a.grad.item() == 60 and b.grad.item() == 800
+
+
+def test_modules_in_modules_in_the_order_of_the_pass():
+    log = []
+    m = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Linear(2, 1)))
+    for name, module in m.named_modules():
+        module.register_full_backward_hook(lambda mod, gi, go, name=name: log.append(name))
+        module.register_full_backward_pre_hook(lambda mod, go, name=name: log.append("pre " + name))
+    m(ad.ones(1, 2, requires_grad=True)).sum().backward()
+    assert log == ["pre ", "pre 1", "pre 1.1", "1.1", "pre 1.0", "1.0", "1", "pre 0", "0", ""]
+
+
+def test_writes_to_what_hooks_watch_are_refused():
+    m = nn.ReLU(inplace=True)
+    m.register_full_backward_hook(lambda *x: None)
+    with pytest.raises(
+        RuntimeError, match="Output 0 of BackwardHookFunction is a view and is being modified inplace"
+    ):
+        m(ad.ones(2, requires_grad=True) * 1)
+
+
+def test_an_output_that_is_no_tensor_is_warned_of():
+    class M(nn.Module):
+        def forward(self, x):
+            return {"y": x * 2}
+
+    m = M()
+    m.register_full_backward_hook(lambda *x: None)
+    with pytest.warns(
+        UserWarning, match="module output should be a Tensor or a tuple of Tensors but received"
+    ):
+        m(ad.ones(2, requires_grad=True))["y"].sum().backward()
+
+
+def test_the_hook_of_old_sees_the_last_operation():
+    m, seen = Pair(), []
+    handle = m.register_backward_hook(
+        lambda module, gi, go: seen.append((module, gi, go)) or (gi[0] * 10, gi[1] * 20)
+    )
+    a, b = ad.tensor(2.0, requires_grad=True), ad.tensor(3.0, requires_grad=True)
+    with pytest.warns(
+        FutureWarning, match="Using a non-full backward hook when the forward contains multiple"
+    ):
+        m(a, b, 4.0)[0].backward()
+    ((module, gi, go),) = seen
+    assert module is m and [g.item() for g in gi] == [3, 2] and go[0].item() == 1
+    assert a.grad.item() == 30 and b.grad.item() == 40
+    for first, second in ((m, m.register_full_backward_hook), (nn.ReLU(), None)):
+        if second is None:
+            first.register_full_backward_hook(lambda *x: None)
+            second = first.register_backward_hook
+        with pytest.raises(
+            RuntimeError, match="Cannot use both regular backward hooks and full backward hooks"
+        ):
+            second(lambda *x: None)
     handle.remove()
-    m.register_full_backward_pre_hook(lambda *x: None)
-    with pytest.raises(NotImplementedError, match="Scale returned 2 differentiable tensors"):
-        m(a, 2.0)
-    with pytest.raises(NotImplementedError, match="register_full_backward_hook"):
-        m.register_backward_hook(lambda *x: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        m(a, b, 4.0)[0].backward()
+
+
+def test_tables_of_hooks_may_be_taken_away():
+    m = nn.Linear(2, 2)
+    del m._forward_pre_hooks
+    with pytest.raises(AttributeError):
+        m(ad.ones(1, 2))
 
 
 def test_wrong_number_of_gradients():

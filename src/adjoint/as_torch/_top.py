@@ -154,17 +154,6 @@ def is_distributed(input) -> bool:
 
 
 @extra
-def is_conj(input) -> bool:
-    """Whether a conjugation is pending: it never is, conjugates are computed."""
-    return False
-
-
-@extra
-def is_neg(input) -> bool:
-    return False
-
-
-@extra
 def set_warn_always(b) -> None:
     adjoint.autograd._warn_always = bool(b)
     warnings.simplefilter("always" if b else "default", UserWarning)

@@ -239,7 +239,9 @@ def grad(
 
 def _ends(ends):
     """Tensors or edges of the graph as a tuple. An edge is a tuple itself."""
-    if isinstance(ends, Tensor) or (isinstance(ends, tuple) and len(ends) == 2 and isinstance(ends[0], Node)):
+    if isinstance(ends, Tensor) or (
+        isinstance(ends, tuple) and len(ends) in (2, 3) and isinstance(ends[0], Node)
+    ):
         return (ends,)
     return tuple(ends)
 

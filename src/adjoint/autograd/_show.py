@@ -10,7 +10,7 @@ __all__ = ["Drawing", "Explanation", "draw", "explain"]
 def _roots(tensors):
     """The nodes where a graph ends: of tensors, edges or nodes."""
     if isinstance(tensors, (Tensor, Node)) or (
-        isinstance(tensors, tuple) and len(tensors) == 2 and isinstance(tensors[0], Node)
+        isinstance(tensors, tuple) and len(tensors) in (2, 3) and isinstance(tensors[0], Node)
     ):
         tensors = [tensors]
     roots = []
@@ -38,8 +38,8 @@ def _walk(roots):
             continue
         seen[node] = None
         stack += [n for n, _ in node.next_functions if n is not None]
-    last = max((n._sequence_nr for n in seen if n.name() != "AccumulateGrad"), default=0)
-    return sorted(seen, key=lambda n: (n.name() == "AccumulateGrad", last - min(n._sequence_nr, last)))
+    last = max((n._sequence_nr() for n in seen if n.name() != "AccumulateGrad"), default=0)
+    return sorted(seen, key=lambda n: (n.name() == "AccumulateGrad", last - min(n._sequence_nr(), last)))
 
 
 def _shape(node):

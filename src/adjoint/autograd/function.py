@@ -6,9 +6,9 @@ about a class when that is defined, and `once_differentiable`. Start reading at 
 
 from __future__ import annotations
 
-from adjoint._C import FunctionBase, FunctionCtx, Tensor
+from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class
 
-__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 
 class Function(FunctionBase):
@@ -66,10 +66,9 @@ class Function(FunctionBase):
     def __init__(self, *args, **kwargs):
         from warnings import warn
 
-        name = type(self).__name__
         warn(
-            f"{name} should not be instantiated. Methods on autograd functions are all static, so you should invoke them "
-            f"on the class itself: {name}.apply(...)",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them "
+            f"on the class itself. Instantiating an autograd function will raise an error: call {type(self).__name__}.apply(...)",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -88,6 +87,7 @@ class Function(FunctionBase):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        cls._backward_cls = _backward_class(cls)
         setup = cls.setup_context
         if setup is not Function.setup_context:
             cls._setup_context = staticmethod(setup)
@@ -138,6 +138,9 @@ class Function(FunctionBase):
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."
         )
+
+
+Function._backward_cls = _backward_class(Function)
 
 
 def _found(cls, name):

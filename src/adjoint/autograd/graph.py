@@ -38,12 +38,14 @@ class GradientEdge(tuple):
     ----------
     node : Node
     output_nr : int
+    ownership_token : Node, optional
+        What keeps the node alive where `node` is of another kind; without effect here.
     """
 
     __slots__ = ()
 
-    def __new__(cls, node, output_nr):
-        return tuple.__new__(cls, (node, output_nr))
+    def __new__(cls, node, output_nr, ownership_token=None):
+        return tuple.__new__(cls, (node, output_nr, ownership_token))
 
     @property
     def node(self):
@@ -52,6 +54,10 @@ class GradientEdge(tuple):
     @property
     def output_nr(self):
         return self[1]
+
+    @property
+    def ownership_token(self):
+        return self[2]
 
     def __repr__(self):
         return f"GradientEdge(node={self[0]!r}, output_nr={self[1]})"

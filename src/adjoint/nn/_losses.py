@@ -53,8 +53,8 @@ def _reduce(loss, reduction, weight=None):
 def _check_sizes(input, target):
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
-            f"Using a target size ({tuple(target.shape)}) that is different to the input size "
-            f"({tuple(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
             stacklevel=3,
         )
@@ -251,8 +251,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     reduction = legacy_reduction(size_average, reduce, reduction)
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(
-            f"Using a target size ({tuple(target.shape)}) that is different to the input size "
-            f"({tuple(input.shape)}) is deprecated. Please ensure they have the same size."
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
     if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
         raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
@@ -298,9 +298,7 @@ def binary_cross_entropy_with_logits(
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
     if tuple(input.shape) != tuple(target.shape):
-        raise ValueError(
-            f"Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})"
-        )
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return ad.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)

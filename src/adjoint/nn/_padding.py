@@ -23,12 +23,13 @@ def pad_with_own(input, pad, mode, value):
     if mode != "circular":
         # As in torch, the gradient can be differentiated again, although it is linear.
         input = _C._attach(input, input)
+    whole = input
     for i in range(padded):
         before, after = pad[2 * i : 2 * i + 2]
         dim = input.ndim - 1 - i
         if before or after:
             input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode))
-    return input
+    return input.clone() if input is whole else input
 
 
 def _index(size, before, after, dim, mode):

@@ -6,6 +6,8 @@ parameter stays the same object, so an optimiser that holds it goes on holding t
 
 from __future__ import annotations
 
+import warnings
+
 import adjoint as ad
 
 __all__ = ["Conversion"]
@@ -23,11 +25,10 @@ class Conversion:
                 continue
             grad = parameter.grad
             with ad.no_grad():
-                # `.grad` must match its tensor at every moment, so it steps aside while `.data` changes.
-                parameter.grad = None
-                parameter.data = fn(parameter.data)
+                # The parameter itself is what `fn` sees, and may write: it and its gradient stay who they are.
+                parameter.data = fn(parameter)
                 if grad is not None:
-                    parameter.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
+                    grad.data = fn(grad)
         for name, buffer in list(self._buffers.items()):
             if buffer is not None:
                 persistent = getattr(buffer, "persistent", None)
@@ -67,6 +68,12 @@ class Conversion:
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some modules might "
+                "not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
             )
 
         def convert(tensor):

@@ -338,6 +338,7 @@ def pad(input, pad, mode="constant", value=None):
             f"length {len(pad)} and input of dimension {input.dim()}"
         )
     value = 0 if value is None else value
+    grown = False
     for i in range(len(pad) // 2):
         dim, (before, after) = input.dim() - 1 - i, pad[2 * i : 2 * i + 2]
         size = input.shape[dim]
@@ -351,7 +352,9 @@ def pad(input, pad, mode="constant", value=None):
         if before > 0 or after > 0:
             parts = [_block(input, dim, before, value), input, _block(input, dim, after, value)]
             input = ad.cat(parts, dim)
-    return input
+            grown = True
+    # A part, or nothing but the input itself, is to be a tensor of its own too.
+    return input if grown else input.clone()
 
 
 def _block(like, dim, size, value):

@@ -1,8 +1,8 @@
 """Hooks on modules: how they are registered (`Hookable`) and the call that runs them (`call_with_hooks`).
 
 A module without hooks never enters this file: ``Module.__call__`` tests one attribute, ``_hooks``, and goes
-straight to ``forward``. Full backward hooks are built on tensor hooks: the input and the outputs pass through
-private aliases (``x.view_as(x)``), so that a hook sees exactly the gradient that flows through this call.
+straight to ``forward``. Full backward hooks are built on hooks of nodes: the inputs and the outputs pass one
+node each, so that a hook sees exactly the gradients that flow through this call (`_BackwardCall`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint.autograd.function import Function
 
 from ..utils.hooks import HookTable, RemovableHandle
 
@@ -19,15 +20,19 @@ __all__ = ["Hookable", "call_with_hooks"]
 class ModuleHooks:
     """The hooks of one module, one table for each moment."""
 
-    __slots__ = ("forward_pre", "forward", "backward_pre", "backward")
+    __slots__ = ("forward_pre", "forward", "backward_pre", "backward", "full")
     forward_pre: HookTable
     forward: HookTable
     backward_pre: HookTable
     backward: HookTable
 
+    full: bool | None
+
     def __init__(self):
-        for name in self.__slots__:
+        for name in ("forward_pre", "forward", "backward_pre", "backward"):
             setattr(self, name, HookTable())
+        # Whether those of `backward` see all gradients of inputs, or those of the last node alone; None before the first.
+        self.full = None
 
     def __getstate__(self):
         return {name: getattr(self, name) for name in self.__slots__}
@@ -35,6 +40,13 @@ class ModuleHooks:
     def __setstate__(self, state):
         for name, table in state.items():
             setattr(self, name, table)
+
+
+def _table(which):
+    def remove(self):
+        delattr(self._own_hooks(), which)
+
+    return property(lambda self: getattr(self._own_hooks(), which), fdel=remove)
 
 
 class Hookable:
@@ -95,8 +107,7 @@ class Hookable:
     def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
         """Run ``hook(module, grad_output)`` before the gradient of the inputs is computed.
 
-        What it returns, a tuple or a tensor, replaces `grad_output`. The module must return one
-        differentiable tensor; several raise NotImplementedError.
+        What it returns, a tuple or a tensor, replaces `grad_output`.
         """
         return self._own_hooks().backward_pre.add(hook, prepend)
 
@@ -104,8 +115,13 @@ class Hookable:
         """Run ``hook(module, grad_input, grad_output)`` once the gradient of the input is known.
 
         What it returns, a tuple or a tensor, replaces `grad_input`. Both tuples have one entry for each
-        positional argument (output), None where there is no gradient. At most one of the positional arguments
-        may require a gradient; several raise NotImplementedError.
+        positional argument (output), None where there is no gradient. `forward` may not write in place to an input that
+        requires a gradient, nor the program to an output.
+
+        Raises
+        ------
+        RuntimeError
+            The module has hooks of `register_backward_hook` already.
 
         Examples
         --------
@@ -116,27 +132,30 @@ class Hookable:
         >>> seen
         [1.0]
         """
-        return self._own_hooks().backward.add(hook, prepend)
+        return self._backward_table(True).add(hook, prepend)
 
-    def register_backward_hook(self, hook):
-        raise NotImplementedError("register_backward_hook is not provided: use register_full_backward_hook")
+    def register_backward_hook(self, hook) -> RemovableHandle:
+        """The hook of old: ``hook(module, grad_input, grad_output)`` with the gradients of the last operation of `forward`.
 
-    # The names under which programs for torch look the tables up.
-    @property
-    def _forward_pre_hooks(self):
-        return self._own_hooks().forward_pre
+        Use `register_full_backward_hook`, whose gradients are those of the module. A module has hooks of one kind.
+        """
+        return self._backward_table(False).add(hook)
 
-    @property
-    def _forward_hooks(self):
-        return self._own_hooks().forward
+    def _backward_table(self, full):
+        hooks = self._own_hooks()
+        if hooks.full is not None and hooks.full is not full:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one "
+                f"of them: {type(self).__name__} has hooks of the other kind."
+            )
+        hooks.full = full
+        return hooks.backward
 
-    @property
-    def _backward_pre_hooks(self):
-        return self._own_hooks().backward_pre
-
-    @property
-    def _backward_hooks(self):
-        return self._own_hooks().backward
+    # The names under which programs for torch look the tables up, and take them away.
+    _forward_pre_hooks = _table("forward_pre")
+    _forward_hooks = _table("forward")
+    _backward_pre_hooks = _table("backward_pre")
+    _backward_hooks = _table("backward")
 
 
 def call_with_hooks(module, args, kwargs):
@@ -147,7 +166,7 @@ def call_with_hooks(module, args, kwargs):
         for hook, with_kwargs in list(hooks.forward_pre.values()):
             args, kwargs = _run_pre_hook(module, hook, with_kwargs, args, kwargs)
         backward = None
-        if hooks.backward or hooks.backward_pre:
+        if hooks.backward_pre or (hooks.backward and hooks.full is not False):
             backward = _BackwardCall(module)
             args = backward.watch_inputs(args)
         output = module.forward(*args, **kwargs)
@@ -156,6 +175,8 @@ def call_with_hooks(module, args, kwargs):
             result = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
             if result is not None:
                 output = result
+        if hooks.backward and hooks.full is False:
+            _watch_node(module, args, output)
         return output if backward is None else backward.watch_outputs(output)
     except Exception:
         for key, (hook, with_kwargs, always_call) in list(hooks.forward.items()):
@@ -190,103 +211,147 @@ def _run_pre_hook(module, hook, with_kwargs, args, kwargs):
     return (result if isinstance(result, tuple) else (result,)), kwargs
 
 
+class BackwardHookFunction(Function):
+    """The tensors themselves: all of them pass one node, to which the hooks of a module are tied."""
+
+    @staticmethod
+    def forward(ctx, *tensors):
+        return tensors
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients
+
+
 class _BackwardCall:
     """The backward hooks of one call of one module.
 
-    The alias of an output is recorded after the alias of the input, so its hook runs first: when the
-    gradient of the input arrives, every gradient of an output that will arrive has arrived.
+    The inputs pass one node before forward, and the outputs another after it, so that a hook of the first sees all
+    gradients of inputs at once, and one before the second all gradients of outputs.
     """
 
     def __init__(self, module):
         self.module = module
-        self.input_index = None
+        # Where tensors that require gradients stand among the arguments and the results; None where none does.
+        self.inputs = self.outputs = None
         self.n_inputs = self.n_outputs = 0
-        self.grad_outputs = []
-        # Whether the pass came through an output: a second derivative can reach the input past all of them.
-        self.reached = False
+        # None where the pass came through no output: a second derivative can reach the inputs past all of them.
+        self.grad_outputs = None
 
     def watch_inputs(self, args):
         self.n_inputs = len(args)
-        if not self.module._hooks.backward or not ad.is_grad_enabled():
-            return args
-        watched = [i for i, arg in enumerate(args) if isinstance(arg, ad.Tensor) and arg.requires_grad]
-        if not watched:
-            return args
-        if len(watched) > 1:
-            raise NotImplementedError(
-                f"register_full_backward_hook: {type(self.module).__name__} was called with {len(watched)} "
-                "tensors that require gradients; one is supported. Use Tensor.register_hook on each of them."
-            )
-        self.input_index = watched[0]
-        alias = args[watched[0]].view_as(args[watched[0]])
-        alias.register_hook(self._on_grad_input)
-        return args[: watched[0]] + (alias,) + args[watched[0] + 1 :]
+        args, self.inputs, node = _through_one_node(args)
+        if node is not None:
+            node.register_hook(self._on_grad_inputs)
+        return args
 
     def watch_outputs(self, output):
         outputs = output if isinstance(output, tuple) else (output,)
-        watched = [i for i, out in enumerate(outputs) if isinstance(out, ad.Tensor) and out.requires_grad]
-        if not watched:
-            return output
-        hooks = self.module._hooks
-        if len(watched) > 1 and (hooks.backward_pre or self.input_index is None):
-            raise NotImplementedError(
-                f"full backward hooks: {type(self.module).__name__} returned {len(watched)} differentiable "
-                "tensors; that is supported only for register_full_backward_hook on a module with one input "
-                "that requires a gradient. Use Tensor.register_hook on each output."
+        if not isinstance(output, (ad.Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+                f"{type(output)}",
+                stacklevel=4,
             )
         self.n_outputs = len(outputs)
-        self.grad_outputs = [None] * self.n_outputs
-        aliases = list(outputs)
-        for i in watched:
-            aliases[i] = outputs[i].view_as(outputs[i])
-            aliases[i].register_hook(lambda grad, i=i: self._on_grad_output(i, grad))
+        watched, self.outputs, node = _through_one_node(outputs)
+        if node is None:
+            return output
+        node.register_prehook(self._on_grad_outputs)
         if not isinstance(output, tuple):
-            return aliases[0]
+            return watched[0]
         # A named tuple is rebuilt from positional fields, a plain one from the list.
-        return type(output)(*aliases) if hasattr(output, "_fields") else tuple(aliases)
+        return type(output)(*watched) if hasattr(output, "_fields") else watched
 
-    def _on_grad_output(self, index, grad):
-        replaced = None
+    def _on_grad_outputs(self, gradients):
+        grad_outputs = _spread(gradients, self.outputs, self.n_outputs)
         for hook in list(self.module._hooks.backward_pre.values()):
-            grads = [None] * self.n_outputs
-            grads[index] = grad
-            result = hook(self.module, tuple(grads))
+            result = hook(self.module, grad_outputs)
             if result is not None:
-                grad = replaced = self._entry(result, index, self.n_outputs, "grad_output")
-        self.grad_outputs[index] = grad
-        self.reached = True
-        if self.input_index is None:
-            self._run_backward_hooks([None] * self.n_inputs)
-        return replaced
-
-    def _on_grad_input(self, grad):
-        if not self.reached:
-            return None
-        grads = [None] * self.n_inputs
-        grads[self.input_index] = grad
-        return self._run_backward_hooks(grads)
-
-    def _run_backward_hooks(self, grads):
-        grad_outputs = tuple(self.grad_outputs)
-        self.grad_outputs = [None] * self.n_outputs  # the same graph may run again
-        self.reached = False
-        index, replaced = self.input_index, None
-        for hook in list(self.module._hooks.backward.values()):
-            result = hook(self.module, tuple(grads), grad_outputs)
-            if result is None:
-                continue
-            if index is None:
-                raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None"
+                grad_outputs = _checked(result, self.n_outputs, "Backward pre hook", "grad_output")
+        self.grad_outputs = grad_outputs
+        if self.inputs is None:
+            if self.module._hooks.backward:
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    "inputs require gradients. Every gradient of an input that it is shown is None.",
+                    stacklevel=2,
                 )
-            grads[index] = replaced = self._entry(result, index, self.n_inputs, "grad_input")
-        return replaced
+            if self._run_backward_hooks((None,) * self.n_inputs) != (None,) * self.n_inputs:
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "all gradients."
+                )
+        return tuple(grad_outputs[i] for i in self.outputs)
 
-    @staticmethod
-    def _entry(result, index, count, name):
-        result = result if isinstance(result, tuple) else (result,)
-        if len(result) != count:
-            raise RuntimeError(
-                f"Backward hook returned an invalid number of {name}, got {len(result)}, but expected {count}"
-            )
-        return result[index]
+    def _on_grad_inputs(self, gradients, _):
+        if self.grad_outputs is None:
+            return None
+        grad_inputs = self._run_backward_hooks(_spread(gradients, self.inputs, self.n_inputs))
+        return tuple(grad_inputs[i] for i in self.inputs)
+
+    def _run_backward_hooks(self, grad_inputs):
+        grad_outputs, self.grad_outputs = self.grad_outputs, None  # the same graph may run again
+        for hook in list(self.module._hooks.backward.values()):
+            result = hook(self.module, grad_inputs, grad_outputs)
+            if result is not None:
+                grad_inputs = _checked(result, self.n_inputs, "Backward hook", "grad_input")
+        return grad_inputs
+
+
+def _through_one_node(values):
+    """The values, those that require a gradient passed through one node; where these are, and the node."""
+    if not ad.is_grad_enabled():
+        return values, None, None
+    where = [i for i, value in enumerate(values) if isinstance(value, ad.Tensor) and value.requires_grad]
+    if not where:
+        return values, None, None
+    passed = BackwardHookFunction.apply(*(values[i] for i in where))
+    values = list(values)
+    for i, value in zip(where, passed, strict=True):
+        values[i] = value
+    return tuple(values), where, passed[0].grad_fn
+
+
+def _spread(gradients, where, count):
+    spread = [None] * count
+    for i, gradient in zip(where, gradients, strict=True):
+        spread[i] = gradient
+    return tuple(spread)
+
+
+def _checked(result, count, who, name):
+    result = result if isinstance(result, tuple) else (result,)
+    if len(result) != count:
+        raise RuntimeError(
+            f"{who} returned an invalid number of {name}, got {len(result)}, but expected {count}"
+        )
+    return result
+
+
+def _watch_node(module, args, output):
+    """Tie the hooks of old to the node that made the output."""
+    first = output
+    while not isinstance(first, ad.Tensor):
+        if isinstance(first, dict):
+            first = next(value for value in first.values() if isinstance(value, ad.Tensor))
+        else:
+            first = first[0]
+    node = first.grad_fn
+    if node is None:
+        return
+    for hook in list(module._hooks.backward.values()):
+
+        def call(grad_inputs, grad_outputs, hook=hook):
+            return hook(module, grad_inputs, grad_outputs)
+
+        node.register_hook(call)
+    made_by = {x.grad_fn for x in args if isinstance(x, ad.Tensor) and x.grad_fn is not None}
+    if made_by != {following for following, _ in node.next_functions if following is not None}:
+        warnings.warn(
+            "Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated and will be "
+            "removed in future versions. This hook will be missing some grad_input. Please use "
+            "register_full_backward_hook to get the documented behavior.",
+            FutureWarning,
+            stacklevel=4,
+        )

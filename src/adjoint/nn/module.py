@@ -77,13 +77,25 @@ class Module(Conversion, StateDict, Hookable):
     _non_persistent_buffers_set: set[str]
     _modules: Registry
 
-    def __init__(self):
+    #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
+    call_super_init = False
+
+    def __init__(self, *args, **kwargs):
+        if not self.call_super_init and (args or kwargs):
+            what = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {what}")
         own = self.__dict__
         own["training"] = True
         own["_parameters"] = Registry(self)
         own["_buffers"] = Registry(self)
         own["_non_persistent_buffers_set"] = set()
         own["_modules"] = Registry(self)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *args, **kwargs):
         """Compute the output; every subclass overrides it."""

@@ -68,6 +68,11 @@ class Adam(Optimizer):
         fused=None,
         decoupled_weight_decay=False,
     ):
+        if isinstance(lr, ad.Tensor):
+            if foreach and not capturable:
+                raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+            if lr.numel() != 1:
+                raise ValueError(f"Tensor lr must be 1-element, but has shape {tuple(lr.shape)}")
         check_at_least_zero(lr=lr, eps=eps)
         for i, beta in enumerate(betas):
             if not 0.0 <= beta < 1.0:

@@ -286,6 +286,8 @@ def checkpoint(
     >>> bool(ad.allclose(x.grad, x.exp().cos() * x.exp()))
     True
     """
+    if use_reentrant is None:
+        _warn_of_choice("torch.utils.checkpoint")
     if use_reentrant:
         if context_fn is not None or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
@@ -377,7 +379,17 @@ class CheckpointFunction(Function):
         return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=False, **kwargs):
+def _warn_of_choice(function):
+    from warnings import warn
+
+    warn(
+        f"{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended, and is "
+        "what is taken here; where torch takes use_reentrant=True and a program relies on that, pass it.",
+        stacklevel=3,
+    )
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
     """Run a sequence of modules in segments, each of which is a checkpoint, but for the last.
 
     Parameters
@@ -396,6 +408,9 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=False, **kwa
     >>> x = ad.ones(1, 4, requires_grad=True)
     >>> y = ad.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False)
     """
+    if use_reentrant is None:
+        _warn_of_choice("torch.utils.checkpoint.checkpoint_sequential")
+        use_reentrant = False
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

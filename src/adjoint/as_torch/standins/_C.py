@@ -37,7 +37,7 @@ def _will_engine_execute_node(node) -> bool:
 
 def _key(node):
     # A node is hashed by its address.
-    return hash(node) << 4, node._sequence_nr
+    return hash(node) << 4, node._sequence_nr()
 
 
 def _get_tracing_state() -> None:

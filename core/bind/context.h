@@ -1,0 +1,112 @@
+// The context of a Function written in Python, which is its node's Python object, and that node.
+//
+// While Python holds the context, that owns the node; when only the graph is left, the node owns the context
+// (`FunctionNode::owns_`), as tensors do with their objects: so neither is lost while somebody can see it, and there is no
+// cycle. Saved tensors lie in the node as those of any other node do.
+//
+// See Note: identity of tensors.
+#pragma once
+
+#include <string_view>
+
+#include "autograd/arithmetic.h"
+#include "bind/caster.h"
+#include "bind/node_object.h"
+
+namespace adjoint::bind {
+
+class FunctionNode;
+
+/// What forward and backward of a Function share.
+struct Context {
+  NodeObject head;  // the node is null where none was recorded, until somebody asks for it
+  PyObject* dict;
+  PyObject* weakrefs;
+  PyObject* function;  // the class
+  PyObject* to_save;
+  PyObject* dirty;
+  PyObject* non_differentiable;
+  PyObject* needs;  // needs_input_grad
+  bool materialize;
+};
+/// The class that contexts of every Function are of, and below it that of those which `apply` makes.
+extern PyTypeObject* context_type;
+extern PyTypeObject* backward_type;
+
+inline Context* context_of(PyObject* o) { return reinterpret_cast<Context*>(o); }
+
+/// Names that are looked up, and the empty tuple.
+struct Names {
+  PyObject *forward, *backward, *setup_context, *name, *backward_class, *empty;
+};
+extern Names names;
+
+[[noreturn]] inline void python_failed() { throw nanobind::python_error(); }
+/// A new reference, or the error that Python set.
+inline nanobind::object checked(PyObject* o) {
+  if (!o) python_failed();
+  return nanobind::steal(o);
+}
+
+/// The node of one call of a Function.
+class FunctionNode final : public Node {
+ public:
+  /// A node that its context owns, by the count that it starts with.
+  explicit FunctionNode(PyObject* context) : context_(context) {
+    const std::string_view type = Py_TYPE(context)->tp_name;
+    name_ = type.substr(type.rfind('.') + 1);
+    context_of(context)->head.node = this;
+  }
+  ~FunctionNode() override {
+    if (!owns_ || !Py_IsInitialized()) return;
+    nanobind::gil_scoped_acquire gil;
+    context_of(context_)->head.node = nullptr;
+    Py_DECREF(context_);
+  }
+  std::string name() const override { return std::string(name_); }
+  std::span<Edge> edges() override { return edges_; }
+  void* object() override { return context_; }
+  bool wants_undefined() const override { return true; }
+  void release() override {
+    for (SavedTensor& s : saved_) s.release();
+    released_ = true;
+  }
+  std::vector<SavedValue> saved() override {
+    std::vector<SavedValue> v;
+    for (size_t i = 0; i < saved_.size(); ++i)
+      v.push_back({.name = std::to_string(i), .slot = &saved_[i], .output_nr = output_nrs_[i]});
+    return v;
+  }
+  void apply(Gradients& in, Gradients& out) override;
+
+  nanobind::object unpack() {
+    if (released_) refuse_released();
+    PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(saved_.size()));
+    nanobind::object owner = nanobind::steal(t);
+    for (size_t i = 0; i < saved_.size(); ++i)
+      PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(saved_[i].unpack(this, output_nrs_[i], true)));
+    return owner;
+  }
+
+  std::vector<Edge> edges_;  // one per tensor argument
+  std::vector<bool> is_tensor_;  // per argument
+  std::vector<SavedTensor> saved_;
+  std::vector<uint32_t> output_nrs_;
+  std::vector<bool> tensor_result_;
+  /// Whether forward has run, and what it saved is here.
+  bool recorded_ = false;
+  /// The context, and whether the node owns it: else that owns the node.
+  PyObject* context_;
+  bool owns_ = false;
+
+ private:
+  std::string_view name_;
+  bool released_ = false;
+};
+
+inline FunctionNode* node_of(PyObject* o) { return static_cast<FunctionNode*>(context_of(o)->head.node); }
+
+/// Make the types of contexts and put them into the module; what makes the class of one Function's too.
+bool add_context_types(PyObject* module);
+
+}  // namespace adjoint::bind
