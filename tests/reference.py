@@ -203,4 +203,4 @@ MASKS = {"where": 0, "masked_fill": 1}
 #: name → number of the operand that has no dimensions, whatever the shape of the others.
 NUMBERS = {"masked_fill": 2}
 
-OPTIONS = {"clamp": {"min": -0.5, "max": 0.7}}
+OPTIONS = {}

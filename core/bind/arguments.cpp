@@ -110,6 +110,7 @@ void Arguments::set(int i, PyObject* o) {
         v.tensor = &unwrap(o);
         elements_ += unwrap(o).numel();
         if (i == 0) like_ = unwrap(o).dtype();
+        mixed_ |= unwrap(o).dtype() != like_;
         return;
       }
       tensors_[i] = operand(o, like_);
@@ -127,7 +128,7 @@ void Arguments::set(int i, PyObject* o) {
     }
     case ArgKind::Int:
     case ArgKind::OptionalInt:
-      if (!PyIndex_Check(o) || PyFloat_Check(o)) refuse(i, o, "int");
+      if (!PyIndex_Check(o) || PyFloat_Check(o) || PyBool_Check(o)) refuse(i, o, "int");
       v.i = as_int(o, p.text.c_str());
       return;
     case ArgKind::Float:
@@ -275,6 +276,10 @@ void Arguments::parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames
       fail<TypeError>(op_.name, "() missing required argument '", signature_.parameters[i].text, "' (position ", i + 1, "), which must be ",
                       expected_of(signature_.parameters[i].kind));
   }
+  // A number beside tensors of several types meets the one that they promote to: it stays as it is until then.
+  if (mixed_)
+    for (int i = 0; i < n; ++i)
+      if (tensors_[i].defined()) tensors_[i] = operand(found[i], DType::Bool);
   // Numbers stand in for tensors only beside a tensor.
   if (!any_tensor_)
     for (int i = 0; i < n; ++i)

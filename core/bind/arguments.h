@@ -58,7 +58,9 @@ class Arguments {
   std::vector<std::vector<Tensor>> lists_;
   int64_t elements_ = 0;
   bool any_tensor_ = false;
+  /// The type that a number takes, the first argument's; and whether there are others.
   DType like_ = DType::Int64;
+  bool mixed_ = false;
 };
 
 }  // namespace adjoint::bind

@@ -199,11 +199,20 @@ PyObject* dtype_object(DType d) { return dtype_objects[index_of(d)]; }
 bool is_dtype(PyObject* o) { return Py_TYPE(o) == dtype_type; }
 std::optional<DType> as_dtype(PyObject* o) {
   if (is_dtype(o)) return of(o);
-  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return default_dtype();
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::Float64;
   if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::Bool;
   if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::Int64;
-  if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) return complex_dtype(default_dtype());
+  if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) return DType::Complex128;
   return {};
+}
+
+DType number_dtype(PyObject* o, const Scalar& value) {
+  constexpr std::string_view numpy = "numpy.";
+  if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || !std::string_view(Py_TYPE(o)->tp_name).starts_with(numpy)) return value.dtype();
+  const std::string_view name = std::string_view(Py_TYPE(o)->tp_name).substr(numpy.size());
+  for (int d = 0; d < kDTypes; ++d)
+    if (name == kDTypeNames[d]) return static_cast<DType>(d);
+  return name == "bool_" ? DType::Bool : value.dtype();
 }
 
 bool add_value_types(PyObject* module) {

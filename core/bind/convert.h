@@ -27,7 +27,9 @@ PyObject* tuple_from(IntList values);
 /// The dtype objects, one per DType; borrowed.
 PyObject* dtype_object(DType d);
 bool is_dtype(PyObject* o);
-/// A dtype object, or one of Python's bool, int, float, complex.
+/// The type of a tensor made from a number: a NumPy scalar keeps its own.
+DType number_dtype(PyObject* o, const Scalar& value);
+/// A dtype object, or one of Python's bool, int, float, complex: bool, int64, float64, complex128.
 std::optional<DType> as_dtype(PyObject* o);
 
 bool add_value_types(PyObject* module);

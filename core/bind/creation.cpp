@@ -7,6 +7,7 @@
 #include "bind/caster.h"
 #include "kernels/copy.h"
 #include "runtime/parallel.h"
+#include "tensor/number.h"
 
 namespace nb = nanobind;
 
@@ -53,7 +54,7 @@ void measure(PyObject* o, Shape& shape, size_t depth) {
     if (PyUnicode_Check(o)) fail<TypeError>("tensor(): new(): invalid data type 'str'");
     fail<TypeError>("tensor(): could not infer dtype of ", Py_TYPE(o)->tp_name, ": data must be numbers, sequences of numbers, tensors or arrays");
   }
-  shape.meet(s->kind() == Category::Floating ? default_dtype() : s->kind() == Category::Complex ? complex_dtype(default_dtype()) : s->dtype());
+  shape.meet(number_dtype(o, *s));
 }
 
 [[noreturn]] void ragged(int64_t expected, int64_t found, size_t depth) {
@@ -73,19 +74,8 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
     if (is_sequence(o)) fail<ValueError>("expected a number at dim ", depth, " but found a sequence: the data is ragged");
     const auto s = as_scalar(o);
     if (!s) fail<TypeError>("tensor(): expected a number, but found ", Py_TYPE(o)->tp_name);
-    if (is_integral(to.dtype()) && !s->is_integral()) {
-      if (s->is_complex()) fail("value cannot be converted to type ", name_of(to.dtype()), " without overflow: it is complex");
-      const double d = s->as_double();
-      if (to.dtype() != DType::Bool && (std::isnan(d) || std::isinf(d)))
-        fail<ValueError>("cannot convert float ", std::isnan(d) ? "NaN" : "infinity", " to integer (", name_of(to.dtype()), ")");
-    }
-    if (s->is_complex() && !is_complex(to.dtype())) fail("value cannot be converted to type ", name_of(to.dtype()), " without overflow: it is complex");
-    if (s->is_integral() && is_integral(to.dtype()) && to.dtype() != DType::Bool && to.dtype() != DType::Int64) {
-      const int64_t v = s->as_int();
-      const int bits = 8 * static_cast<int>(to.itemsize());
-      const bool fits = to.dtype() == DType::UInt8 ? v >= 0 && v < 256 : v >= -(int64_t{1} << (bits - 1)) && v < (int64_t{1} << (bits - 1));
-      if (!fits) fail("value ", v, " cannot be converted to type ", name_of(to.dtype()), " without overflow");
-    }
+    // Floating-point numbers round, to infinity where they must.
+    if (is_integral(to.dtype()) || s->is_complex()) refuse_overflow(*s, is_complex(to.dtype()) ? DType::Complex128 : to.dtype(), "tensor");
     write_element(at, to.dtype(), *s);
     return;
   }
@@ -101,7 +91,7 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
 Tensor from_data(PyObject* data, std::optional<DType> dtype) {
   if (is_tensor(data)) return copy_of(unwrap(data), dtype.value_or(unwrap(data).dtype()));
   if (const auto s = as_scalar(data)) {
-    const DType d = dtype ? *dtype : s->dtype();
+    const DType d = dtype ? *dtype : number_dtype(data, *s);
     const Tensor t = empty_scalar(d);
     fill(data, t, t.bytes(), 0);
     return t;
@@ -224,8 +214,9 @@ void bind_creation(nb::module_& m) {
         nb::arg("size"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
   m.def("_full", [](nb::handle size, nb::handle value, nb::handle d, bool g) {
     const Scalar v = number(value, "full");
-    const DType inferred = v.kind() == Category::Floating ? default_dtype() : v.kind() == Category::Complex ? complex_dtype(default_dtype()) : v.dtype();
-    return with(full(view(sizes_of(size, "full")), v, type_of(d, inferred, "full")), g);
+    const DType dtype = type_of(d, v.dtype(), "full");
+    refuse_overflow(v, rounding_dtype(dtype), "full");
+    return with(full(view(sizes_of(size, "full")), v, dtype), g);
   }, nb::arg("size"), nb::arg("fill_value"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
   m.def("_empty_like", [](const Tensor& t, nb::handle d, bool g) {
     const DType dtype = type_of(d, t.dtype(), "empty_like");
@@ -233,7 +224,9 @@ void bind_creation(nb::module_& m) {
   }, nb::arg("input"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
   m.def("_full_like", [](const Tensor& t, nb::handle value, nb::handle d, bool g) {
     const DType dtype = type_of(d, t.dtype(), "full_like");
-    return with(in_order_of(t, full(t.sizes(), number(value, "full_like"), dtype)), g);
+    const Scalar v = number(value, "full_like");
+    refuse_overflow(v, rounding_dtype(dtype), "full_like");
+    return with(in_order_of(t, full(t.sizes(), v, dtype)), g);
   }, nb::arg("input"), nb::arg("fill_value"), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
   m.def("_reinterpret", [](const Tensor& t, DType dtype) {
     // One-dimensional bytes as elements of another type.
@@ -246,13 +239,12 @@ void bind_creation(nb::module_& m) {
     const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
     const DType dtype = d.value_or(whole ? DType::Int64 : default_dtype());
     if (whole) {
-      if (step.as_int() == 0) fail("arange(): step must be nonzero");
-      (void)steps(start.as_double(), end.as_double(), step.as_double(), "arange");
-      const int64_t a = start.as_int(), s = step.as_int();
       __extension__ using Wide = __int128;  // the distance of two numbers may take 65 bits
-      const Wide distance = Wide(end.as_int()) - a, n = (distance + s + (s > 0 ? -1 : 1)) / s;
+      const Wide a = start.as_int(), s = step.as_int(), e = end.as_int();
+      if (s == 0 || (s > 0 ? e < a : e > a)) (void)steps(start.as_double(), end.as_double(), step.as_double(), "arange");
+      const Wide n = (e - a + s + (s > 0 ? -1 : 1)) / s;
       if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
-      return with(generate(static_cast<int64_t>(n), dtype, [&](int64_t i) { return a + i * s; }), g);
+      return with(generate(static_cast<int64_t>(n), dtype, [&](int64_t i) { return static_cast<int64_t>(a + i * s); }), g);
     }
     const double a = start.as_double(), s = step.as_double();
     return with(generate(steps(a, end.as_double(), s, "arange"), dtype, [&](int64_t i) { return a + static_cast<double>(i) * s; }), g);

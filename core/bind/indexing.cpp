@@ -13,6 +13,7 @@
 #include "ops/indexing.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
+#include "tensor/number.h"
 
 namespace adjoint::bind {
 
@@ -174,8 +175,9 @@ int tensor_setitem(const Tensor& self, PyObject* key, PyObject* value) {
     k = read_key(self, key);
   }
   Tensor v = as_tensor_like(value, self.dtype());
-  if (is_complex(v.dtype()) && !is_complex(self.dtype()))
+  if (is_complex(v.dtype()) && !is_complex(self.dtype()) && !v.is_wrapped())
     fail("value cannot be converted to type ", name_of(self.dtype()), " without overflow: it is complex; take .real first");
+  refuse_overflow(v, rounding_dtype(self.dtype()), "__setitem__");
   if (!k.advanced) {
     call<SetBasic>(self, v, k.spec.span());
     return 0;

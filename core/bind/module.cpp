@@ -71,7 +71,7 @@ nb::list table() {
       row["promotes_integers"] = e->promotes_integers;
       nb::list types;
       for (int d = 0; d < kDTypes; ++d)
-        if (e->types >> d & 1 || (e->promotes_integers && is_integral(static_cast<DType>(d)))) types.append(kDTypeNames[d]);
+        if (e->types >> d & 1 || (e->promotes_integers && is_integral(static_cast<DType>(d))) || (e->promotes_bool && d == index_of(DType::Bool))) types.append(kDTypeNames[d]);
       row["types"] = types;
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());
@@ -112,6 +112,7 @@ void bind_runtime(nb::module_& m) {
   m.def("empty_cache", &runtime::empty_cache, "Give cached blocks back to the system.");
   m.def("set_memory_limit", &runtime::set_memory_limit, nb::arg("bytes"), "Refuse allocations beyond this many bytes; 0 means no limit.");
   m.def("set_blas_path", &runtime::blas::set_blas_path, nb::arg("path"));
+  m.def("_dtype", [](DType d) { return d; }, nb::arg("dtype"), "A dtype, or what Python's bool, int, float or complex stands for.");
   m.def("promote_types", [](DType a, DType b) { return promote(a, b); }, nb::arg("type1"), nb::arg("type2"));
   m.def("can_cast", [](DType a, DType b) { return can_cast(a, b); }, nb::arg("from_"), nb::arg("to"));
 }

@@ -10,6 +10,7 @@
 #include "autograd/views.h"
 #include "bind/arguments.h"
 #include "kernels/copy.h"
+#include "ops/writing.h"
 
 namespace adjoint::bind {
 
@@ -71,6 +72,20 @@ PyObject* wrap_results(Results& r, const char* returns) {
   return r.kind == Results::Kind::One ? wrap(std::move(r.one)) : wrap_all(r.many, returns);
 }
 
+void warn_resized(const Tensor& t, IntList sizes) {
+  const std::string message =
+      text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()), ", which does not match the required output shape ",
+           to_string(sizes), ". This behavior is deprecated: pass a tensor of that shape, or one without elements (t.resize_(0)).");
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw PythonError{};
+}
+
+/// Whether an element-wise result has the shape of `out`.
+bool shape_fits(const ElementwiseInfo& info, const Tensor* in, const Tensor& out) {
+  Dims shape(in[0].sizes());
+  for (int i = 1; i < info.arity; ++i) shape = broadcast_shapes(shape.span(), in[i].sizes(), info.name);
+  return same(shape.span(), out.sizes());
+}
+
 PyObject* write_out(PyObject* out, Results& r, const char* name) {
   auto give = [&](PyObject* to, const Tensor& result) {
     if (!is_tensor(to)) fail<TypeError>(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(to)->tp_name);
@@ -80,8 +95,7 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
     if (!can_cast(result.dtype(), t.dtype()))
       fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(t.dtype()));
     if (!same(t.sizes(), result.sizes())) {
-      if (t.numel() != 0 || !t.is_contiguous())
-        fail(name, "(): out= has shape ", to_string(t.sizes()), " but the result has shape ", to_string(result.sizes()), "; pass a tensor of that shape");
+      if (t.numel() != 0) warn_resized(t, result.sizes());
       Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
       char* const data = storage->data;
       t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);
@@ -99,14 +113,6 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
   return Py_NewRef(out);
 }
 
-// An element-wise operator whose parameters may all be left out, several of them, needs one: clamp.
-void need_a_parameter(const Operator& op, const Value* v, const Signature& signature) {
-  const ElementwiseInfo& info = *op.elementwise;
-  if (info.parameters < 2) return;
-  for (int i = info.arity; i < info.arity + info.parameters; ++i)
-    if (op.kinds[i] != ArgKind::OptionalFloat || v[i].present) return;
-  fail<ValueError>(op.name, "(): At least one of '", signature.parameters[info.arity].text, "' or '", signature.parameters[info.arity + 1].text, "' must not be None");
-}
 
 thread_local const Operator* in_overload = nullptr;
 
@@ -160,16 +166,14 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     return call_overload(o, overload->second, given, nargs, given_names);
   }
   const Value* v = arguments.values();
-  if (op.elementwise) need_a_parameter(op, v, signature_of(o));
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock = arguments.elements() >= kUnlockFrom && !op.view;
   const KeptMemory memory(unlock, op, v, out && is_tensor(out) ? &unwrap(out) : nullptr);
   if (op.elementwise && (out || o->form == Form::InPlace)) {
-    const ElementwiseInfo& info = *op.elementwise;
     Tensor in[kMostInputs];
+    const ElementwiseInfo& info = given_inputs(*op.elementwise, v, in);
     double p[kMostParameters];
-    for (int i = 0; i < info.arity; ++i) in[i] = *v[i].tensor;
-    for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(v[info.arity + i]);
+    for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(*op.elementwise, v, i);
     if (o->form == Form::InPlace) {
       {
         Unlocked u(unlock);
@@ -178,7 +182,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
       return Py_NewRef(args[0]);
     }
     if (!is_tensor(out)) fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
-    if (unwrap(out).numel() != 0 || !unwrap(out).is_contiguous()) {
+    if (shape_fits(info, in, unwrap(out))) {
       {
         Unlocked u(unlock);
         call_elementwise(info, in, p, &unwrap(out), false);
@@ -186,9 +190,18 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
       return Py_NewRef(out);
     }
   }
+  std::vector<Value> given_values;
+  // A dtype that is left out is that of out=.
+  if (out && is_tensor(out))
+    for (size_t i = 0; i < op.kinds.size(); ++i)
+      if (op.kinds[i] == ArgKind::OptionalType && !v[i].present) {
+        given_values.assign(v, v + op.kinds.size());
+        given_values[i].present = true;
+        given_values[i].type = unwrap(out).dtype();
+        v = given_values.data();
+      }
   // What is overwritten may be what the rule needs: it gets a copy.
   Tensor before;
-  std::vector<Value> given_values;
   if (o->form == Form::InPlace && !op.writes && thread_state.grad && v[0].tensor->requires_grad()) {
     before = owned(*v[0].tensor);
     given_values.assign(v, v + op.kinds.size());
@@ -341,6 +354,11 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
     fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
   if (!can_cast(result.dtype(), self.dtype()))
     fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
+  // A result without history leaves none of what was there before.
+  if (thread_state.grad && self.requires_grad() && !history(result)) {
+    call<Copy>(self, result);
+    return;
+  }
   check_writable(self, name, result.requires_grad() && thread_state.grad);
   write(self, name, [&] { copy_into(self, result); });
   Tensor written = self;

@@ -6,8 +6,9 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
-void refuse_zero_divisor(const char* op, const Tensor& divisor, DType type) {
-  if (!is_integral(type)) return;
+void refuse_zero_divisor(const char* op, const Tensor* in, DType type) {
+  const Tensor& divisor = in[1];
+  if (!is_integral(type) || in[0].numel() == 0) return;  // nothing is divided
   const Tensor d = divisor.dtype() == type ? dense(divisor) : copy_of(divisor, type);
   visit(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -32,8 +33,7 @@ void refuse_mixed_parts(const char* op, const Tensor* in) {
 void refuse_fill(const char* op, const Tensor& value, DType type) {
   if (value.dim() != 0)
     fail(op, "() only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
-  if (is_complex(value.dtype()) && !is_complex(type) && item(value).as_complex().im != 0)
-    fail(op, "(): value cannot be converted to type ", name_of(type), " without overflow: it is complex");
+  refuse_overflow(item(value), type, op);
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -40,22 +40,23 @@ DType result_dtype(const ElementwiseInfo& op, DType type) {
 std::string input_name(const ElementwiseInfo& op, int i) {
   std::string_view names = op.inputs;
   for (; i > 0; --i) names.remove_prefix(names.find(',') + 2);
-  return std::string(names.substr(0, names.find(',')));
+  return std::string(names.substr(0, names.find_first_of(",=")));
 }
 
 /// What a node shows of its parameter number k: a number as Python writes it, or None where it was not given.
-SavedValue saved_parameter(const ElementwiseInfo& op, int k, double value) {
+SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double value) {
   std::string_view rest = op.row->signature;
   for (int i = op.arity + k; i > 0; --i) rest.remove_prefix(rest.find(',') + 2);
   const std::string_view one = rest.substr(0, rest.find(','));
-  const bool given = value == value || one.find("=None") == one.npos;
+  const double absent = op.absent ? op.absent(k, type) : 0;
+  const bool given = one.find("=None") == one.npos || (value != absent && (value == value || absent == absent));
   char digits[32];
   const std::string number(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
   return {.name = std::string(one.substr(0, one.find('='))), .text = !given ? "None" : std::isfinite(value) ? number : "float('" + number + "')"};
 }
 
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.
-DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parameters) {
+DType promoted(const ElementwiseInfo& op, const Tensor* in) {
   if (op.keeps_type) return in[0].dtype();
   // Strongest type among tensors with dimensions, tensors without, bare numbers.
   DType best[3];
@@ -81,11 +82,8 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in, const double* parame
                                                        : best[rank];
     have = true;
   }
-  bool fractions = op.promotes_integers;
-  for (int k = 0; k < op.parameters && is_integral(type) && op.types >> index_of(type) & 1; ++k)
-    fractions |= std::abs(parameters[k] - std::trunc(parameters[k])) > 0;
-  if (is_integral(type) && fractions) type = default_dtype();
-  return type;
+  if (type == DType::Bool && op.promotes_bool) return DType::Int64;
+  return is_integral(type) && op.promotes_integers ? default_dtype() : type;
 }
 
 template <int A, int S> class ElementwiseNode final : public Node {
@@ -144,7 +142,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
       const std::string name = input_name(*op_, k);
       if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; })) v.push_back({.name = name, .text = "None"});
     }
-    for (int k = 0; k < op_->parameters && parameters_; ++k) v.push_back(saved_parameter(*op_, k, parameters_[k]));
+    for (int k = 0; k < op_->parameters && parameters_; ++k) v.push_back(saved_parameter(*op_, info.computed, k, parameters_[k]));
     return v;
   }
 
@@ -313,7 +311,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     values[i].tensor = &in[i];
   }
   for (int k = 0; k < op.parameters; ++k) {
-    values[op.arity + k].present = parameters[k] == parameters[k] || op.row->kinds[op.arity + k] == ArgKind::Float;
+    values[op.arity + k].present = true;
     values[op.arity + k].d = parameters[k];
   }
   Results r;
@@ -332,7 +330,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
 /// Everything but the short path.
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
                                  bool inplace) {
-  const DType type = promoted(op, in, parameters);
+  const DType type = promoted(op, in);
   if (op.check) op.check(in, type);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
   if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool)
@@ -345,7 +343,8 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   const IntList sizes(shape.data(), shape.size());
   const DType c = compute_dtype(type);
   const DType out_type = result_dtype(op, type);
-  const bool tracked = thread_state.grad && op.result != ResultType::Bool && is_differentiable(type) && any_requires_grad(op, in);
+  // An answer has no history, but written in place it takes away that of what it overwrites.
+  const bool tracked = thread_state.grad && (op.result != ResultType::Bool || inplace) && is_differentiable(type) && any_requires_grad(op, in);
   Tensor result;
   Before before;
   if (out) {
@@ -374,8 +373,11 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   }
   LoopCall call{op.loops.forward[loop_slot(c)], parameters};
   call.operands = op.arity;
+  Tensor rounded[3];
   for (int i = 0; i < op.arity; ++i) {
     call.inputs[i] = &in[i];
+    // A question is asked of elements: a number in it is one, so that a half tensor of 0.1 equals 0.1.
+    if (c != type && op.result == ResultType::Bool && in[i].is_wrapped()) call.inputs[i] = &(rounded[i] = copy_of(in[i], type));
     call.types[i] = i == op.condition ? DType::Bool : c;
   }
   call.out_type = result_dtype(op, c);
@@ -403,10 +405,18 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
 
 }  // namespace
 
+const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, Tensor* in) {
+  const ElementwiseInfo* which = &op;
+  int n = 0;
+  for (int i = 0; i < op.arity; ++i)
+    if (v[i].present) in[n++] = *v[i].tensor;
+    else which = op.without[i];
+  if (n != which->arity) fail(op.name, "(): At least one of '", input_name(op, 1), "' or '", input_name(op, 2), "' must not be None");
+  return *which;
+}
+
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
   runtime::check_no_lock(op.name);
-  if (op.wants_parameter && std::all_of(parameters, parameters + op.parameters, [](double p) { return p != p; })) [[unlikely]]
-    fail(op.name, "(): At least one of its parameters must not be None");
   if (thread_state.interpreter) [[unlikely]] return general(op, in, parameters, out, inplace);
   if (!out && op.arity <= 2) {
     Tensor result;

@@ -48,9 +48,21 @@ template <class Op> constexpr auto check_of() -> void (*)(const Tensor*, DType) 
   if constexpr (Checks<Op>) return &Op::check;
   else return nullptr;
 }
-// Inputs of one type, not bool, need no check but of their values. Fractions as parameters change the type of integers.
+template <class Op> constexpr auto absent_of() -> double (*)(int, DType) {
+  if constexpr (requires { &Op::absent; }) return &Op::absent;
+  else return nullptr;
+}
+template <class Op> constexpr const ElementwiseInfo* without_second() {
+  if constexpr (requires { typename Op::without_second; }) return &InfoOf<typename Op::without_second>::value;
+  else return nullptr;
+}
+template <class Op> constexpr const ElementwiseInfo* without_third() {
+  if constexpr (requires { typename Op::without_third; }) return &InfoOf<typename Op::without_third>::value;
+  else return nullptr;
+}
+// Inputs of one type, not bool, need no check but of their values.
 template <class Op> constexpr TypeSet direct_types() {
-  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Op::checks_values || *Op::parameters ? types::boolean | types::integer : 0);
+  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Op::checks_values ? types::boolean | types::integer : 0);
 }
 
 /// Whether parameter number k has the default None.
@@ -61,13 +73,19 @@ constexpr bool defaults_to_none(std::string_view parameters, int k) {
   }
   return parameters.substr(0, parameters.find(',')).ends_with("=None");
 }
+/// Whether any of n has it.
+constexpr bool some_none(std::string_view parameters, int n) {
+  for (int k = 0; k < n; ++k)
+    if (defaults_to_none(parameters, k)) return true;
+  return false;
+}
 static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, a=1, b=None", 1) && !defaults_to_none("*, a=1, b=None", 0));
 
 }  // namespace
 
 template <class Op> ElementwiseInfo InfoOf<Op>::value = {
     Op::name, Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, direct_types<Op>(),
-    Op::result, Op::promotes_integers, Op::keeps_type, Op::inplace, Op::wants_parameter, Op::samples, check_of<Op>(),
+    Op::result, Op::promotes_integers, Op::promotes_bool, Op::keeps_type, Op::inplace, Op::samples, check_of<Op>(), absent_of<Op>(), {nullptr, without_second<Op>(), without_third<Op>()},
     {kind_at<Op, 0>(), kind_at<Op, 1>(), kind_at<Op, 2>()},
     {takes_at<Op, 0>(), takes_at<Op, 1>(), takes_at<Op, 2>()},
     {rule_pointer<Op, 0>(), rule_pointer<Op, 1>(), rule_pointer<Op, 2>()}, {}, nullptr};
@@ -76,14 +94,17 @@ namespace {
 
 template <class Op> void boxed_elementwise(const Value* v, Results& results) {
   Tensor in[Op::arity];
-  for (int i = 0; i < Op::arity; ++i) in[i] = *v[i].tensor;
+  const ElementwiseInfo& op = given_inputs(info_of<Op>(), v, in);
   double p[count_parameters(Op::parameters) + 1];
-  for (int k = 0; k < count_parameters(Op::parameters); ++k) p[k] = parameter_of(v[Op::arity + k]);
-  results.one = call_elementwise(info_of<Op>(), in, p);
+  for (int k = 0; k < count_parameters(Op::parameters); ++k) p[k] = parameter_of(info_of<Op>(), v, k);
+  results.one = call_elementwise(op, in, p);
 }
 
 template <class Op> void add_elementwise(int index) {
   static_assert(Op::arity <= kMostInputs && count_parameters(Op::parameters) <= kMostParameters, "more than an element-wise call can hold");
+  static_assert(!some_none(Op::parameters, count_parameters(Op::parameters)) || requires { &Op::absent; }, "says what a parameter left out stands for");
+  static_assert((Op::arity < 2 || !defaults_to_none(Op::inputs, 1) || without_second<Op>()) && (Op::arity < 3 || !defaults_to_none(Op::inputs, 2) || without_third<Op>()),
+                "says which operator a call is that leaves an input out");
   InfoOf<Op>::value.loops = choose_loops(ADJOINT_TEXT(ADJOINT_FAMILY), index);
   auto* row = new Operator{};
   row->name = Op::name;
@@ -94,7 +115,7 @@ template <class Op> void add_elementwise(int index) {
   row->returns = "";
   row->aliases = Op::aliases;
   row->python = Op::python;
-  row->kinds.assign(Op::arity, ArgKind::Tensor);
+  for (int i = 0; i < Op::arity; ++i) row->kinds.push_back(defaults_to_none(Op::inputs, i) ? ArgKind::OptionalTensor : ArgKind::Tensor);
   for (int k = 0; k < count_parameters(Op::parameters); ++k)
     row->kinds.push_back(defaults_to_none(Op::parameters, k) ? ArgKind::OptionalFloat : ArgKind::Float);
   row->boxed = &boxed_elementwise<Op>;

@@ -83,10 +83,14 @@ struct ElementwiseInfo {
   /// Types that take the short path: no checks, nothing to convert.
   TypeSet direct;
   ResultType result;
-  bool promotes_integers, keeps_type, inplace, wants_parameter;
+  bool promotes_integers, promotes_bool, keeps_type, inplace;
   Domain samples;
   /// Refuses inputs, given the type computed in; null where there is nothing to refuse.
   void (*check)(const Tensor* in, DType type);
+  /// What a parameter stands for that is left out, and the operator of a call that leaves an input out; null where all
+  /// have to be given.
+  double (*absent)(int k, DType type);
+  const ElementwiseInfo* without[3];
   RuleKind rules[3];
   uint8_t takes[3];
   /// The gradient of input i by recorded operations.
@@ -95,8 +99,12 @@ struct ElementwiseInfo {
   const Operator* row;
 };
 
-/// The parameter of an element-wise operator in a boxed call: NaN where it was not given.
-inline double parameter_of(const Value& v) { return v.present ? v.d : __builtin_nan(""); }
+/// The inputs of a boxed call that were given, side by side; and the operator that takes just these.
+const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, Tensor* in);
+/// Parameter k of an element-wise operator in a boxed call.
+inline double parameter_of(const ElementwiseInfo& op, const Value* v, int k) {
+  return v[op.arity + k].present ? v[op.arity + k].d : op.absent(k, v[0].tensor->dtype());
+}
 
 /// The row of a structured operator; set when its family is registered.
 template <class Op> inline const Operator* row_of = nullptr;

@@ -8,6 +8,7 @@
 #include "ops/shape.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -192,6 +193,8 @@ Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Sc
     fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()), " != ", name_of(p.dtype()));
   if (is_integral(p.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
     fail(op, "(): for integral input tensors, arguments beta and alpha must not be floating point numbers");
+  refuse_overflow(beta, rounding_dtype(p.dtype()), op);
+  refuse_overflow(alpha, rounding_dtype(p.dtype()), op);
   const Tensor product = scaled(p, alpha);
   return beta == Scalar(0) || beta == Scalar(0.0) ? product : call<Add>(scaled(t, beta), product);
 }

@@ -8,6 +8,7 @@
 #include "ops/part.h"
 #include "ops/reduction.h"
 #include "ops/shape.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -237,6 +238,7 @@ Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
   if (pad.size() > 2 * n)
     fail("constant_pad_nd(): Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(),
          " while the input has ", n, " dimensions.");
+  refuse_overflow(value, self.dtype(), "constant_pad_nd");
   Dims shape(sizes);
   Part from = whole(self);
   for (size_t i = 0; i < pad.size() / 2; ++i) {

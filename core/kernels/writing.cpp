@@ -12,6 +12,7 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -90,6 +91,7 @@ template <class T> T multiplied(T a, T b) {
 Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
     fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
+  if (value) refuse_overflow(*value, self.dtype(), op);
   const Tensor out = copy_of(self);
   ScatterWalk walk(out, dim, index, src, op);
   visit(out.dtype(), [&](auto tag) {
@@ -143,6 +145,7 @@ Tensor Copy::source(const Tensor& g, IntList sizes) { return sum_to_value(g, siz
 
 Tensor Fill::forward(const Tensor& self, const Tensor& value) {
   if (value.dim() != 0) fail("fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions");
+  refuse_overflow(value, rounding_dtype(self.dtype()), "fill_");
   copy_into(self, value);
   return self;
 }
@@ -262,6 +265,7 @@ void need_source(const Slices& s, const Tensor& source, const char* op) {
 }  // namespace
 
 Tensor IndexAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha) {
+  refuse_overflow(alpha, rounding_dtype(self.dtype()), name);
   Slices s(self, dim, index, name);
   need_source(s, source, name);
   write_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), true);
@@ -270,6 +274,7 @@ Tensor IndexAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, c
 
 Tensor IndexFill::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
+  refuse_overflow(item(value), self.dtype(), name);
   Slices s(self, dim, index, name);
   write_at(s.line, s.plan, value, false);
   return s.out;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ops/exponential.h"
+#include "ops/selection.h"
 #include "ops/special.h"
 
 namespace adjoint::inline ADJOINT_ISA {
@@ -29,8 +30,8 @@ struct Hardtanh : Activation {
   static constexpr auto parameters = "min_val=-1.0, max_val=1.0";
   static constexpr TypeSet types = types::real;
   template <class T, class P> ADJOINT_INLINE static T forward(T x, P min, P max) {
-    const T low = bound<T>(min, T(0)), high = bound<T>(max, T(0));
-    return select(x < low, low, select(x > high, high, x));
+    const T low = bound<T>(min), high = bound<T>(max);
+    return Minimum::forward(Maximum::forward(x, low), high);
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, Result<T> y, T min, T max) {
     return select(y.value <= min || y.value >= max, T(0), g.value);

@@ -17,13 +17,12 @@ struct RealPart;
 void refuse_bool(const char* what, const Tensor* in, int count);
 #endif
 
-/// A bound given as a parameter, as an element; `none` where it is not given, an end of the range where it lies beyond.
-template <class T, class P> ADJOINT_INLINE T bound(P p, T none) {
+/// A bound given as a parameter, as an element: an end of the range where it lies beyond.
+template <class T, class P> ADJOINT_INLINE T bound(P p) {
   if constexpr (std::is_same_v<T, P>) {
     return p;
   } else {
     constexpr T lowest = std::numeric_limits<T>::lowest(), highest = std::numeric_limits<T>::max();
-    if (p != p) return none;
     return p <= P(lowest) ? lowest : p >= P(highest) ? highest : static_cast<T>(p);
   }
 }
@@ -177,6 +176,7 @@ struct Reciprocal : FloatFunction {
 struct Square : Unary {
   static constexpr auto name = "square";
   static constexpr auto doc = "Square of each element.";
+  static constexpr bool promotes_bool = true;
   static constexpr TypeSet types = types::numeric;
   template <class T> ADJOINT_INLINE static T forward(T x) { return Mul::forward(x, x); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return x.value + x.value; }
@@ -218,7 +218,7 @@ struct Addcmul : Ternary {
   static constexpr auto parameters = "*, value=1";
   static constexpr TypeSet types = types::numeric;
   template <class T, class P> ADJOINT_INLINE static T forward(T a, T b, T c, P value) {
-    return Add::forward(a, Mul::forward(static_cast<T>(value), Mul::forward(b, c)));
+    return Add::forward(a, Mul::forward(convert<T>(value), Mul::forward(b, c)));
   }
   template <class T> static One derivative(Wrt<0>, T) { return {}; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, Third<T> c, T value) { return value * c.value; }

@@ -9,8 +9,8 @@
 namespace adjoint::inline ADJOINT_ISA {
 
 #ifndef ADJOINT_KERNELS_ONLY
-/// RuntimeError where an integer divisor, in the type computed in, has a zero.
-void refuse_zero_divisor(const char* op, const Tensor& divisor, DType type);
+/// RuntimeError where an integer divisor, the second input in the type computed in, has a zero and something to divide.
+void refuse_zero_divisor(const char* op, const Tensor* in, DType type);
 #endif
 
 struct WholeDivision : Binary {
@@ -46,7 +46,7 @@ struct FloorDivide : WholeDivision {
   static Zero derivative(Wrt<0>) { return {}; }
   static Zero derivative(Wrt<1>) { return {}; }
 #ifndef ADJOINT_KERNELS_ONLY
-  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in[1], type); }
+  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in, type); }
 #endif
 };
 
@@ -60,7 +60,7 @@ struct TruncDivide : WholeDivision {
   static Zero derivative(Wrt<0>) { return {}; }
   static Zero derivative(Wrt<1>) { return {}; }
 #ifndef ADJOINT_KERNELS_ONLY
-  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in[1], type); }
+  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in, type); }
 #endif
 };
 
@@ -79,7 +79,7 @@ struct Remainder : WholeDivision {
   static One derivative(Wrt<0>) { return {}; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return -apply<FloorDivide>(a.value, b.value); }
 #ifndef ADJOINT_KERNELS_ONLY
-  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in[1], type); }
+  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in, type); }
 #endif
 };
 
@@ -93,7 +93,7 @@ struct Fmod : WholeDivision {
   static One derivative(Wrt<0>) { return {}; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return -apply<TruncDivide>(a.value, b.value); }
 #ifndef ADJOINT_KERNELS_ONLY
-  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in[1], type); }
+  static void check(const Tensor* in, DType type) { refuse_zero_divisor(name, in, type); }
 #endif
 };
 

@@ -77,6 +77,8 @@ struct Logit : FloatFunction {
   static constexpr auto name = "logit";
   static constexpr auto doc = "log(x / (1 - x)) for each element x, limited to [eps, 1 - eps] first where eps is given.";
   static constexpr auto parameters = "eps=None";
+  /// Nothing compares with it, so nothing is limited: as if it were given, too.
+  static double absent(int, DType) { return std::numeric_limits<double>::quiet_NaN(); }
   static constexpr TypeSet types = types::floating;
   static constexpr Domain samples{0.1, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x, T eps) {

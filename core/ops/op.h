@@ -10,6 +10,8 @@
 //     vjp(Wrt<i>, Gradient, …)  instead of a derivative, where the function is not holomorphic
 // and, where they differ from the defaults: types, result, promotes_integers, parameters, inplace …, and
 //     check(inputs, type)  what inputs are refused, before anything is written (only where tensors are known)
+//     absent(k, type)      the value that parameter k stands for when it is None: no number is a mark of "not given"
+//     without_second, without_third  the operator of a call that leaves that input out, whose default is None
 //     near, forward_near(x), derivative_near(x)   faster forms for a block of arguments up to |x| <= near
 //     uniform(…)           a faster loop for a second input that is one number throughout; false where it has none
 //
@@ -81,6 +83,8 @@ struct Elementwise {
   static constexpr ResultType result = ResultType::Same;
   /// Integer inputs compute in the default floating-point type.
   static constexpr bool promotes_integers = false;
+  /// Bool inputs compute as integers.
+  static constexpr bool promotes_bool = false;
   /// Which input is a condition, bool whatever the others are; -1: none.
   static constexpr int condition = -1;
   /// Computes in the type of the first input, whatever the others are.
@@ -92,10 +96,7 @@ struct Elementwise {
   static constexpr bool method = true;
   /// `check` looks at the values of integers.
   static constexpr bool checks_values = false;
-  /// Refuses a call in which no parameter is given.
-  static constexpr bool wants_parameter = false;
-  /// Names and defaults of real parameters after the inputs, as a Python signature. One whose default is None arrives
-  /// as NaN when it is not given.
+  /// Names and defaults of real parameters after the inputs, as a Python signature.
   static constexpr const char* parameters = "";
   static constexpr Domain samples{-2, 2};
   /// Other names of the function and method, comma-separated.

@@ -16,12 +16,13 @@ struct Pow : Binary {
   static constexpr auto aliases = "power";
   static constexpr auto doc = "self to the power of exponent. Integers stay integers: negative powers of them round to 0.";
   static constexpr auto inputs = "self, exponent";
-  static constexpr TypeSet types = types::numeric;
+  static constexpr TypeSet types = types::all;
   static constexpr bool checks_values = true;
   static constexpr Domain samples{0.4, 2};
 
   template <class T> ADJOINT_INLINE static T forward(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return integer_power(a, b);
+    if constexpr (std::is_same_v<T, bool>) return a || !b;
+    else if constexpr (std::is_integral_v<T>) return integer_power(a, b);
     else return math::pow(a, b);
   }
   template <class T> static T integer_power(T a, T b) {

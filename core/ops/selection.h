@@ -1,13 +1,17 @@
 // Choosing among elements.
 //
 // A gradient goes where the value came from; where two inputs tie it is shared evenly by maximum and minimum and goes to
-// the first by fmax and fmin, and at a bound of clamp it passes whole.
+// the first by fmax and fmin, and at a bound of clamp it passes whole. A bare number that the elements cannot hold is
+// refused.
 #pragma once
 
 #include <limits>
 
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
+#ifndef ADJOINT_KERNELS_ONLY
+#include "tensor/number.h"
+#endif
 
 namespace adjoint::inline ADJOINT_ISA {
 
@@ -27,6 +31,12 @@ struct Where : Ternary {
   template <class T> ADJOINT_INLINE static T forward(bool c, T a, T b) { return c ? a : b; }
   template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<C> c) { return select(c.value, g.value, G(0)); }
   template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<2>, Gradient<G> g, First<C> c) { return select(c.value, G(0), g.value); }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType type) {
+    refuse_overflow(in[1], rounding_dtype(type), name);
+    refuse_overflow(in[2], rounding_dtype(type), name);
+  }
+#endif
 };
 
 struct MaskedFill : Ternary {
@@ -106,22 +116,57 @@ struct Fmin : Ordered {
   }
 };
 
-struct Clamp : Unary {
+// The limits of clamp. A NaN in an element or in a bound stays; at a bound the gradient is the element's.
+struct ClampMin : Binary {
+  static constexpr auto name = "clamp_min";
+  static constexpr auto doc = "Each element, or min where that is larger.";
+  static constexpr auto inputs = "self, min";
+  static constexpr TypeSet types = types::real;
+  template <class T> ADJOINT_INLINE static T forward(T x, T min) { return Maximum::forward(x, min); }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> min) { return select(x.value >= min.value, g.value, T(0)); }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> min) { return select(x.value < min.value, g.value, T(0)); }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType type) { refuse_overflow(in[1], type, name); }
+#endif
+};
+
+struct ClampMax : Binary {
+  static constexpr auto name = "clamp_max";
+  static constexpr auto doc = "Each element, or max where that is smaller.";
+  static constexpr auto inputs = "self, max";
+  static constexpr TypeSet types = types::real;
+  template <class T> ADJOINT_INLINE static T forward(T x, T max) { return Minimum::forward(x, max); }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> max) { return select(x.value <= max.value, g.value, T(0)); }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> max) { return select(x.value > max.value, g.value, T(0)); }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType type) { refuse_overflow(in[1], type, name); }
+#endif
+};
+
+struct Clamp : Ternary {
   static constexpr auto name = "clamp";
   static constexpr auto aliases = "clip";
   static constexpr auto doc = "Each element limited to [min, max], either of which may be left out; max where max < min.";
-  static constexpr auto parameters = "min=None, max=None";
-  static constexpr bool wants_parameter = true;
+  static constexpr auto inputs = "self, min=None, max=None";
+  using without_second = ClampMax;
+  using without_third = ClampMin;
   static constexpr TypeSet types = types::real;
-  template <class T, class P> ADJOINT_INLINE static T forward(T x, P min, P max) {
-    const T low = bound<T>(min, std::numeric_limits<T>::lowest()), high = bound<T>(max, std::numeric_limits<T>::max());
-    const T y = select(x < low, low, x);
-    return select(y > high, high, y);
+  template <class T> ADJOINT_INLINE static T forward(T x, T min, T max) { return Minimum::forward(Maximum::forward(x, min), max); }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
+    return select(x.value >= min.value && x.value <= max.value, g.value, T(0));
   }
-  // Comparison with a bound that is not given, a NaN, fails.
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T min, T max) {
-    return select(x.value < min || x.value > max || x.value != x.value, T(0), g.value);
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
+    return select(x.value < min.value && min.value <= max.value, g.value, T(0));
   }
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<2>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
+    return select(x.value > max.value || min.value > max.value, g.value, T(0));
+  }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType type) {
+    refuse_overflow(in[1], type, name);
+    refuse_overflow(in[2], type, name);
+  }
+#endif
 };
 
 struct NanToNum : Unary {
@@ -133,17 +178,18 @@ struct NanToNum : Unary {
     if constexpr (std::is_integral_v<T>) {
       return x;
     } else {
-      constexpr T most = std::numeric_limits<T>::max();
-      const T high = select(posinf != posinf, most, posinf), low = select(neginf != neginf, -most, neginf);
-      const T y = select(x == math::infinity<T>, high, select(x == -math::infinity<T>, low, x));
+      const T y = select(x == math::infinity<T>, posinf, select(x == -math::infinity<T>, neginf, x));
       return select(x != x, nan, y);
     }
   }
   template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T, T, T) {
     return select(apply<IsFinite>(x.value), g.value, T(0));
   }
+#ifndef ADJOINT_KERNELS_ONLY
+  static double absent(int k, DType type) { return is_floating(type) ? (k == 2 ? -1 : 1) * largest_of(type) : 0; }
+#endif
 };
 
-using Selection = Family<Where, MaskedFill, Maximum, Minimum, Fmax, Fmin, Clamp, NanToNum>;
+using Selection = Family<Where, MaskedFill, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, Clamp, NanToNum>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -262,18 +262,6 @@ Tensor scalar_tensor(const Scalar& value, DType dtype) {
   return t;
 }
 
-Tensor wrap_number(const Scalar& value, DType like) {
-  // The number takes the tensor's type at once where that is what promotion would give.
-  DType dtype = value.kind() == Category::Floating ? DType::Float64
-                : value.kind() == Category::Complex ? DType::Complex128
-                                                    : value.dtype();
-  if (value.kind() <= category(like)) dtype = like;
-  else if (value.kind() == Category::Complex && is_floating(like)) dtype = complex_dtype(like);
-  Tensor t = scalar_tensor(value, dtype);
-  t->flags |= TensorImpl::kWrapped;
-  return t;
-}
-
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
   TensorImpl* impl = new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl;
   impl->flags = TensorImpl::kHasBase;

@@ -157,7 +157,7 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype);
 /// A zero-dimensional tensor of a number in a given type.
 Tensor scalar_tensor(const Scalar& value, DType dtype);
 /// A bare number on its way into an operator: weak in promotion, shared and therefore never to be written.
-/// `like` is the type it will meet: a number whose category fits is stored in that type at once.
+/// `like` is the type it will meet: a number of its category that it holds is stored in that type at once.
 Tensor wrap_number(const Scalar& value, DType like);
 /// Another tensor over the same storage; offset in elements from the storage's start. No history. It can be a view.
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset);

@@ -7,6 +7,8 @@ take `out`. Start reading at `zeros`.
 
 from __future__ import annotations
 
+import warnings
+
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import check_device, contiguous_format
@@ -37,7 +39,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 
 
 def _into(out, result, name="this function"):
-    """Give the result to `out`, which takes its shape when it is empty."""
+    """Give the result to `out`, which takes its shape: with a warning, unless it is empty."""
     if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -47,8 +49,11 @@ def _into(out, result, name="this function"):
         raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
     if out.shape != result.shape:
         if out.numel():
-            raise RuntimeError(
-                f"out= has shape {list(out.shape)} but the result has shape {list(result.shape)}"
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+                f"match the required output shape {list(result.shape)}. This behavior is deprecated: pass a tensor of "
+                "that shape, or one without elements (t.resize_(0)).",
+                stacklevel=3,
             )
         out.data = result.to(out.dtype)
         return out
@@ -236,6 +241,8 @@ def scalar_tensor(
 
 def _dtype_for(out, dtype):
     """The dtype of a sequence that goes to `out`, which decides it where `dtype` does not."""
+    if dtype is not None:
+        dtype = _C._dtype(dtype)
     if out is None:
         return dtype
     if dtype is not None and dtype is not out.dtype:
@@ -287,7 +294,7 @@ def arange(
         check_device(device)
     if end is None:
         start, end = 0, start
-    if out is not None:
+    if out is not None or dtype is not None:
         dtype = _dtype_for(out, dtype)
     if _is_integral(dtype) and not (
         isinstance(start, int) and isinstance(end, int) and isinstance(step, int)

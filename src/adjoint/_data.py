@@ -185,6 +185,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
     if not view.contiguous:
         raise ValueError("frombuffer(): the buffer is not contiguous")
     view = view.cast("B") if view.nbytes else memoryview(bytearray())
+    dtype = _C._dtype(dtype)
     size, itemsize = view.nbytes, dtype.itemsize
     if size == 0 or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")

@@ -50,7 +50,8 @@ class iinfo(_Limits):
     _shown = ("min", "max")
 
     def __init__(self, type):
-        if not isinstance(type, _C.dtype) or type.is_floating_point or type.is_complex or type is _C.bool:
+        type = _C._dtype(type)
+        if type.is_floating_point or type.is_complex or type is _C.bool:
             raise TypeError(
                 f"iinfo() requires an integer dtype, but got {type}. Use finfo for floating-point types"
             )
@@ -85,8 +86,8 @@ class finfo(_Limits):
     _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type=None):
-        type = _C.get_default_dtype() if type is None else type
-        if not isinstance(type, _C.dtype) or not (type.is_floating_point or type.is_complex):
+        type = _C.get_default_dtype() if type is None else _C._dtype(type)
+        if not (type.is_floating_point or type.is_complex):
             raise TypeError(
                 f"finfo() requires a floating point dtype, but got {type}. Use iinfo for integer types"
             )

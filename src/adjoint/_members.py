@@ -114,12 +114,12 @@ class Views(Members):
         tensor([1065353216, 1065353216], dtype=adjoint.int32)
         """
         if dtype is None and size is None:
-            if len(shape) != 1 or not isinstance(shape[0], _C.dtype):
+            if len(shape) != 1 or not isinstance(shape[0], (_C.dtype, type)):
                 return _view(self, *shape)
             dtype = shape[0]
         elif dtype is None:
             return _view(self, size)
-        return _reinterpret(self, dtype)
+        return _reinterpret(self, _C._dtype(dtype))
 
 
 def _reinterpret(x, dtype):

@@ -69,40 +69,6 @@ def round(input, *, decimals=0, out=None) -> Tensor:
 
 
 @overload
-def clamp(input, min=None, max=None, *, out=None) -> Tensor:
-    """Each element limited to [min, max], of which either may be a tensor."""
-    if min is None and max is None:
-        raise RuntimeError("clamp(): At least one of 'min' or 'max' must not be None")
-    result = input
-    if min is not None:
-        result = _bounded(_C.lt, result, min)
-    if max is not None:
-        result = _bounded(_C.gt, result, max)
-    return result if out is None else _into(out, result, "clamp")
-
-
-def _bounded(beyond, x, bound):
-    # A choice saves neither operand, so that it can be written in place; at the bound itself x is chosen.
-    bound = bound if isinstance(bound, Tensor) else _C._full((), bound)
-    replaced = beyond(x, bound)
-    if bound.is_floating_point():
-        replaced = replaced | bound.isnan()
-    return _C.where(replaced, bound, x)
-
-
-@overload(inplace=True)
-def clamp_min(input, min, *, out=None) -> Tensor:
-    """``clamp(input, min=min)``."""
-    return _C.clamp(input, min=min, out=out)
-
-
-@overload(inplace=True)
-def clamp_max(input, max, *, out=None) -> Tensor:
-    """``clamp(input, max=max)``."""
-    return _C.clamp(input, max=max, out=out)
-
-
-@overload
 def float_power(input, exponent, *, out=None) -> Tensor:
     """The power, computed in float64 or complex128."""
     parts = [x for x in (input, exponent) if isinstance(x, (Tensor, complex))]

@@ -51,6 +51,11 @@ def _scaled_sum(name, input, product, beta, alpha, out):
         raise RuntimeError(
             f"{name}(): for integral input tensors, arguments beta and alpha must not be floating point numbers"
         )
+    if not dtype.is_complex and any(isinstance(x, complex) and x.imag for x in (beta, alpha)):
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name} without overflow: {name}() was given beta={beta} and "
+            f"alpha={alpha} for real tensors"
+        )
     if alpha != 1:
         product = product * alpha
     if beta == 0:

@@ -414,7 +414,9 @@ def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
         raise RuntimeError(
             f"cdist(): expected matrices with the same number of columns, but got {list(x1.shape)} and {list(x2.shape)}"
         )
-    return _C._vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), float(p), -1, False)
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    # No columns: every distance is 0, whatever the norm.
+    return _C._vector_norm(difference, float(p) if x1.shape[-1] else 1.0, -1, False)
 
 
 @overload(method=False)

@@ -421,7 +421,10 @@ def argwhere(input) -> Tensor:
 
 @overload
 def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
-    """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements."""
+    """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements.
+
+    Along a dimension, negative indices count from its end.
+    """
     if indices.dtype is not _C.int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
@@ -438,6 +441,7 @@ def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
             f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
         )
     dim %= input.ndim
+    indices = _C.where(indices < 0, indices + input.shape[dim], indices)
     mine, theirs = list(input.shape), list(indices.shape)
     mine[dim] = theirs[dim] = 1
     common = list(broadcast_shapes(mine, theirs))

@@ -314,7 +314,7 @@ class Types(Members):
             check_device(device)
         if other is not None:
             dtype = other.dtype
-        if dtype is None or dtype is self.dtype:
+        if dtype is None or dtype is self.dtype or _C._dtype(dtype) is self.dtype:
             return self.clone() if copy else self
         return _to_type(self, dtype)
 
@@ -334,7 +334,7 @@ class Types(Members):
             dtype = found[0]
         elif isinstance(dtype, type):
             # A tensor type of old, such as LongTensor, has its dtype as an attribute.
-            dtype = getattr(dtype, "dtype", dtype)
+            dtype = _C._dtype(getattr(dtype, "dtype", dtype))
         return self if dtype is self.dtype else _to_type(self, dtype)
 
     def type_as(self, other) -> Tensor:

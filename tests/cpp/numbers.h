@@ -27,12 +27,13 @@ inline Numbers read(const Tensor& t) {
 }
 
 /// The defaults of an operator's parameters.
-inline std::vector<double> defaults(const Operator& op) {
+inline std::vector<double> defaults(const Operator& op, DType type = DType::Float64) {
   std::vector<double> p;
+  if (op.elementwise && op.elementwise->parameters == 0) return p;
   std::string_view s = op.signature;
   for (size_t at = s.find('='); at != s.npos; at = s.find('=', at + 1)) {
     const std::string text(s.substr(at + 1, s.find(',', at) - at - 1));
-    p.push_back(text == "None" ? std::nan("") : std::stod(text));
+    p.push_back(text == "None" ? op.elementwise->absent(static_cast<int>(p.size()), type) : std::stod(text));
   }
   return p;
 }

@@ -32,9 +32,7 @@ struct Case {
   std::vector<Numbers> inputs;
 
   static constexpr int64_t n = 6;
-  Case(const Operator& o, DType t) : op(o), info(*o.elementwise), type(t), parameters(defaults(o)) {
-    if (info.wants_parameter)
-      for (size_t k = 0; k < parameters.size(); ++k) parameters[k] = k == 0 ? -1 : 1.2;
+  Case(const Operator& o, DType t) : op(o), info(*o.elementwise), type(t), parameters(defaults(o, t)) {
     for (int i = 0; i < info.arity; ++i) {
       Numbers v;
       for (int k = 0; k < n; ++k) {

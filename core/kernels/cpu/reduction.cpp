@@ -263,6 +263,8 @@ Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, b
 }
 
 Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
+  // Over no dimensions: each element by itself.
+  if (dim && dim->empty()) return copy_of(copy_of(self, DType::Bool), self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
   const Layout l = layout(self, dim, keepdim, op);
   // As torch has it: uint8 stays uint8.
   Tensor out = make(l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);

@@ -48,7 +48,13 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> T
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}"
         )
     result = _C._vector_norm(x, float(ord), dim, keepdim, dtype=dtype)
-    return result if out is None else _into(out, result)
+    if out is None:
+        return result
+    if out.dtype is not result.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead"
+        )
+    return _into(out, result)
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None) -> Tensor:
@@ -93,7 +99,10 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if not keepdim and kept > summed:
         kept -= 1
     sums = vector_norm(A, 1, summed, keepdim, dtype=dtype)
-    result = sums.amax(kept, keepdim=keepdim) if ord > 0 else sums.amin(kept, keepdim=keepdim)
+    if ord > 0:  # sums are not negative: the largest of none is 0
+        result = sums.amax(kept, keepdim=keepdim) if sums.shape[kept] else sums.sum(kept, keepdim=keepdim)
+    else:
+        result = sums.amin(kept, keepdim=keepdim)
     return result if out is None else _into(out, result)
 
 

@@ -233,7 +233,7 @@ def hardswish(input, inplace=False):
 
 
 def threshold(input, threshold, value, inplace=False):
-    """x where it is above `threshold`, elsewhere `value`."""
+    """`value` where x is at most `threshold`, elsewhere x: a NaN stays."""
     return input.threshold_(threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 

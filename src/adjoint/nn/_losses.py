@@ -50,7 +50,8 @@ def _reduce(loss, reduction, weight=None):
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-def _check_sizes(input, target):
+def _pair(input, target):
+    """Both in one shape, with a warning where they differed: neither is then a weak number in promotion."""
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
@@ -58,6 +59,8 @@ def _check_sizes(input, target):
             "Please ensure they have the same size.",
             stacklevel=3,
         )
+        input, target = ad.broadcast_tensors(input, target)
+    return input, target
 
 
 def _check_weight(input, weight):
@@ -84,7 +87,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     2.0
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    _check_sizes(input, target)
+    input, target = _pair(input, target)
     if weight is None and reduction in ("mean", "sum", "none"):
         return ad.mse_loss(input, target, reduction)
     _check_weight(input, weight)
@@ -101,7 +104,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     1.0
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    _check_sizes(input, target)
+    input, target = _pair(input, target)
     _check_weight(input, weight)
     return _reduce((input - target).abs(), reduction, weight)
 
@@ -115,7 +118,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         `beta` is negative.
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    _check_sizes(input, target)
+    input, target = _pair(input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     if beta == 0:
@@ -127,20 +130,20 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """Quadratic below `delta`, d²/2, and linear above, δ(|d| - δ/2), where d = input - target.
+    """Quadratic below `delta`, d²/2, and linear above, δ(|d| - δ/2), where d = input - target; in the dtype of input.
 
     Raises
     ------
     RuntimeError
         `delta` is not positive.
     """
-    _check_sizes(input, target)
+    input, target = _pair(input, target)
     _check_weight(input, weight)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     difference = input - target
     size = difference.abs()
-    loss = ad.where(size <= delta, difference.square() * 0.5, (size - 0.5 * delta) * delta)
+    loss = ad.where(size <= delta, difference.square() * 0.5, (size - 0.5 * delta) * delta).to(input.dtype)
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 

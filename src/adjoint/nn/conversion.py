@@ -59,12 +59,14 @@ class Conversion:
         if kwargs:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
         for arg in args:
-            if isinstance(arg, ad.dtype):
+            if isinstance(arg, (ad.dtype, type)):
                 dtype = arg
             elif isinstance(arg, ad.Tensor):
                 device, dtype = arg.device, arg.dtype
             elif arg is not None and not isinstance(arg, bool):  # a bool is non_blocking: nothing to do
                 device = arg
+        if dtype is not None:
+            dtype = ad._C._dtype(dtype)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"

@@ -245,7 +245,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divide by the root mean square over the last dimensions, x / √(mean(x²) + eps), then scale.
 
-    `eps` is the machine epsilon of the dtype when it is not given.
+    `eps` is the machine epsilon of the type computed in when it is not given: of float32 for the half types.
     """
     count = len(normalized_shape)
     if count == 0 or tuple(input.shape[-count:]) != tuple(normalized_shape):
@@ -253,11 +253,11 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
             f"[*, {', '.join(map(str, normalized_shape))}], but got input of size {list(input.shape)}"
         )
-    if eps is None:
-        eps = ad.finfo(input.dtype).eps
     # Squares of half-precision numbers overflow soon.
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = input.to(ad.float32) if half else input
+    if eps is None:
+        eps = ad.finfo(x.dtype).eps
     result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
     if half:
         return (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)

@@ -1,0 +1,85 @@
+"""Ends of ranges, nothing to reduce, and dtypes that meet in compositions: literal facts, one by one."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import array
+
+import adjoint as ad
+
+F = ad.nn.functional
+
+
+def test_arange_over_all_of_int64():
+    assert ad.arange(-(2**63), 2**63 - 1, 2**62).tolist() == [-(2**63), -(2**62), 0, 2**62]
+    assert ad.arange(2**63 - 1, -(2**63), -(2**62)).tolist() == [2**63 - 1, 2**62 - 1, -1, -(2**62) - 1]
+    assert ad.arange(2**63 - 2, 2**63 - 1).tolist() == [2**63 - 2]
+    assert ad.arange(2**53, 2**53 + 3).tolist() == [2**53, 2**53 + 1, 2**53 + 2]
+    with pytest.raises(RuntimeError, match="overflow"):
+        ad.arange(-(2**63), 2**63 - 1)
+    with pytest.raises(RuntimeError, match="step must be nonzero"):
+        ad.arange(0, 3, 0)
+    with pytest.raises(RuntimeError, match="bound"):
+        ad.arange(3, 0, 1)
+
+
+def test_take_along_dim_counts_from_the_end():
+    x = ad.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    y = ad.take_along_dim(x, ad.tensor([[-1, 0, -3]]), 1)
+    assert y.tolist() == [[3, 1, 1]]
+    assert ad.autograd.grad(y.sum(), x)[0].tolist() == [[2, 0, 1]]
+    for index in (3, -4):
+        with pytest.raises((IndexError, RuntimeError), match="out of bounds"):
+            ad.take_along_dim(x, ad.tensor([[index]]), 1)
+
+
+def test_all_and_any_over_no_dimensions():
+    x = ad.tensor([[1.0, 0.0]])
+    assert ad.all(x, dim=()).tolist() == [[True, False]] and ad.any(x, dim=()).tolist() == [[True, False]]
+    assert ad.any(x.to(ad.uint8), dim=()).dtype == ad.uint8
+    assert x.sum(dim=()).item() == 1
+
+
+def test_histc_of_one_point():
+    x = ad.tensor([-1.0, 2.0])
+    for both in (-1, 0, 5):
+        assert ad.histc(x, bins=3, min=both, max=both).tolist() == [1, 0, 1]
+    assert ad.histc(ad.tensor([2.0, 2.0]), bins=3, min=0, max=0).tolist() == [0, 2, 0]
+    assert ad.histc(ad.tensor([-1.0, -1.0]), bins=3, min=-1, max=-1).tolist() == [0, 2, 0]
+    assert ad.histc(ad.tensor([]), bins=3, min=0, max=0).tolist() == [0, 0, 0]
+
+
+def test_norms_of_nothing():
+    for shape in ((0, 3), (3, 0), (0, 0)):
+        for ord in (1, math.inf):
+            assert ad.linalg.norm(ad.ones(shape), ord).item() == 0
+    assert ad.linalg.norm(ad.ones(0, 0), 1, dim=(0, 1)).item() == 0
+    assert ad.linalg.matrix_norm(ad.ones(2, 0, 3), 1).tolist() == [0, 0]
+    assert ad.linalg.matrix_norm(ad.ones(2, 0, 3), math.inf, keepdim=True).tolist() == [[[0]], [[0]]]
+    assert ad.cdist(ad.ones(8, 0), ad.ones(1, 0), p=math.inf).tolist() == [[0.0]] * 8
+    with pytest.raises((RuntimeError, IndexError)):
+        ad.linalg.norm(ad.ones(0, 3), -math.inf)
+    with pytest.raises(RuntimeError, match="does not have an identity"):
+        ad.linalg.vector_norm(ad.ones(0), math.inf)
+
+
+def test_rms_norm_of_half_types_has_the_epsilon_of_float32():
+    x = [[1e-3, 2e-3, 3e-3]]
+    wanted = np.array(x) / np.sqrt(np.mean(np.square(x)) + 2.0**-23)
+    for dtype, tolerance in ((ad.float16, 2e-3), (ad.bfloat16, 1e-2), (ad.float32, 1e-5)):
+        found = F.rms_norm(ad.tensor(x, dtype=dtype), (3,))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(array(found).astype(np.float64), wanted, tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_losses_of_mixed_types():
+    single, double = ad.tensor([1.0]), ad.tensor(2.0, dtype=ad.float64)
+    for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss):
+        # In one shape first: no side is a weak number then.
+        assert loss(single, double).dtype == ad.float64
+        assert loss(single[0], double).dtype == ad.float64
+    assert F.huber_loss(single, double).dtype == ad.float32
+    assert F.huber_loss(single[0], double).dtype == ad.float32
+    assert F.huber_loss(single.half(), ad.tensor(2.0)).dtype == ad.float16
