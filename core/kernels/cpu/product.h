@@ -12,7 +12,7 @@ template <class T> struct Matrix {
 };
 
 /// Elements of the scratch that `multiply` may be given.
-inline constexpr int64_t kProductScratch = 272 * 272;
+inline constexpr int64_t kProductScratch = 272 * 352;
 
 template <class T> struct ProductTable {
   /// c = start + a b, where a is m x k, b is k x n and the rows of c lie `c_down` apart. Row i of the start lies at

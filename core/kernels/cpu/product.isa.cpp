@@ -33,7 +33,7 @@ template <class T> struct VectorOf { typedef T type __attribute__((vector_size(k
 template <class T> using Vector = typename VectorOf<T>::type;
 template <class T> constexpr int kWidth = kBytes / sizeof(T);
 template <class T> constexpr int kPanel = 2 * kWidth<T>;
-constexpr int64_t kDepth = 256, kRows = 252;
+constexpr int64_t kDepth = 256, kRows = 336;  // rows: a multiple of kTile
 static_assert((kDepth + 16) * (kRows + 16) <= kProductScratch);
 
 template <class T> ADJOINT_INLINE Vector<T> load(const T* p) { return *reinterpret_cast<const Vector<T>*>(p); }
@@ -192,8 +192,9 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T
   alignas(64) T panel[kDepth * P], edge[kTile * P], start_edge[kTile * P];
   const bool by_rows = a.across == 1;
   const auto& tiles = by_rows ? Tiles<T, true>::of : Tiles<T, false>::of;
-  for (int64_t i0 = 0; i0 < m; i0 += kRows) {
-    const int64_t rows = m - i0 < kRows ? m - i0 : kRows;
+  const int64_t blocks = (m - 1) / kRows + 1, most = ((m - 1) / blocks / kTile + 1) * kTile;  // of about the same size
+  for (int64_t i0 = 0; i0 < m; i0 += most) {
+    const int64_t rows = m - i0 < most ? m - i0 : most;
     const int64_t count = (rows - 1) / kTile + 1;
     for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
       const int64_t depth = k - p0 < kDepth ? k - p0 : kDepth;
