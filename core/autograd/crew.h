@@ -1,12 +1,12 @@
 // The threads that share one pass: which task is whose, and what waits to be added up.
 //
-// Each thread has a queue. A task that becomes ready joins the queue of the thread that brought its last gradient, and
-// that thread takes it next, so that a chain of nodes stays on one thread and its gradients in one cache. A thread whose
-// queue is empty takes from the other end of another's: the branch that was left longest. It looks for a while before it
-// sleeps, since the next branch is often a few microseconds away.
+// Each thread has a queue. A task that becomes ready joins the queue of the thread that brought its last
+// gradient, and that thread takes it next, so that a chain of nodes stays on one thread and its gradients in
+// one cache. A thread whose queue is empty takes from the other end of another's: the branch that was left
+// longest. It looks for a while before it sleeps, since the next branch is often a few microseconds away.
 //
-// The gradients that arrive at a task wait until all are there, and are then added up in the order in which one thread
-// would have brought them, later nodes first: the sums are the same, bit for bit.
+// The gradients that arrive at a task wait until all are there, and are then added up in the order in which
+// one thread would have brought them, later nodes first: the sums are the same, bit for bit.
 //
 // There is no lock that all threads pass: a lock for each queue, one for each task's arrivals, and counts.
 // Start reading at `work`.
@@ -65,13 +65,16 @@ class Crew {
   std::vector<Arrival> arrived(uint32_t task) {
     std::vector<Arrival> list = std::move(arrivals_[task].list);
     if (list.size() > 1)
-      std::ranges::sort(list, [](const Arrival& a, const Arrival& b) { return a.sequence != b.sequence ? a.sequence > b.sequence : a.edge < b.edge; });
+      std::ranges::sort(list, [](const Arrival& a, const Arrival& b) {
+        return a.sequence != b.sequence ? a.sequence > b.sequence : a.edge < b.edge;
+      });
     return list;
   }
 
-  /// Runs tasks as thread number `number` until all are done or one failed: the first error is kept. `poll`, which may
-  /// throw, is called now and then, also while there is nothing to do.
-  template <class Run, class Poll> void work(size_t number, const Run& run, const Poll& poll) {
+  /// Runs tasks as thread number `number` until all are done or one failed: the first error is kept. `poll`,
+  /// which may throw, is called now and then, also while there is nothing to do.
+  template <class Run, class Poll>
+  void work(size_t number, const Run& run, const Poll& poll) {
     struct Number {
       size_t outer;
       ~Number() { here() = outer; }
@@ -81,15 +84,19 @@ class Crew {
         uint32_t task;
         const bool found = find(task);
         if (!found || (++count & 63) == 0) poll();
-        if (found) run(task);
-        else if (ended()) return;
-        else continue;
+        if (found)
+          run(task);
+        else if (ended())
+          return;
+        else
+          continue;
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();
         failed_.store(true, std::memory_order_release);
       }
-      if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || failed_.load(std::memory_order_relaxed)) wake(true);
+      if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || failed_.load(std::memory_order_relaxed))
+        wake(true);
     }
   }
 
@@ -114,13 +121,9 @@ class Crew {
     return number;
   }
 
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+  bool ended() const {
+    return failed_.load(std::memory_order_acquire) || unfinished_.load(std::memory_order_acquire) == 0;
   }
-
-  bool ended() const { return failed_.load(std::memory_order_acquire) || unfinished_.load(std::memory_order_acquire) == 0; }
 
   bool take(uint32_t& task) {
     for (size_t i = 0; i < queues_.size(); ++i) {
@@ -142,7 +145,7 @@ class Crew {
     for (int i = 0; i < kLooks; ++i) {
       if (ended()) return false;
       if (take(task)) return true;
-      pause();
+      runtime::pause_thread();
     }
     std::unique_lock lock(mutex_);
     sleeping_.fetch_add(1, std::memory_order_seq_cst);

@@ -395,6 +395,7 @@ class Pass {
 
 Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<const Edge> inputs,
                      const BackwardOptions& options) {
+  runtime::release_rested_memory();
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }
 

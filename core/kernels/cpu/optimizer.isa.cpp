@@ -1,4 +1,5 @@
-// The steps of the optimisers for one instruction set. Start with `for_blocks`: how a part of a slot is cut into blocks.
+// The steps of the optimisers for one instruction set. Start with `for_blocks`: how a part of a slot is cut
+// into blocks.
 //
 // Every formula is a sequence of short loops over one block, small enough to stay in the first-level cache.
 // Options are tested between the loops and never inside, so that each loop is branch-free and vectorises, and
@@ -72,7 +73,8 @@ void sgd(const OptimizerSlot& slot, int64_t begin, int64_t end, const SgdOptions
 }
 
 template <class T>
-void adam(const OptimizerSlot& slot, int64_t begin, int64_t end, const AdamOptions& o, double correction1, double root_of_correction2) {
+void adam(const OptimizerSlot& slot, int64_t begin, int64_t end, const AdamOptions& o, double correction1,
+          double root_of_correction2) {
   // With one division: m / (√v / root + ε) = m root / (√v + ε root).
   const T step_size = T(o.lr / correction1 * root_of_correction2), eps = T(o.eps * root_of_correction2);
   const T rest1 = T(1 - o.beta1), beta2 = T(o.beta2), rest2 = T(1 - o.beta2);
@@ -123,10 +125,13 @@ void rmsprop(const OptimizerSlot& slot, int64_t begin, int64_t end, const Rmspro
   });
 }
 
-template <class T> constexpr OptimizerTable<T> table{&sgd<T>, &adam<T>, &rmsprop<T>};
+template <class T>
+constexpr OptimizerTable<T> table{&sgd<T>, &adam<T>, &rmsprop<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<OptimizerTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<OptimizerTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<OptimizerTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<OptimizerTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA
