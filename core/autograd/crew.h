@@ -145,7 +145,9 @@ class Crew {
     for (int i = 0; i < kLooks; ++i) {
       if (ended()) return false;
       if (take(task)) return true;
-      runtime::pause_thread();
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
     }
     std::unique_lock lock(mutex_);
     sleeping_.fetch_add(1, std::memory_order_seq_cst);

@@ -8,6 +8,7 @@
 #include "autograd/crew.h"
 #include "autograd/meta.h"
 #include "runtime/interrupt.h"
+#include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
 
 namespace adjoint {

@@ -56,12 +56,9 @@ struct MemoryStatistics {
 MemoryStatistics memory_statistics();
 /// Sets both peaks to what is allocated and reserved now.
 void reset_peak_memory_statistics();
-/// Returns to the system what is cached in the centre and by the calling thread: all medium and large blocks,
-/// and all slabs of small blocks none of which is in use or cached by another thread.
+/// Returns to the system what the centre and the calling thread cache: medium and large blocks, and slabs of
+/// small ones of which no block is in use or in another thread's list. (See also runtime/memory_at_rest.h.)
 void empty_cache();
-/// Returns to the system what has rested long enough (Note: memory at rest). To be called where a program
-/// comes by now and then, even when it needs no new memory: costs a comparison when little rests.
-inline void release_rested_memory();
 /// Bounds `reserved_bytes`; 0 means no limit. An allocation that would exceed it empties the cache first, and
 /// throws OutOfMemory if that does not suffice.
 void set_memory_limit(size_t bytes);
@@ -107,8 +104,6 @@ extern ThreadCache no_cache;
 #endif
 extern thread_local constinit ThreadCache* thread_cache;
 
-extern constinit std::atomic<bool> much_rests;
-void release_rested_now_and_then();
 void* allocate_slow(size_t list);
 void deallocate_slow(void* block, size_t list) noexcept;
 void* allocate_large(size_t bytes);
@@ -130,9 +125,8 @@ inline SteppedClass stepped_class(size_t bytes) {
   return {(step + 1) << (exponent - 3), (exponent - 9) * 8 + (step - 8)};
 }
 
-/// Large blocks waste less than one part in 64, since every page of them counts: the least 2^k (1 + i/64), of
-/// whole pages, that holds `bytes`, for bytes > 64 KiB. The index is counted from the first class above 64
-/// KiB.
+/// Large blocks waste less than one part in 64, since every page of them counts: the least 2^k (1 + i/64), of whole
+/// pages, that holds `bytes`, for bytes > 64 KiB. The index is counted from the first class above 64 KiB.
 inline SteppedClass large_class(size_t bytes) {
   const size_t last = (bytes - 1) | 4095;
   const size_t exponent = std::bit_width(last) - 1;
@@ -162,11 +156,6 @@ inline void give(void* memory, size_t index) noexcept {
 }
 
 }  // namespace detail
-
-inline void release_rested_memory() {
-  if (detail::much_rests.load(std::memory_order_relaxed)) [[unlikely]]
-    detail::release_rested_now_and_then();
-}
 
 /// The bytes that a request really occupies.
 inline size_t size_class(size_t bytes) {

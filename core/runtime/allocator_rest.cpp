@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/allocator_centre.h"
+#include "runtime/memory_at_rest.h"
 #include "runtime/pages.h"
 
 namespace adjoint::runtime::detail {

@@ -14,6 +14,7 @@
 #include "runtime/allocator.h"
 #include "runtime/intrusive.h"
 #include "runtime/library.h"
+#include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
 #include "runtime/small_vector.h"
 
