@@ -35,7 +35,20 @@ def block(m, functional, x, p):
 def transformer(m, length=32, batch=8, tokens=64):
     functional, optim = submodule(m, "nn.functional"), submodule(m, "optim")
     d = WIDTH
-    layer = [(d,), (d,), (3 * d, d), (3 * d,), (d, d), (d,), (d,), (d,), (4 * d, d), (4 * d,), (d, 4 * d), (d,)]
+    layer = [
+        (d,),
+        (d,),
+        (3 * d, d),
+        (3 * d,),
+        (d, d),
+        (d,),
+        (d,),
+        (d,),
+        (4 * d, d),
+        (4 * d,),
+        (d, 4 * d),
+        (d,),
+    ]
     layers = [parameters_of(m, layer) for _ in range(LAYERS)]
     table, places, head = parameters_of(m, [(tokens, d), (length, d), (tokens, d)])
     adam = optim.Adam([table, places, head, *(p for layer in layers for p in layer)], lr=1e-6)
@@ -83,6 +96,9 @@ for _threads, _suffix in ((1, ""), (2, ", two threads")):
             target=2,
             threads=_threads,
         )(lambda m, length=_length: transformer(m, length))
-    case(f"LSTM by hand, width 64, batch 8 × 32, Adam, whole step{_suffix}", group="training", target=6, threads=_threads)(
-        lstm
-    )
+    case(
+        f"LSTM by hand, width 64, batch 8 × 32, Adam, whole step{_suffix}",
+        group="training",
+        target=6,
+        threads=_threads,
+    )(lstm)

@@ -35,7 +35,9 @@ def normal(generator, dtype, *shape):
 def check(found, a, b, start, dtype):
     exact = a.astype(np.float64) @ b.astype(np.float64) + (0 if start is None else start)
     # The error of a sum of k products grows with the sum of their absolute values.
-    bound = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + (0 if start is None else np.abs(start))
+    bound = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + (
+        0 if start is None else np.abs(start)
+    )
     error = np.abs(found.numpy() - exact) / np.maximum(bound, 1e-300)
     assert found.is_contiguous()
     assert error.max(initial=0) <= 8 * np.finfo(dtype).eps
@@ -88,7 +90,9 @@ def test_values_that_are_not_finite_stay_where_they_are():
             np.testing.assert_array_equal((left(a) @ right(b)).numpy(), expected)
 
 
-@pytest.mark.parametrize("shape", [(300, 500, 200), (64, 2000, 300), (2000, 40, 300), (4, 5000, 400), (3, 200, 200, 200)])
+@pytest.mark.parametrize(
+    "shape", [(300, 500, 200), (64, 2000, 300), (2000, 40, 300), (4, 5000, 400), (3, 200, 200, 200)]
+)
 def test_the_same_for_any_number_of_threads(shape):
     *batch, m, n, k = shape
     ad.manual_seed(1)
