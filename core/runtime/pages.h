@@ -16,13 +16,11 @@ void* obtain(size_t bytes) noexcept;
 void release(void* block, size_t bytes) noexcept;
 /// Give the whole pages within a block back to the system, where it allows; the addresses stay, and read as zeros or as before.
 void discard(void* block, size_t bytes) noexcept;
-
-/// The pages of a part of a block of four megabytes or more go back; the addresses stay, and read as zero.
+/// Whether the addresses read as zeros then, since their pages have gone.
 #if defined(__linux__)
 inline constexpr bool can_discard = true;
 #else
 inline constexpr bool can_discard = false;
 #endif
-void discard(void* part, size_t bytes) noexcept;
 
 }  // namespace adjoint::runtime::pages
