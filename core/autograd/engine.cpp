@@ -1,14 +1,14 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <thread>
 #include <utility>
 
 #include "autograd/arithmetic.h"
+#include "autograd/crew.h"
 #include "autograd/meta.h"
 #include "runtime/interrupt.h"
+#include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
 
 namespace adjoint {
@@ -329,7 +329,7 @@ class Pass {
         if (!info.fits(g)) g = fit_gradient(std::move(g), info, node, i);
       }
       if (crew_) [[unlikely]] {
-        crew_->arrive(*this, t, {node.sequence, static_cast<uint32_t>(i), edges[i].input_nr, std::move(g)});
+        crew_->arrive(t, task.dependencies, {node.sequence, static_cast<uint32_t>(i), edges[i].input_nr, std::move(g)});
         continue;
       }
       if (g.defined()) add(task, edges[i].input_nr, std::move(g));
@@ -337,88 +337,38 @@ class Pass {
     }
   }
 
-  // Several threads in one pass. What arrives at a task waits until all of it is there, and is then added up in the order
-  // in which one thread would have brought it: later nodes first. So the sums are the same, bit for bit.
-  struct Arrival {
-    uint64_t sequence;
-    uint32_t edge, input_nr;
-    Tensor g;
-  };
-  struct Crew {
-    explicit Crew(size_t tasks) : arrivals(tasks) {}
-    std::mutex mutex;
-    std::condition_variable change;
-    std::vector<std::vector<Arrival>> arrivals;
-    int busy = 0;
-    std::exception_ptr error;
-
-    void arrive(Pass& pass, uint32_t t, Arrival arrival) {
-      std::lock_guard lock(mutex);
-      if (arrival.g.defined()) arrivals[t].push_back(std::move(arrival));
-      if (--pass.tasks_[t].dependencies > 0) return;
-      pass.push(t);
-      change.notify_one();
-    }
-  };
-
-  // `polls`: this is the caller's thread, which looks for interrupts while it waits for others too.
-  void work(bool polls) {
-    std::unique_lock lock(crew_->mutex);
-    const auto something = [&] { return crew_->error || !ready_.empty() || crew_->busy == 0; };
-    for (uint32_t count = 0;;) {
-      const bool found = crew_->change.wait_for(lock, std::chrono::milliseconds(50), something);
-      if (polls && !crew_->error && (!found || (++count & 63) == 0)) {
-        lock.unlock();
-        try {
-          runtime::check_interrupt();
-          lock.lock();
-        } catch (...) {
-          lock.lock();
-          if (!crew_->error) crew_->error = std::current_exception();
-          crew_->change.notify_all();
-        }
-      }
-      if (!something()) continue;
-      if (crew_->error || ready_.empty()) break;
-      const uint32_t t = pop();
-      ++crew_->busy;
-      lock.unlock();
-      try {
-        auto& arrived = crew_->arrivals[t];
-        std::ranges::sort(arrived, [](const Arrival& a, const Arrival& b) {
-          return a.sequence != b.sequence ? a.sequence > b.sequence : a.edge < b.edge;
+  // Several threads in one pass (autograd/crew.h). Thread number 0 is the caller's: it looks for interrupts, too.
+  void work(size_t number) {
+    crew_->work(
+        number,
+        [this](uint32_t t) {
+          for (Crew::Arrival& a : crew_->arrived(t)) add(tasks_[t], a.input_nr, std::move(a.gradient));
+          step(t);
+        },
+        [number] {
+          if (number == 0) runtime::check_interrupt();
         });
-        for (Arrival& a : arrived) add(tasks_[t], a.input_nr, std::move(a.g));
-        arrived.clear();
-        step(t);
-        lock.lock();
-      } catch (...) {
-        lock.lock();
-        if (!crew_->error) crew_->error = std::current_exception();
-      }
-      if (--crew_->busy == 0 || crew_->error) crew_->change.notify_all();
-    }
   }
 
   void run_in(int threads) {
-    Crew crew(tasks_.size());
+    Crew crew(tasks_.size(), threads);
     crew_ = &crew;
+    std::ranges::sort(ready_, [this](uint32_t a, uint32_t b) { return later(a, b); });
+    for (uint32_t t : ready_) crew.push(t);
+    ready_.clear();
     const ThreadModes modes;
     std::vector<std::thread> others;
     for (int i = 1; i < threads; ++i)
-      others.emplace_back([this, &modes] {
+      others.emplace_back([this, i, &modes] {
         const ThreadModes::Here here(modes);
         running = this;
-        work(false);
+        work(static_cast<size_t>(i));
         running = nullptr;
       });
-    work(true);
+    work(0);
     for (std::thread& t : others) t.join();
     crew_ = nullptr;
-    if (crew.error) {
-      ready_.clear();
-      std::rethrow_exception(crew.error);
-    }
+    crew.rethrow();
   }
 
   // An input's own rule need not run when nothing beyond it is asked for.
@@ -448,6 +398,7 @@ class Pass {
 
 Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<const Edge> inputs,
                      const BackwardOptions& options) {
+  runtime::release_rested_memory();
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }
 

@@ -167,7 +167,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   }
   const Value* v = arguments.values();
   // What makes a view may give the object another tensor: under Python's lock.
-  const bool unlock = arguments.elements() >= kUnlockFrom && !op.view;
+  const bool unlock = arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
   const KeptMemory memory(unlock, op, v, out && is_tensor(out) ? &unwrap(out) : nullptr);
   if (op.elementwise && (out || o->form == Form::InPlace)) {
     Tensor in[kMostInputs];

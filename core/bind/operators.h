@@ -14,6 +14,10 @@
 
 namespace adjoint::bind {
 
+/// Elements from which releasing Python's lock pays for all that is not element-wise: products, sorting and their like do
+/// more for each element than what `kUnlockFrom` is meant for.
+inline constexpr int64_t kUnlockStructuredFrom = 8192;
+
 /// Number and comparison slots of the Tensor type (slots.cpp).
 void add_operator_slots(std::vector<PyType_Slot>& slots);
 /// The callables: functions into the module, methods into the type.

@@ -57,7 +57,7 @@ PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor
     if (!in[0] || !in[1] || (number.defined() && !op.elementwise)) Py_RETURN_NOTIMPLEMENTED;
     Tensor result;
     {
-      const bool unlock = in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom;
+      const bool unlock = op.elementwise ? in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom : in[0]->numel + in[1]->numel >= kUnlockStructuredFrom;
       const KeptMemory memory(unlock, in, 2);
       Unlocked u(unlock);
       if (op.elementwise) {

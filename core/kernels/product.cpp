@@ -3,6 +3,8 @@
 
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
+#include "kernels/cpu/product.h"
+#include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
@@ -22,52 +24,64 @@ template <class T> struct BlasType<Complex<T>> { using type = std::complex<T>; }
 template <class T> using blas_t = typename BlasType<T>::type;
 template <class T> inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_same_v<real_t<T>, double>;
 
-/// A matrix as BLAS sees it.
+/// A factor: a matrix, or a batch of them, one of whose strides is 1 in what loops and BLAS are given.
 struct Operand {
-  blas::Op op = blas::Op::none;
-  int64_t leading = 1;
   Tensor owner;  // a copy, where the layout was neither
+  int64_t down, across;
 };
 
-// `rows` x `columns` in the last two dimensions.
+// `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would accept.
 Operand prepare(const Tensor& t) {
   const int64_t rows = t.size(-2), columns = t.size(-1);
   const int64_t down = t.stride(-2), across = t.stride(-1);
-  if ((across == 1 || columns == 1) && (rows == 1 || down >= std::max<int64_t>(1, columns)))
-    return {blas::Op::none, std::max<int64_t>(rows == 1 ? columns : down, std::max<int64_t>(1, columns)), t};
-  if ((down == 1 || rows == 1) && (columns == 1 || across >= std::max<int64_t>(1, rows)))
-    return {blas::Op::transpose, std::max<int64_t>(columns == 1 ? rows : across, std::max<int64_t>(1, rows)), t};
-  const Tensor d = copy_of(t);
-  return {blas::Op::none, std::max<int64_t>(1, columns), d};
+  if (across == 1 || columns == 1) {
+    if (rows == 1) return {t, columns, 1};
+    if (down >= columns) return {t, down, 1};
+  }
+  if (down == 1 || rows == 1) {
+    if (columns == 1) return {t, 1, rows};
+    if (across >= rows) return {t, 1, across};
+  }
+  return {copy_of(t), columns, 1};
 }
 
+/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one.
 template <class T>
-void multiply(const T* a, const Operand& x, const T* b, const Operand& y, T* c, int64_t m, int64_t n, int64_t k) {
+void multiply(const T* a, const Operand& x, const T* b, const Operand& y, const T* start, int64_t start_down, T* c, int64_t m, int64_t n, int64_t k,
+              bool shared) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+    if (kernels::has_product_loops<T>(m, n, k))
+      return kernels::multiply_by_loops<T>(m, n, k, {a, x.down, x.across}, {b, y.down, y.across}, start, start_down, c, shared);
+  if (start)
+    for (int64_t i = 0; i < m; ++i) std::copy_n(start + i * start_down, n, c + i * n);
   if constexpr (has_blas<T>) {
     using B = blas_t<T>;
-    blas::gemm<B>(x.op, y.op, m, n, k, B(1), reinterpret_cast<const B*>(a), x.leading, reinterpret_cast<const B*>(b), y.leading, B(0),
-                  reinterpret_cast<B*>(c), n);
+    const bool plain_x = x.across == 1, plain_y = y.across == 1;
+    blas::gemm<B>(plain_x ? blas::Op::none : blas::Op::transpose, plain_y ? blas::Op::none : blas::Op::transpose, m, n, k, B(1),
+                  reinterpret_cast<const B*>(a), plain_x ? x.down : x.across, reinterpret_cast<const B*>(b), plain_y ? y.down : y.across,
+                  B(start ? 1 : 0), reinterpret_cast<B*>(c), n);
   } else {
-    const int64_t a_down = x.op == blas::Op::none ? x.leading : 1, a_across = x.op == blas::Op::none ? 1 : x.leading;
-    const int64_t b_down = y.op == blas::Op::none ? y.leading : 1, b_across = y.op == blas::Op::none ? 1 : y.leading;
     for (int64_t i = 0; i < m; ++i) {
       T* row = c + i * n;
-      std::fill_n(row, n, T(0));
+      if (!start) std::fill_n(row, n, T(0));
       for (int64_t l = 0; l < k; ++l) {
-        const T v = a[i * a_down + l * a_across];
-        for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] + v * b[l * b_down + j * b_across]);
+        const T v = a[i * x.down + l * x.across];
+        for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] + v * b[l * y.down + j * y.across]);
       }
     }
   }
 }
 
-/// out[m, n] += … for every matrix of a batch; a and b have at least two dimensions and the same type.
-template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& out, IntList batch) {
+/// out[m, n] = start + … for every matrix of a batch; a and b have at least two dimensions and the same type. A start has
+/// one dimension, or two and no batch, and its last stride is 1.
+template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   const Operand x = prepare(a), y = prepare(b);
+  const T* from = start.defined() ? start.data<T>() : nullptr;
+  const int64_t from_down = start.defined() && start.dim() == 2 && start.size(0) > 1 ? start.stride(0) : 0;
   const int64_t count = product(batch);
   if (count == 1) {
-    multiply(x.owner.data<T>(), x, y.owner.data<T>(), y, out.data<T>(), m, n, k);
+    multiply(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, out.data<T>(), m, n, k, true);
     return;
   }
   // Where matrix number i of each factor lies: 0 strides where it is broadcast.
@@ -78,7 +92,9 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
     return s;
   };
   const Dims a_steps = steps(x.owner), b_steps = steps(y.owner);
-  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, m * n * k));
+  // Few large matrices are shared one by one.
+  const bool large = count < runtime::get_num_threads();
+  const int64_t grain = large ? count : std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, m * n * k));
   runtime::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t rest = i, at = 0, bt = 0;
@@ -87,7 +103,7 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
         bt += rest % batch[d] * b_steps[d];
         rest /= batch[d];
       }
-      multiply(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, out.data<T>() + i * m * n, m, n, k);
+      multiply(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from, from_down, out.data<T>() + i * m * n, m, n, k, large);
     }
   });
 }
@@ -123,7 +139,7 @@ void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argume
   fail(op, "(): ", argument, " must be a matrix, but got shape ", to_string(t.sizes()));
 }
 
-Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op) {
+Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
   if (a0.dim() == 0 || b0.dim() == 0)
     fail(op, "(): both arguments to matmul need to be at least 1D, but they are ", a0.dim(), "D and ", b0.dim(), "D");
   if (a0.dtype() != b0.dtype())
@@ -149,7 +165,8 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op) {
   if (!column) sizes.push_back(n);
   Tensor out = empty({sizes.data(), sizes.size()}, c);
   if (out.numel() != 0) {
-    if (k == 0) {
+    const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();
+    if (k == 0 && !start.defined()) {
       std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
     } else {
       // A batch of rows times one matrix is one product.
@@ -160,7 +177,7 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op) {
       }
       visit(c, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, out, {batch.data(), batch.size()});
+        if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, {batch.data(), batch.size()});
       });
     }
   }
@@ -177,12 +194,20 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
     const int64_t sizes[] = {weight.size(1), weight.size(0)}, strides[] = {weight.stride(1), weight.stride(0)};
     w = alias(weight, sizes, strides, weight.offset());
   }
-  Tensor out = matmul(input, w, "linear");
-  if (!bias.defined()) return out;
-  if (bias.dtype() != out.dtype())
-    fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()), " and ", name_of(out.dtype()));
+  if (bias.defined() && bias.dtype() != input.dtype())
+    fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()), " and ", name_of(input.dtype()));
+  const bool starts = bias.defined() && bias.dim() == 1 && weight.dim() == 2;
+  Tensor out = matmul(input, w, "linear", starts ? bias : Tensor());
+  if (starts || !bias.defined()) return out;
   const Tensor in[] = {out, bias};
   return call_elementwise(info_of<Add>(), in, nullptr, &out, true);
+}
+
+Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
+  auto one = [](const Scalar& s) { return s == Scalar(1) || s == Scalar(1.0); };
+  const bool starts = a.dim() == 2 && one(beta) && one(alpha) && t.dtype() == a.dtype() && (t.dim() == 1 || (t.dim() == 2 && t.size(0) == a.size(0))) &&
+                      t.size(-1) == b.size(1);
+  return starts ? matmul(a, b, op, t) : scaled_sum(t, matmul(a, b, op), beta, alpha, op);
 }
 
 Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op) {

@@ -24,8 +24,10 @@ Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList size
 Tensor scaled(const Tensor& t, const Scalar& alpha);
 
 namespace kernels {
-/// a @ b by NumPy's rules of ranks and broadcasting.
-Tensor matmul(const Tensor& a, const Tensor& b, const char* op);
+/// a @ b by NumPy's rules of ranks and broadcasting; with a start of one dimension, or of two where the result has two, a @ b + start.
+Tensor matmul(const Tensor& a, const Tensor& b, const char* op, const Tensor& start = Tensor());
+/// beta * t + alpha * (a @ b), in one pass where beta and alpha are 1.
+Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op);
 /// input * weightᵀ + bias over the last dimension; an undefined bias is none.
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// beta * t + alpha * p, where p is a fresh tensor that may be overwritten.
@@ -121,7 +123,7 @@ template <int Rank> struct AddProduct : Structured {
   static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
     kernels::need_rank(a, Rank, op, "the first factor");
     kernels::need_rank(b, Rank, op, "the second factor");
-    return kernels::scaled_sum(self, kernels::matmul(a, b, op), beta, alpha, op);
+    return kernels::add_product(self, a, b, beta, alpha, op);
   }
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },

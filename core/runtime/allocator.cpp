@@ -3,8 +3,9 @@
 // The centre holds, under one mutex,
 //   - for each small and medium class a stack of free blocks. Those that a thread drained as a
 //     whole batch stay linked as one, so that the next thread to run dry takes them without walking;
-//   - slabs, from which new small blocks are carved. Medium blocks are obtained one by one, so that
-//     `empty_cache` can release them;
+//   - slabs, from which new small blocks are carved. Medium blocks are obtained one by one. What of either
+//   has
+//     rested for a while goes back to the system (allocator_rest.cpp);
 //   - for each large class a list of free blocks, the most recently used first. When more is cached than was
 //     ever in use (and than a floor of 256 MiB), the block that has rested longest goes back to the system.
 //
@@ -104,26 +105,37 @@ void push_loose(FreeBlock* block, size_t index) {
   centre.loose[index] = block;
   centre.idle_bytes += list_block_bytes(index);
   centre.idle_count += 1;
+  centre.resting[index] += 1;
 }
 
-void release_medium_chain(FreeBlock* block, size_t index) {
+/// A batch to split: its blocks are loose then.
+void loosen_batch(size_t index) {
+  BatchHead* batch = centre.batches[index];
+  centre.batches[index] = batch->next_batch;
+  centre.loose[index] = batch;
+}
+
+}  // namespace
+
+void release_medium(size_t index, size_t most) {
   const size_t bytes = list_block_bytes(index);
-  while (block) {
-    FreeBlock* next = block->next;
+  for (; most > 0; --most) {
+    if (centre.loose[index] == nullptr && centre.batches[index]) loosen_batch(index);
+    FreeBlock* block = centre.loose[index];
+    if (block == nullptr) return;
+    centre.loose[index] = block->next;
     give_back(block, bytes);
     centre.owned_bytes -= bytes;
     centre.owned_count -= 1;
     centre.idle_bytes -= bytes;
     centre.idle_count -= 1;
-    block = next;
+    centre.resting[index] -= 1;
   }
 }
 
-}  // namespace
-
 void release_cached() {
   ThreadCache* mine = thread_cache;
-  for (size_t index = small_classes; index < cached_classes; ++index) {
+  for (size_t index = 0; index < cached_classes; ++index) {
     FreeList& list = mine->lists[index];
     while (list.head) {
       FreeBlock* block = list.head;
@@ -131,14 +143,9 @@ void release_cached() {
       push_loose(block, index);
     }
     if (mine != &no_cache) list.count.store(0, std::memory_order_relaxed);
-    while (BatchHead* batch = centre.batches[index]) {
-      centre.batches[index] = batch->next_batch;
-      release_medium_chain(batch, index);
-    }
-    FreeBlock* loose = centre.loose[index];
-    centre.loose[index] = nullptr;
-    release_medium_chain(loose, index);
+    if (index >= small_classes) release_medium(index, centre.resting[index]);
   }
+  release_all_slabs();
   for (size_t index = 0; index < large_classes; ++index) {
     while (centre.newest[index]) release_large(centre.newest[index], index);
   }
@@ -147,11 +154,20 @@ void release_cached() {
 namespace {
 
 bool new_slab(size_t index) {
+  if (centre.empty_slab_count && (centre.limit == 0 || centre.reserved + slab_bytes <= centre.limit)) {
+    centre.slab[index] = centre.empty_slabs[--centre.empty_slab_count];
+    centre.slab_end[index] =
+        centre.slab[index] + slab_bytes / list_block_bytes(index) * list_block_bytes(index);
+    centre.reserved += slab_bytes;
+    centre.peak_reserved = std::max(centre.peak_reserved, centre.reserved);
+    return true;
+  }
   if (centre.chunk == centre.chunk_end) {
     size_t bytes = centre.owned_bytes < chunk_bytes ? slab_bytes : chunk_bytes;
     if (centre.limit && centre.reserved + bytes > centre.limit) bytes = slab_bytes;
     char* chunk = static_cast<char*>(obtain_or_null(bytes));
     if (chunk == nullptr) return false;
+    if (bytes == chunk_bytes) register_chunk(chunk);
     centre.chunk = chunk;
     centre.chunk_end = chunk + bytes;
   }
@@ -205,9 +221,7 @@ FreeBlock* leave_centre(size_t index, uint32_t want, uint32_t& got) {
     head = batch;
   } else {
     if (centre.loose[index] == nullptr && centre.batches[index] != nullptr) {
-      BatchHead* batch_to_split = centre.batches[index];
-      centre.batches[index] = batch_to_split->next_batch;
-      centre.loose[index] = batch_to_split;
+      loosen_batch(index);
     }
     while (got < want && centre.loose[index]) {
       FreeBlock* block = centre.loose[index];
@@ -220,6 +234,8 @@ FreeBlock* leave_centre(size_t index, uint32_t want, uint32_t& got) {
   if (got) {
     centre.idle_bytes -= got * bytes;
     centre.idle_count -= got;
+    centre.resting[index] -= got;
+    centre.least_resting[index] = std::min(centre.least_resting[index], centre.resting[index]);
     return head;
   }
   head = make_blocks(index, want, got);
@@ -324,6 +340,8 @@ void deallocate_slow(void* memory, size_t index) noexcept {
     centre.batches[index] = head;
     centre.idle_bytes += batch * list_block_bytes(index);
     centre.idle_count += batch;
+    centre.resting[index] += batch;
+    if (centre.idle_bytes > rest_floor) release_rested();
     list.count.store(list.count.load(std::memory_order_relaxed) - batch, std::memory_order_relaxed);
   }
   give(memory, index);
@@ -343,6 +361,7 @@ void* allocate_large(size_t bytes) {
   }
   centre.large_bytes += size;
   centre.large_count += 1;
+  if (centre.idle_bytes > rest_floor) release_rested();
   sample_peak();
   return memory;
 }

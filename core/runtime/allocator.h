@@ -56,8 +56,8 @@ struct MemoryStatistics {
 MemoryStatistics memory_statistics();
 /// Sets both peaks to what is allocated and reserved now.
 void reset_peak_memory_statistics();
-/// Returns to the system all cached medium and large blocks of the centre and of the calling thread. Slabs of
-/// small blocks are kept.
+/// Returns to the system what the centre and the calling thread cache: medium and large blocks, and slabs of
+/// small ones of which no block is in use or in another thread's list. (See also runtime/memory_at_rest.h.)
 void empty_cache();
 /// Bounds `reserved_bytes`; 0 means no limit. An allocation that would exceed it empties the cache first, and
 /// throws OutOfMemory if that does not suffice.

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runtime/allocator.h"
+#include "runtime/lock.h"
 
 namespace adjoint::runtime::detail {
 
@@ -43,8 +44,37 @@ struct LargeBlock {
   uint64_t tick;  // when it was freed
 };
 
+/// Two megabytes of a chunk; see allocator_rest.cpp.
+inline constexpr size_t piece_bytes = size_t{2} << 20, slabs_per_piece = piece_bytes / slab_bytes;
+struct Piece {
+  uintptr_t number;                   // its address in units of its size; 0 in an unused entry
+  uint16_t resting[slabs_per_piece];  // blocks of each slab, while they are counted
+};
+
+/// What rests while at least so much does, for so long, goes back to the system.
+inline constexpr size_t rest_floor = size_t{16} << 20;
+inline constexpr int64_t rest_period = 1'000'000'000;  // ns
+
+/// What the centre's lock guards is short: who finds it held looks again for about a microsecond before it sleeps.
+class CentreLock {
+ public:
+  void lock() noexcept {
+    for (int i = 0; i < 64; ++i) {
+      if (lock_.try_lock()) return;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+    lock_.lock();
+  }
+  void unlock() noexcept { lock_.unlock(); }
+
+ private:
+  SmallLock lock_;
+};
+
 struct Centre {
-  std::mutex mutex;
+  CentreLock mutex;
   ThreadCache* caches = nullptr;  // all, whether a thread has them or not
   ThreadCache* idle_caches = nullptr;
   BatchHead* batches[cached_classes] = {};  // of batch_of(index) blocks each
@@ -57,6 +87,14 @@ struct Centre {
   LargeBlock* oldest[large_classes] = {};
   uint64_t clock = 0;
 
+  uint32_t resting[cached_classes] = {};        // blocks in `batches` and `loose`
+  uint32_t least_resting[cached_classes] = {};  // the least since `rest_began`
+  int64_t rest_began = 0;
+  Piece* pieces = nullptr;  // of all chunks, by address: open addressing
+  size_t piece_mask = 0, piece_count = 0;
+  char** empty_slabs = nullptr;  // without pages
+  size_t empty_slab_count = 0;
+
   size_t owned_bytes = 0, owned_count = 0;  // small and medium blocks that exist
   size_t idle_bytes = 0, idle_count = 0;    // those that rest here
   size_t large_bytes = 0, large_count = 0;  // large blocks in use
@@ -68,7 +106,7 @@ struct Centre {
 };
 
 extern Centre& centre;
-using Lock = std::lock_guard<std::mutex>;
+using Lock = std::lock_guard<CentreLock>;
 
 // All with the mutex held.
 
@@ -81,5 +119,12 @@ void sample_peak();
 [[noreturn]] void refuse(size_t bytes);
 /// Releases to the system everything that can be without asking other threads.
 void release_cached();
+/// What has rested through the last period goes back, if it is over.
+void release_rested();
+void release_all_slabs();
+/// Of a medium class, up to `most` blocks.
+void release_medium(size_t index, size_t most);
+/// Slabs of this chunk can be released; false if not.
+bool register_chunk(char* chunk);
 
 }  // namespace adjoint::runtime::detail

@@ -16,5 +16,11 @@ void* obtain(size_t bytes) noexcept;
 void release(void* block, size_t bytes) noexcept;
 /// Give the whole pages within a block back to the system, where it allows; the addresses stay, and read as zeros or as before.
 void discard(void* block, size_t bytes) noexcept;
+/// Whether the addresses read as zeros then, since their pages have gone.
+#if defined(__linux__)
+inline constexpr bool can_discard = true;
+#else
+inline constexpr bool can_discard = false;
+#endif
 
 }  // namespace adjoint::runtime::pages

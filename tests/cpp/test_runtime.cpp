@@ -2,6 +2,7 @@
 // loops, random numbers. Start reading at main.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "runtime/allocator.h"
 #include "runtime/intrusive.h"
 #include "runtime/library.h"
+#include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
 #include "runtime/small_vector.h"
 
@@ -92,6 +94,72 @@ void test_cache() {
     deallocate(block, megabytes << 20);
   }
   CHECK(memory_statistics().cached_bytes < size_t{300} << 20);
+  empty_cache();
+}
+#endif
+
+#ifndef ADJOINT_SANITIZE
+/// 80 MB of blocks of one size, and how much of it is reserved after they are freed.
+struct Peak {
+  std::vector<void*> blocks;
+  size_t bytes;
+  explicit Peak(size_t size) : bytes(size) {
+    for (size_t i = 0; i < (size_t{80} << 20) / size; ++i) {
+      blocks.push_back(allocate(size));
+      std::memset(blocks.back(), 1, size);
+    }
+  }
+  void free() {
+    for (void* block : blocks) deallocate(block, bytes);
+    blocks.clear();
+  }
+};
+void visit_the_centre() {
+  deallocate(allocate(1 << 20), 1 << 20);
+}
+void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(1050)); }
+
+void test_rest() {
+  const auto megabytes = [] { return memory_statistics().reserved_bytes >> 20; };
+  empty_cache();
+  const size_t before = megabytes();
+  Peak small(144), medium(5000);
+  // One block of a slab keeps the slab.
+  std::swap(small.blocks[small.blocks.size() / 2], small.blocks.back());
+  unsigned char* survivor = static_cast<unsigned char*>(small.blocks.back());
+  small.blocks.pop_back();
+  small.free();
+  medium.free();
+  CHECK(megabytes() >= before + 150);  // it may be needed again at once
+  visit_the_centre();
+  rest();
+  visit_the_centre();
+  rest();
+  release_rested_memory();
+  CHECK(megabytes() <= before + 24);
+  CHECK(survivor[0] == 1 && survivor[143] == 1);
+  // What went comes back, for blocks of another size too, and each is nobody else's.
+  const size_t count = memory_statistics().allocation_count;
+  Peak other(48);
+  for (size_t i = 0; i < other.blocks.size(); ++i) std::memcpy(other.blocks[i], &i, sizeof i);
+  bool intact = true;
+  for (size_t i = 0; i < other.blocks.size(); ++i) intact = intact && std::memcmp(other.blocks[i], &i, sizeof i) == 0;
+  CHECK(intact);
+  other.free();
+  CHECK(memory_statistics().allocation_count == count);
+  CHECK(survivor[0] == 1 && survivor[143] == 1);
+  deallocate(survivor, 144);
+  empty_cache();
+  CHECK(megabytes() <= before + 8);
+  // What is needed again within the second stays.
+  Peak(144).free();
+  const size_t full = megabytes();
+  for (int i = 0; i < 6; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    Peak(144).free();
+    visit_the_centre();
+  }
+  CHECK(megabytes() + 8 >= full);
   empty_cache();
 }
 #endif
@@ -391,6 +459,7 @@ int main() {
   test_sizes_and_statistics();
 #ifndef ADJOINT_SANITIZE
   test_cache();
+  test_rest();
 #endif
   test_limit();
   test_threads();

@@ -1,159 +1,83 @@
-// The steps of the optimisers. Start with `for_blocks`: how a slot is cut into blocks.
-//
-// Every formula is a sequence of short loops over one block, small enough to stay in the first-level cache.
-// Options are tested between the loops and never inside, so that each loop is branch-free and vectorises, and
-// there is one piece of code for all combinations of options.
+// The steps of the optimisers: the elements of all slots as one range, whose parts are shared among threads.
+// The formulas are in optimizer.isa.cpp.
 #include "kernels/cpu/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
 
 namespace adjoint::kernels {
 namespace {
 
-/// Elements of a block: the gradient copy and five streams of float64 take 12 KiB.
-constexpr int64_t kBlock = 256;
-/// Elements below which a parameter is not worth a second thread.
+/// Elements that are not worth a second thread.
 constexpr int64_t kGrain = 1 << 15;
 
-/// Pointers of one slot, moved to the first element of a block.
-template <class T>
-struct Block {
-  T* __restrict parameter;
-  const T* gradient;
-  T* __restrict state[3];
-  int64_t size;
-};
-
-/// Calls `step(block, g)` for each block of `slot`; g is scratch for as many elements.
-template <class T, class Step>
-void for_blocks(const OptimizerSlot& slot, const Step& step) {
-  runtime::parallel_for(0, slot.size, kGrain, [&](int64_t begin, int64_t end) {
-    T scratch[kBlock];
-    for (int64_t i = begin; i < end; i += kBlock) {
-      Block<T> block;
-      block.parameter = static_cast<T*>(slot.parameter) + i;
-      block.gradient = static_cast<const T*>(slot.gradient) + i;
-      for (int k = 0; k < 3; ++k)
-        block.state[k] = slot.state[k] ? static_cast<T*>(slot.state[k]) + i : nullptr;
-      block.size = std::min(kBlock, end - i);
-      step(block, scratch);
-    }
+/// Calls part(slot's number, begin, end) for parts of slots that cover them all.
+template <class F>
+void for_slots(std::span<const OptimizerSlot> slots, const F& part) {
+  // Where each slot starts, in units of kUnit elements, so that parts are whole blocks.
+  constexpr int64_t kUnit = 1024;
+  std::vector<int64_t> starts{0};
+  starts.reserve(slots.size() + 1);
+  for (const OptimizerSlot& slot : slots) starts.push_back(starts.back() + (slot.size + kUnit - 1) / kUnit);
+  runtime::parallel_for(0, starts.back(), kGrain / kUnit, [&](int64_t begin, int64_t end) {
+    size_t k = static_cast<size_t>(std::ranges::upper_bound(starts, begin) - starts.begin()) - 1;
+    for (; k < slots.size() && starts[k] < end; ++k)
+      if (slots[k].size > 0)
+        part(k, std::max<int64_t>(0, begin - starts[k]) * kUnit,
+             std::min(slots[k].size, (end - starts[k]) * kUnit));
   });
-}
-
-/// g = ±gradient + weight_decay · parameter.
-template <class T>
-void load_gradient(const Block<T>& block, T* __restrict g, bool maximize, T weight_decay) {
-  const T* __restrict p = block.parameter;
-  const T* gradient = block.gradient;
-  if (maximize) {
-    for (int64_t i = 0; i < block.size; ++i) g[i] = -gradient[i];
-  } else {
-    std::copy_n(gradient, block.size, g);
-  }
-  // Skipped when zero, so that an infinite parameter does not make a NaN of 0 · ∞.
-  if (weight_decay != 0) {
-    for (int64_t i = 0; i < block.size; ++i) g[i] += weight_decay * p[i];
-  }
 }
 
 /// The step that is now being taken, counted from 1.
 double count_step(const OptimizerSlot& slot) { return slot.step ? static_cast<double>(++*slot.step) : 1.0; }
 
-template <class T>
-void sgd(const OptimizerSlot& slot, const SgdOptions& o) {
-  const T lr = T(o.lr), momentum = T(o.momentum), keep = T(1 - o.dampening);
-  for_blocks<T>(slot, [&](const Block<T>& block, T* __restrict g) {
-    load_gradient(block, g, o.maximize, T(o.weight_decay));
-    T* __restrict p = block.parameter;
-    if (T* __restrict b = block.state[0]) {
-      for (int64_t i = 0; i < block.size; ++i) b[i] = momentum * b[i] + keep * g[i];
-      if (o.nesterov) {
-        for (int64_t i = 0; i < block.size; ++i) p[i] -= lr * (g[i] + momentum * b[i]);
-      } else {
-        for (int64_t i = 0; i < block.size; ++i) p[i] -= lr * b[i];
-      }
-    } else {
-      for (int64_t i = 0; i < block.size; ++i) p[i] -= lr * g[i];
-    }
-  });
-}
-
-template <class T>
-void adam(const OptimizerSlot& slot, const AdamOptions& o) {
-  const double t = count_step(slot);
-  const T step_size = T(o.lr / (1 - std::pow(o.beta1, t)));
-  const T root = T(std::sqrt(1 - std::pow(o.beta2, t)));
-  const T rest1 = T(1 - o.beta1), beta2 = T(o.beta2), rest2 = T(1 - o.beta2), eps = T(o.eps);
-  const bool shrinks = o.decoupled && o.weight_decay != 0;
-  const T shrink = T(1 - o.lr * o.weight_decay);
-  for_blocks<T>(slot, [&](const Block<T>& block, T* __restrict g) {
-    load_gradient(block, g, o.maximize, T(o.decoupled ? 0 : o.weight_decay));
-    T* __restrict p = block.parameter;
-    T* __restrict m = block.state[0];
-    T* __restrict v = block.state[1];
-    if (shrinks) {
-      for (int64_t i = 0; i < block.size; ++i) p[i] *= shrink;
-    }
-    for (int64_t i = 0; i < block.size; ++i) {
-      m[i] += rest1 * (g[i] - m[i]);
-      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
-    }
-    const T* __restrict second = v;
-    if (T* __restrict largest = block.state[2]) {
-      // Written so that a NaN of v wins.
-      for (int64_t i = 0; i < block.size; ++i) largest[i] = largest[i] >= v[i] ? largest[i] : v[i];
-      second = largest;
-    }
-    for (int64_t i = 0; i < block.size; ++i) p[i] -= step_size * m[i] / (std::sqrt(second[i]) / root + eps);
-  });
-}
-
-template <class T>
-void rmsprop(const OptimizerSlot& slot, const RmspropOptions& o) {
-  count_step(slot);
-  const T lr = T(o.lr), alpha = T(o.alpha), rest = T(1 - o.alpha), eps = T(o.eps), momentum = T(o.momentum);
-  for_blocks<T>(slot, [&](const Block<T>& block, T* __restrict g) {
-    load_gradient(block, g, o.maximize, T(o.weight_decay));
-    T* __restrict p = block.parameter;
-    T* __restrict v = block.state[0];
-    for (int64_t i = 0; i < block.size; ++i) v[i] = alpha * v[i] + rest * (g[i] * g[i]);
-    if (T* __restrict mean = block.state[1]) {
-      for (int64_t i = 0; i < block.size; ++i) mean[i] += rest * (g[i] - mean[i]);
-      for (int64_t i = 0; i < block.size; ++i) g[i] /= std::sqrt(v[i] - mean[i] * mean[i]) + eps;
-    } else {
-      for (int64_t i = 0; i < block.size; ++i) g[i] /= std::sqrt(v[i]) + eps;
-    }
-    if (T* __restrict b = block.state[2]) {
-      for (int64_t i = 0; i < block.size; ++i) b[i] = momentum * b[i] + g[i];
-      for (int64_t i = 0; i < block.size; ++i) p[i] -= lr * b[i];
-    } else {
-      for (int64_t i = 0; i < block.size; ++i) p[i] -= lr * g[i];
-    }
-  });
+/// f(the functions for the slot's type)
+template <class F>
+void by_type(const OptimizerSlot& slot, const F& f) {
+  if (slot.type == SlotType::Float32)
+    f(best_variant<OptimizerTable<float>>());
+  else
+    f(best_variant<OptimizerTable<double>>());
 }
 
 }  // namespace
 
 void sgd_step(std::span<const OptimizerSlot> slots, const SgdOptions& options) {
-  for (const OptimizerSlot& slot : slots) {
-    slot.type == SlotType::Float32 ? sgd<float>(slot, options) : sgd<double>(slot, options);
-  }
+  for_slots(slots, [&](size_t k, int64_t begin, int64_t end) {
+    by_type(slots[k], [&](const auto& table) { table.sgd(slots[k], begin, end, options); });
+  });
 }
 
 void adam_step(std::span<const OptimizerSlot> slots, const AdamOptions& options) {
+  struct Correction {
+    double first, root_of_second;
+  };
+  std::vector<Correction> corrections;
+  corrections.reserve(slots.size());
+  double last = -1;
   for (const OptimizerSlot& slot : slots) {
-    slot.type == SlotType::Float32 ? adam<float>(slot, options) : adam<double>(slot, options);
+    const double t = count_step(slot);
+    corrections.push_back(
+        t == last ? corrections.back()
+                  : Correction{1 - std::pow(options.beta1, t), std::sqrt(1 - std::pow(options.beta2, t))});
+    last = t;
   }
+  for_slots(slots, [&](size_t k, int64_t begin, int64_t end) {
+    const auto [first, root_of_second] = corrections[k];
+    by_type(slots[k],
+            [&](const auto& table) { table.adam(slots[k], begin, end, options, first, root_of_second); });
+  });
 }
 
 void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& options) {
-  for (const OptimizerSlot& slot : slots) {
-    slot.type == SlotType::Float32 ? rmsprop<float>(slot, options) : rmsprop<double>(slot, options);
-  }
+  for (const OptimizerSlot& slot : slots) count_step(slot);
+  for_slots(slots, [&](size_t k, int64_t begin, int64_t end) {
+    by_type(slots[k], [&](const auto& table) { table.rmsprop(slots[k], begin, end, options); });
+  });
 }
 
 }  // namespace adjoint::kernels

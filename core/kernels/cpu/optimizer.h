@@ -70,3 +70,19 @@ void adam_step(std::span<const OptimizerSlot> slots, const AdamOptions& options)
 void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& options);
 
 }  // namespace adjoint::kernels
+
+namespace adjoint {
+
+/// The formulas on elements `begin` to `end` of a slot, for one instruction set. Adam is told 1 - β₁ᵗ and √(1
+/// - β₂ᵗ).
+template <class T>
+struct OptimizerTable {
+  void (*sgd)(const kernels::OptimizerSlot& slot, int64_t begin, int64_t end,
+              const kernels::SgdOptions& options);
+  void (*adam)(const kernels::OptimizerSlot& slot, int64_t begin, int64_t end,
+               const kernels::AdamOptions& options, double correction1, double root_of_correction2);
+  void (*rmsprop)(const kernels::OptimizerSlot& slot, int64_t begin, int64_t end,
+                  const kernels::RmspropOptions& options);
+};
+
+}  // namespace adjoint

@@ -1,0 +1,42 @@
+// Products of real matrices by loops of our own: see product.isa.cpp.
+#pragma once
+
+#include <cstdint>
+
+namespace adjoint {
+
+/// Element (i, j) lies at data[i * down + j * across].
+template <class T>
+struct Matrix {
+  const T* data;
+  int64_t down, across;
+};
+
+/// Elements of the scratch that `multiply` may be given.
+inline constexpr int64_t kProductScratch = 272 * 352;
+
+template <class T>
+struct ProductTable {
+  /// c = start + a b, where a is m x k, b is k x n and the rows of c lie `c_down` apart. Row i of the start
+  /// lies at start + i * start_down: a bias has start_down = 0; a null start is zero. One of a's strides
+  /// is 1. Each element is summed in one order, whatever part of the product a call covers. Blocks of a are
+  /// copied to `scratch` unless it is null, which pays where the rows of a lie so that they evict each other
+  /// from the cache. Null where there are no such loops.
+  void (*multiply)(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
+                   int64_t start_down, T* c, int64_t c_down, T* scratch);
+};
+
+namespace kernels {
+
+/// Whether loops of our own serve for a product of this size (T is float or double).
+template <class T>
+bool has_product_loops(int64_t m, int64_t n, int64_t k);
+/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among
+/// threads.
+template <class T>
+void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
+                       int64_t start_down, T* c, bool shared);
+
+}  // namespace kernels
+
+}  // namespace adjoint

@@ -1,0 +1,296 @@
+// Products of real matrices for one instruction set.
+//
+// The innermost loop (`multiply_tile`) keeps a tile of the result in registers, as many rows as there are
+// registers for and two vectors wide. For each step along k it takes two vectors of b and one number of each
+// row of a:
+//
+//   panel   two vectors wide, up to kDepth deep: b's part, packed so that it lies in one piece in the
+//   first-level cache block   kRows rows of a, which stay in the second-level cache while the panels pass by
+//
+// a is read where it lies, by rows or by columns, unless its rows lie so that they evict each other from the
+// cache; a panel that few rows will use is read where it lies, too. Beside a library these loops save what
+// packing costs, which for products of some ten thousand to some million elements is a tenth or more, and
+// they take a start (a bias) along. Start reading at `multiply`, at the end.
+#include "kernels/cpu/product.h"
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/cpu/math/math.h"
+#include "kernels/cpu/variants.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+namespace {
+
+#if ADJOINT_LEVEL >= 3
+
+#if ADJOINT_LEVEL >= 4
+constexpr int kBytes = 64, kTile = 14;  // 28 of 32 registers hold sums
+#else
+constexpr int kBytes = 32, kTile = 6;  // 12 of 16
+#endif
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+constexpr int kWidth = kBytes / sizeof(T);
+template <class T>
+constexpr int kPanel = 2 * kWidth<T>;
+constexpr int64_t kDepth = 256, kRows = 336;  // rows: a multiple of kTile
+static_assert((kDepth + 16) * (kRows + 16) <= kProductScratch);
+
+template <class T>
+ADJOINT_INLINE Vector<T> load(const T* p) {
+  return *reinterpret_cast<const Vector<T>*>(p);
+}
+template <class T>
+ADJOINT_INLINE void store(T* p, Vector<T> v) {
+  *reinterpret_cast<Vector<T>*>(p) = v;
+}
+
+/// The address of row R from three that lie five rows apart: without more arithmetic than an instruction does
+/// by itself.
+template <int R>
+ADJOINT_INLINE const char* row_of(const char* const* base, int64_t step, int64_t step3) {
+  const char* at = base[R / 5];
+  if constexpr (R % 5 == 1)
+    return at + step;
+  else if constexpr (R % 5 == 2)
+    return at + 2 * step;
+  else if constexpr (R % 5 == 3)
+    return at + step3;
+  else if constexpr (R % 5 == 4)
+    return at + 4 * step;
+  else
+    return at;
+}
+
+/// R rows and a panel's columns of c. By rows: element (r, p) of a at a[r * a_step + p]; else at a[p * a_step
+/// + r].
+template <class T, int R, bool by_rows>
+void multiply_tile(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step, const T* start,
+                   int64_t start_down, T* c, int64_t c_down) {
+  constexpr int W = kWidth<T>;
+  Vector<T> sum[R][2];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = Vector<T>{};
+  if (start)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      sum[r][0] = load(start + r * start_down);
+      sum[r][1] = load(start + r * start_down + W);
+    }
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    if constexpr (by_rows) {
+      int64_t step = a_step * static_cast<int64_t>(sizeof(T)), step3 = 3 * step;
+      const char* first = reinterpret_cast<const char*>(a);
+      const char *second = first + 5 * step, *third = second + 5 * step;
+      asm("" : "+r"(step), "+r"(step3), "+r"(second), "+r"(third));  // kept, not computed anew
+      const char* base[] = {first, second, third};
+      auto once = [&](int p) __attribute__((always_inline)) {
+        const Vector<T> left = load(b), right = load(b + W);
+        auto row = [&](int r, const char* at) __attribute__((always_inline)) {
+          const Vector<T> x = reinterpret_cast<const T*>(at)[p] - Vector<T>{};
+          sum[r][0] += x * left;
+          sum[r][1] += x * right;
+        };
+        (row(I, row_of<I>(base, step, step3)), ...);
+        b += b_step;
+      };
+      auto advance = [&](int64_t by) __attribute__((always_inline)) {
+        for (const char*& p : base) p += by * static_cast<int64_t>(sizeof(T));
+      };
+      int64_t p = 0;
+      for (; p + 4 <= k; p += 4) {
+        once(0);
+        once(1);
+        once(2);
+        once(3);
+        advance(4);
+      }
+      for (; p < k; ++p) {
+        once(0);
+        advance(1);
+      }
+    } else {
+      for (int64_t p = 0; p < k; ++p) {
+        const Vector<T> left = load(b), right = load(b + W);
+        auto row = [&](int r) __attribute__((always_inline)) {
+          const Vector<T> x = a[r] - Vector<T>{};
+          sum[r][0] += x * left;
+          sum[r][1] += x * right;
+        };
+        (row(I), ...);
+        a += a_step;
+        b += b_step;
+      }
+    }
+  }(std::make_integer_sequence<int, R>{});
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    store(c + r * c_down, sum[r][0]);
+    store(c + r * c_down + W, sum[r][1]);
+  }
+}
+
+template <class T>
+using TileFunction = void(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step, const T* start,
+                          int64_t start_down, T* c, int64_t c_down);
+
+/// By the number of rows less one.
+template <class T, bool by_rows, class R = std::make_integer_sequence<int, kTile>>
+struct Tiles;
+template <class T, bool by_rows, int... R>
+struct Tiles<T, by_rows, std::integer_sequence<int, R...>> {
+  static constexpr TileFunction<T>* of[] = {&multiply_tile<T, R + 1, by_rows>...};
+};
+
+template <class T>
+struct MaskOf {
+  typedef int32_t type __attribute__((vector_size(kBytes)));
+};
+template <>
+struct MaskOf<double> {
+  typedef int64_t type __attribute__((vector_size(kBytes)));
+};
+
+/// x[j][i] and x[i][j] change places, by exchanging halves, quarters and so on.
+template <class T>
+ADJOINT_INLINE void transpose(Vector<T>* x) {
+  constexpr int W = kWidth<T>;
+  using Mask = typename MaskOf<T>::type;
+  auto level = [&]<int D>(std::integral_constant<int, D>) __attribute__((always_inline)) {
+    if constexpr (D < W) {
+      Mask low, high;
+#pragma GCC unroll 16
+      for (int i = 0; i < W; ++i) {
+        low[i] = i & D ? W + (i ^ D) : i;
+        high[i] = i & D ? W + i : i | D;
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < W; ++i)
+        if (!(i & D)) {
+          const Vector<T> u = __builtin_shuffle(x[i], x[i | D], low),
+                          v = __builtin_shuffle(x[i], x[i | D], high);
+          x[i] = u;
+          x[i | D] = v;
+        }
+    }
+  };
+  level(std::integral_constant<int, 1>{});
+  level(std::integral_constant<int, 2>{});
+  level(std::integral_constant<int, 4>{});
+  level(std::integral_constant<int, 8>{});
+}
+
+/// `n` columns of b into a panel, k deep; what is missing at the right is zero.
+template <class T>
+void pack(int64_t k, int64_t n, Matrix<T> b, T* to) {
+  constexpr int W = kWidth<T>, P = kPanel<T>;
+  if (b.across == 1 && n == P) {
+    for (int64_t p = 0; p < k; ++p) {
+      store(to + p * P, load(b.data + p * b.down));
+      store(to + p * P + W, load(b.data + p * b.down + W));
+    }
+    return;
+  }
+  if (n < P) std::memset(to, 0, static_cast<size_t>(k * P) * sizeof(T));
+  int64_t done = 0, packed = 0;  // columns below `packed` are there down to row `done`
+  if (b.down == 1) {
+    packed = n / W * W;
+    for (; done + W <= k; done += W)
+      for (int64_t j = 0; j < packed; j += W) {
+        Vector<T> x[W];
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) x[i] = load(b.data + done + (j + i) * b.across);
+        transpose<T>(x);
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) store(to + (done + i) * P + j, x[i]);
+      }
+  }
+  for (int64_t p = 0; p < k; ++p)
+    for (int64_t j = p < done ? packed : 0; j < n; ++j) to[p * P + j] = b.data[p * b.down + j * b.across];
+}
+
+/// A block of a in one piece, rows (or, by columns, columns) a little more than `length` apart.
+template <class T>
+void copy_block(int64_t lines, int64_t length, const T* from, int64_t step, T* to, int64_t to_step) {
+  for (int64_t i = 0; i < lines; ++i)
+    std::memcpy(to + i * to_step, from + i * step, static_cast<size_t>(length) * sizeof(T));
+}
+
+template <class T>
+void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start, int64_t start_down,
+              T* c, int64_t c_down, T* scratch) {
+  constexpr int P = kPanel<T>;
+  alignas(64) T panel[kDepth * P], edge[kTile * P], start_edge[kTile * P];
+  const bool by_rows = a.across == 1;
+  const auto& tiles = by_rows ? Tiles<T, true>::of : Tiles<T, false>::of;
+  const int64_t blocks = (m - 1) / kRows + 1,
+                most = ((m - 1) / blocks / kTile + 1) * kTile;  // of about the same size
+  for (int64_t i0 = 0; i0 < m; i0 += most) {
+    const int64_t rows = m - i0 < most ? m - i0 : most;
+    const int64_t count = (rows - 1) / kTile + 1;
+    for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
+      const int64_t depth = k - p0 < kDepth ? k - p0 : kDepth;
+      const T* block = a.data + i0 * a.down + p0 * a.across;
+      int64_t a_step = by_rows ? a.down : a.across;
+      if (scratch) {
+        constexpr int64_t kGap = 16;
+        const int64_t length = by_rows ? depth : rows;
+        copy_block(by_rows ? rows : depth, length, block, a_step, scratch, length + kGap);
+        block = scratch;
+        a_step = length + kGap;
+      }
+      // What is there before these steps along k.
+      const T* from = p0 ? c + i0 * c_down : start ? start + i0 * start_down : nullptr;
+      const int64_t from_down = p0 ? c_down : start_down;
+      for (int64_t j = 0; j < n; j += P) {
+        const int64_t width = n - j < P ? n - j : P;
+        const Matrix<T> part{b.data + p0 * b.down + j * b.across, b.down, b.across};
+        const bool direct = width == P && b.across == 1 && (count <= 2 || depth <= 16);
+        if (!direct) pack(depth, width, part, panel);
+        const T* right = direct ? part.data : panel;
+        const int64_t b_step = direct ? b.down : P;
+        for (int64_t t = 0; t < count; ++t) {
+          const int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
+          T* to = c + (i0 + i) * c_down + j;
+          const T* s = from ? from + i * from_down + j : nullptr;
+          const T* left = block + (by_rows ? i * a_step : i);
+          if (width == P) {
+            tiles[height - 1](depth, left, a_step, right, b_step, s, from_down, to, c_down);
+            continue;
+          }
+          if (s)
+            for (int64_t r = 0; r < height; ++r)
+              std::memcpy(start_edge + r * P, s + r * from_down, static_cast<size_t>(width) * sizeof(T));
+          tiles[height - 1](depth, left, a_step, right, b_step, s ? start_edge : nullptr, P, edge, P);
+          for (int64_t r = 0; r < height; ++r)
+            std::memcpy(to + r * c_down, edge + r * P, static_cast<size_t>(width) * sizeof(T));
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+constexpr ProductTable<T> table{&multiply<T>};
+
+#else
+
+template <class T>
+constexpr ProductTable<T> table{nullptr};
+
+#endif
+
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ProductTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<ProductTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
+
+}  // namespace
+}  // namespace adjoint::inline ADJOINT_ISA
