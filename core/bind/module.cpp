@@ -117,6 +117,10 @@ void bind_runtime(nb::module_& m) {
 
 }  // namespace adjoint::bind
 
+namespace adjoint::bind {
+bool add_module_members(PyObject* module);  // module_members.cpp
+}
+
 NB_MODULE(_C, m) {
   using namespace adjoint;
   using namespace adjoint::bind;
@@ -132,7 +136,9 @@ NB_MODULE(_C, m) {
     }
   });
   PyObject* module = m.ptr();
-  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module)) throw nb::python_error();
+  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module) ||
+      !add_module_members(module))
+    throw nb::python_error();
   bind_runtime(m);
   bind_autograd(m);
   bind_hooks(m);
