@@ -332,7 +332,7 @@ def test_tensor_types_of_old():
         ("torch.cuda.FloatTensor(2)", "TypeError", "no CUDA device"),
         ("torch.ones(1).type(torch.cuda.FloatTensor)", "TypeError", "no CUDA device"),
         ("torch.ones(1).type('torch.cuda.FloatTensor')", "TypeError", "no CUDA device"),
-        ("torch.ones(1).cuda()", "RuntimeError", "no CUDA device"),
+        ("torch.ones(1).cuda()", "NoDeviceError", "Torch not compiled with CUDA enabled"),
         ("torch.set_default_tensor_type(torch.LongTensor)", "TypeError", "floating-point"),
         ("torch.autograd.Variable(3)", "TypeError", "Variable data has to be a tensor, but got int"),
         ("torch.autograd.Variable(torch.ones(1), volatile=True)", "TypeError", "no_grad"),
