@@ -523,3 +523,18 @@ def test_types_are_called_in_errors_as_torch_calls_them():
         ad.ones(1).nothing  # noqa: B018
     with pytest.raises(AttributeError, match="^'dtype' object has no attribute 'nothing'"):
         ad.float32.nothing  # noqa: B018
+
+
+def test_what_is_missing_below_a_module_is_named_too():
+    program = """
+        import torch
+        for path in ("nn.utils.parametrize", "optim.lr_scheduler.Missing", "nn.functional.missing", "linalg.missing"):
+            value = torch
+            try:
+                for name in path.split("."):
+                    value = getattr(value, name)
+                show("there")
+            except AttributeError as error:
+                show(f"Adjoint does not have torch.{path}" in str(error))
+    """
+    assert values(program) == [True] * 4

@@ -103,8 +103,6 @@ del _module
 _LAZY = (
     "as_torch",
     "autograd",
-    "fft",
-    "func",
     "linalg",
     "nn",
     "optim",
@@ -116,15 +114,20 @@ _LAZY = (
 )
 
 
+#: Functions whose modules are imported when they are first asked for.
+_LATER = {
+    "load": "adjoint.serialization",
+    "save": "adjoint.serialization",
+    "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",
+    "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode",
+}
+
+
 def __getattr__(name):
-    if name in ("load", "save"):
-        from adjoint import serialization
+    if name in _LATER:
+        from importlib import import_module
 
-        return getattr(serialization, name)
-    if name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"):
-        from adjoint.autograd import anomaly_mode
-
-        return getattr(anomaly_mode, name)
+        return getattr(import_module(_LATER[name]), name)
     if name.endswith("_") and isinstance(globals().get(name[:-1]), _C.Operator) and hasattr(Tensor, name):
         # Every operator's in-place form as a function: relu_(x).
         return getattr(Tensor, name)
@@ -141,5 +144,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(
-        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY}
+        {name for name in globals() if not name.startswith("_") or name == "__version__"}
+        | {*_LAZY, *_LATER}
     )

@@ -181,3 +181,7 @@ def _explain(module, name):
         raise AttributeError(f"module {name!r} has no attribute {attribute!r}: {missing(full)}")
 
     module.__getattr__ = __getattr__
+    # Modules that came along with this one are reached through it, past the import system.
+    for key, value in list(vars(module).items()):
+        if isinstance(value, ModuleType) and value.__name__ == f"{own}.{key}":
+            _explain(value, f"{name}.{key}")
