@@ -4,6 +4,7 @@
 #include "bind/node_object.h"
 #include "bind/operators.h"
 #include "kernels/loops.h"
+#include "runtime/warning.h"
 #include "runtime/allocator.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
@@ -139,6 +140,10 @@ NB_MODULE(_C, m) {
   if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module) ||
       !add_module_members(module))
     throw nb::python_error();
+  runtime::warn = [](const char* message) {
+    const nb::gil_scoped_acquire lock;
+    if (PyErr_WarnEx(PyExc_UserWarning, message, 1) < 0) throw PythonError{};
+  };
   bind_runtime(m);
   bind_autograd(m);
   bind_hooks(m);

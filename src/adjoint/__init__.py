@@ -64,6 +64,7 @@ from adjoint import (  # noqa: E402
     _einsum,
     _matrices,
     _members,
+    _memory_format,
     _numbers,
     _overloads,
     _portable,
@@ -76,6 +77,8 @@ from adjoint import (  # noqa: E402
     _tensor,
 )
 from adjoint._device import (  # noqa: E402
+    channels_last,
+    channels_last_3d,
     contiguous_format,
     device,
     get_default_device,

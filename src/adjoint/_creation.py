@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import check_device, contiguous_format
+from adjoint._device import check_device, preserve_format
 
 __all__ = [
     "arange",
@@ -55,6 +55,14 @@ def _into(out, result, name="this function"):
     return out.copy_(result)
 
 
+def _made_in(result, memory_format, name):
+    from adjoint._memory_format import relaid
+
+    if memory_format is preserve_format:
+        raise RuntimeError(f"{name}(): unsupported memory format option preserve_format: there is no tensor to follow")
+    return relaid(result, memory_format, name)
+
+
 def empty(
     *size,
     out=None,
@@ -71,6 +79,8 @@ def empty(
     if device is not None:
         check_device(device)
     result = _empty(_size(size, keywords, "empty"), dtype, requires_grad)
+    if memory_format is not None:
+        result = _made_in(result, memory_format, "empty")
     return result if out is None else _into(out, result)
 
 
@@ -181,8 +191,9 @@ def empty_like(
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
     if device is not None:
         check_device(device)
-    if memory_format is contiguous_format:
-        return _empty(input.shape, dtype or input.dtype, requires_grad)
+    if memory_format is not None and memory_format is not preserve_format:
+        made = _empty(input.shape, dtype or input.dtype, requires_grad)
+        return _made_in(made, memory_format, "empty_like")
     return _empty_like(input, dtype, requires_grad)
 
 
@@ -218,8 +229,9 @@ def full_like(
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
     if device is not None:
         check_device(device)
-    if memory_format is contiguous_format:
-        return _full(input.shape, fill_value, dtype or input.dtype, requires_grad)
+    if memory_format is not None and memory_format is not preserve_format:
+        made = _full(input.shape, fill_value, dtype or input.dtype, requires_grad)
+        return _made_in(made, memory_format, "full_like")
     return _full_like(input, fill_value, dtype, requires_grad)
 
 

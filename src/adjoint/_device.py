@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "channels_last",
+    "channels_last_3d",
     "check_device",
     "contiguous_format",
     "cpu",
@@ -177,3 +179,5 @@ class memory_format(_Named):
 strided = layout("strided")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")

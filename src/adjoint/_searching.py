@@ -198,7 +198,22 @@ def _without_derivative(name, value, *inputs):
 
 @overload(method=False)
 def unravel_index(indices, shape) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor per dimension, of positions in a tensor of a shape."""
+    """The coordinates, one tensor per dimension, of positions in a tensor of a shape.
+
+    Parameters
+    ----------
+    indices : Tensor of integers
+    shape : int or sequence of int
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, list, tuple)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    for size in (shape,) if isinstance(shape, int) else shape:
+        if not isinstance(size, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+        if size < 0:
+            raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
     # A small dtype need not hold the sizes.
     indices = indices.to(_C.int64)
     coordinates = []
