@@ -65,7 +65,7 @@ nb::list table() {
       row["arity"] = e->arity;
       row["parameters"] = e->parameters;
       row["samples"] = nb::make_tuple(e->samples.low, e->samples.high);
-      row["inplace"] = e->inplace;
+      row["inplace"] = op->inplace;
       row["out"] = true;
       row["condition"] = e->condition;
       row["promotes_integers"] = e->promotes_integers;
@@ -76,7 +76,7 @@ nb::list table() {
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());
       row["samples"] = nb::none();
-      row["inplace"] = !op->view && !op->writes;
+      row["inplace"] = op->inplace;
       row["out"] = false;
       row["types"] = nb::list();
     }
@@ -119,7 +119,8 @@ void bind_runtime(nb::module_& m) {
 }  // namespace adjoint::bind
 
 namespace adjoint::bind {
-bool add_module_members(PyObject* module);  // module_members.cpp
+bool add_module_members(PyObject* module);    // module_members.cpp
+bool add_composition_type(PyObject* module);  // composition.cpp
 }
 
 NB_MODULE(_C, m) {
@@ -138,7 +139,7 @@ NB_MODULE(_C, m) {
   });
   PyObject* module = m.ptr();
   if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module) ||
-      !add_module_members(module))
+      !add_module_members(module) || !add_composition_type(module))
     throw nb::python_error();
   runtime::warn = [](const char* message) {
     const nb::gil_scoped_acquire lock;

@@ -36,7 +36,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 # --- filled ------------------------------------------------------------------------------------------------------
 
 
-def _into(out, result, name="this function"):
+def _into(out, result, name):
     """Give the result to `out`, which takes its shape when it is empty."""
     if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
         raise RuntimeError(
@@ -59,7 +59,9 @@ def _made_in(result, memory_format, name):
     from adjoint._memory_format import relaid
 
     if memory_format is preserve_format:
-        raise RuntimeError(f"{name}(): unsupported memory format option preserve_format: there is no tensor to follow")
+        raise RuntimeError(
+            f"{name}(): unsupported memory format option preserve_format: there is no tensor to follow"
+        )
     return relaid(result, memory_format, name)
 
 
@@ -81,7 +83,7 @@ def empty(
     result = _empty(_size(size, keywords, "empty"), dtype, requires_grad)
     if memory_format is not None:
         result = _made_in(result, memory_format, "empty")
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "empty")
 
 
 def zeros(
@@ -107,7 +109,7 @@ def zeros(
     if device is not None:
         check_device(device)
     result = _zeros(_size(size, keywords, "zeros"), dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "zeros")
 
 
 def ones(
@@ -132,7 +134,7 @@ def ones(
     if device is not None:
         check_device(device)
     result = _full(_size(size, keywords, "ones"), 1.0, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "ones")
 
 
 def full(
@@ -160,7 +162,7 @@ def full(
     if isinstance(fill_value, Tensor) and dtype is None:
         dtype = fill_value.dtype
     result = _full(size, fill_value, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "full")
 
 
 def _size(size, keywords, name):
@@ -314,7 +316,7 @@ def arange(
 
             end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
     result = _C._arange(start, end, step, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "arange")
 
 
 def _ends(name, start, end, dtype):
@@ -357,7 +359,7 @@ def linspace(
     check_device(device)
     start, end, dtype = _ends("linspace", start, end, _dtype_for(out, dtype))
     result = _C._linspace(start, end, steps, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "linspace")
 
 
 def logspace(
@@ -377,7 +379,7 @@ def logspace(
     check_device(device)
     start, end, dtype = _ends("logspace", start, end, _dtype_for(out, dtype))
     result = _C._logspace(start, end, steps, base, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "logspace")
 
 
 def eye(
@@ -395,7 +397,7 @@ def eye(
     if device is not None:
         check_device(device)
     result = _C._eye(n, n if m is None else m, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "eye")
 
 
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) -> Tensor:

@@ -8,7 +8,7 @@ reading at `manual_seed`.
 
 from __future__ import annotations
 
-from adjoint import _C
+from adjoint import _C, _register
 from adjoint._C import Generator, Tensor
 from adjoint._creation import _into, _size, empty_like
 from adjoint._device import check_device
@@ -84,9 +84,9 @@ def set_rng_state(new_state) -> None:
     _C._default_generator().set_state(new_state)
 
 
-def _finish(result, out, requires_grad):
+def _finish(result, out, requires_grad, name=""):
     if out is not None:
-        result = _into(out, result)
+        result = _into(out, result, name)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -125,7 +125,7 @@ def rand(
         check_device(device)
     result = _empty(_size(size, keywords, "rand"), dtype)
     _uniform_(_parts(result), 0.0, 1.0, generator)
-    return _finish(result, out, requires_grad)
+    return _finish(result, out, requires_grad, "rand")
 
 
 def _parts(x):
@@ -159,7 +159,7 @@ def randn(
         check_device(device)
     result = _empty(_size(size, keywords, "randn"), dtype)
     _normal_(result, 0.0, 1.0, generator)
-    return _finish(result, out, requires_grad)
+    return _finish(result, out, requires_grad, "randn")
 
 
 def randint(
@@ -197,7 +197,7 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     _C._random_(result, low, high, generator)
-    return _finish(result, out, requires_grad)
+    return _finish(result, out, requires_grad, "randint")
 
 
 def randperm(
@@ -213,7 +213,7 @@ def randperm(
 ) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     check_device(device)
-    return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad)
+    return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad, "randperm")
 
 
 def rand_like(
@@ -304,7 +304,7 @@ def normal(
             result = _empty(size, dtype)
             _normal_(result, mean, std, generator)
             parameters = []
-    return _finish(_drawn(result, *parameters), out, requires_grad)
+    return _finish(_drawn(result, *parameters), out, requires_grad, "normal")
 
 
 def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
@@ -321,7 +321,7 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
     else:
         result = _empty_like(input)
         _C._bernoulli_(result, p, generator)
-    return _finish(_drawn(result, input), out, False)
+    return _finish(_drawn(result, input), out, False, "bernoulli")
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
@@ -338,7 +338,9 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     -------
     Tensor of int64, shape (num_samples) or (rows, num_samples)
     """
-    return _finish(_C._multinomial(input.detach(), num_samples, replacement, generator), out, False)
+    return _finish(
+        _C._multinomial(input.detach(), num_samples, replacement, generator), out, False, "multinomial"
+    )
 
 
 # --- in place ---------------------------------------------------------------------------------------------------
@@ -440,3 +442,6 @@ def _fill(tensor, fill, *arguments):
     else:
         fill(tensor, *arguments)
     return tensor
+
+
+_register.doors(globals())

@@ -70,7 +70,7 @@ def searchsorted(
         beyond = beyond & (low < high)
         low, high = _C.where(beyond, middle + 1, low), _C.where(beyond, high, middle)
     result = low.to(_C.int32) if out_int32 else low
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "searchsorted")
 
 
 @overload(method=False)
@@ -266,7 +266,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)
     if out is not None:
-        return _into(out, result)
+        return _into(out, result, "histc")
     return (
         _without_derivative("histc", result, input)
         if input.requires_grad and _C.is_grad_enabled()
@@ -329,7 +329,7 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     if keepdim:
         result = result.reshape((-1, *[1] * input.ndim)) if whole else result.unsqueeze(axis + 1)
     result = result[0] if single else result
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "quantile")
 
 
 def _check_weights(name, weights, count):

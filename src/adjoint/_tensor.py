@@ -10,6 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 from adjoint._device import check_device, cpu, strided
+from adjoint._register import door
 
 __all__ = ["Members", "extend"]
 
@@ -31,6 +32,8 @@ def extend(members):
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
             if getattr(value, "__module__", None) == __name__:
                 value.__qualname__ = "Tensor." + name
+            if type(value) is type(extend) and not name.startswith("_") and name != "backward":
+                value = door(value)
             setattr(Tensor, name, value)
     return members
 
