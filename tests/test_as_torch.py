@@ -513,7 +513,9 @@ def test_files_say_the_same_with_it_and_without(tmp_path):
     """
     assert torch_program(program) == "True"
     loaded = ad.load(tmp_path / "saved")
-    assert type(loaded["x"]) is ad.Tensor and type(loaded["p"]) is ad.nn.Parameter and loaded["p"].note == "kept"
+    assert (
+        type(loaded["x"]) is ad.Tensor and type(loaded["p"]) is ad.nn.Parameter and loaded["p"].note == "kept"
+    )
     assert type(loaded["b"]) is ad.nn.Buffer and loaded["d"] is ad.float16 and loaded["s"] == ad.Size([3])
     assert loaded["device"] == ad.device("cuda:1")
 

@@ -147,6 +147,5 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(
-        {name for name in globals() if not name.startswith("_") or name == "__version__"}
-        | {*_LAZY, *_LATER}
+        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY, *_LATER}
     )

@@ -19,9 +19,7 @@ __all__ = [
 
 
 #: What a device may be called: torch's names, so that programs can pass devices around which they will not use.
-TYPES = (
-    "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone".split()
-)
+TYPES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone".split()
 
 
 class device:
@@ -78,7 +76,9 @@ class device:
                 )
             index = int(number)
         if name not in TYPES:
-            raise RuntimeError(f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}")
+            raise RuntimeError(
+                f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}"
+            )
         if index is not None and index < 0:
             raise RuntimeError(f"Device index must not be negative, but got {index}")
         object.__setattr__(self, "type", name)

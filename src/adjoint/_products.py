@@ -47,10 +47,15 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None) -> Tensor:
 
 def _scaled_sum(name, input, product, beta, alpha, out):
     dtype = _C.promote_types(input.dtype, product.dtype)
-    if not (dtype.is_floating_point or dtype.is_complex) and any(isinstance(x, float) for x in (beta, alpha)):
-        raise RuntimeError(
-            f"{name}(): for integral input tensors, arguments beta and alpha must not be floating point numbers"
-        )
+    for factor, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, float) and not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError(
+                f"{name}(): For integral input tensors, argument {factor} must not be a floating point number."
+            )
+        if isinstance(value, complex) and not dtype.is_complex:
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtype.name} without overflow: {factor} is {value}"
+            )
     if alpha != 1:
         product = product * alpha
     if beta == 0:
