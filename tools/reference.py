@@ -73,8 +73,10 @@ def operators(lines):
         rows = []
         for row, aliases in sorted(members, key=lambda m: m[0]["name"]):
             given = getattr(adjoint._C, row["name"], None) or getattr(adjoint.Tensor, row["name"])
-            more = given.overload
-            shown = signature(more) if more is not None else f"({escape(row['signature'])})"
+            # Python's half of the operator, where it has one, takes more than the core's.
+            more = given.overload if isinstance(given, adjoint._C.Operator) else given
+            own = re.sub(r"^\w+\(self\b", "(input", row["signature"]).removeprefix(row["name"])
+            shown = signature(more) if more is not None else escape(own)
             also = f", also `{'`, `'.join(aliases)}`" if aliases else ""
             where = "*m*" if row["method"] and row["function"] else "*method*" if row["method"] else ""
             rows.append(

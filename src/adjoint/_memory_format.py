@@ -15,7 +15,7 @@ from adjoint._device import (
     memory_format,
     preserve_format,
 )
-from adjoint._register import overload
+from adjoint._register import door, overload
 
 __all__ = ["is_laid", "laid", "relaid"]
 
@@ -70,7 +70,8 @@ def _contiguous(input, memory_format=contiguous_format) -> Tensor:
 
 
 # The operator is a method alone: its overload is set there.
-Tensor.contiguous.overload = _contiguous
+_contiguous.__name__ = "contiguous"
+Tensor.contiguous.overload = door(_contiguous)
 
 
 @overload
