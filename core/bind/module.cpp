@@ -61,11 +61,11 @@ nb::list table() {
     nb::list kinds;
     for (ArgKind k : op->kinds) kinds.append(python_type_of(k));
     row["kinds"] = kinds;
+    row["inplace"] = op->inplace && op->name[0] != '_';
     if (const ElementwiseInfo* e = op->elementwise) {
       row["arity"] = e->arity;
       row["parameters"] = e->parameters;
       row["samples"] = nb::make_tuple(e->samples.low, e->samples.high);
-      row["inplace"] = op->inplace;
       row["out"] = true;
       row["condition"] = e->condition;
       row["promotes_integers"] = e->promotes_integers;
@@ -76,7 +76,6 @@ nb::list table() {
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());
       row["samples"] = nb::none();
-      row["inplace"] = op->inplace;
       row["out"] = false;
       row["types"] = nb::list();
     }

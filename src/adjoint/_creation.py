@@ -36,7 +36,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 # --- filled ------------------------------------------------------------------------------------------------------
 
 
-def _into(out, result, name):
+def _into(out, result, name="this function"):
     """Give the result to `out`, which takes its shape when it is empty."""
     if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
         raise RuntimeError(

@@ -86,7 +86,10 @@ class Views(Members):
 
     def polygamma_(self, n) -> Tensor:
         """`polygamma` in place."""
-        return self.digamma_() if n == 0 else self._polygamma_(n)
+        if n == 0:
+            return self.digamma_()
+        recorded = self.requires_grad and _C.is_grad_enabled()
+        return _C._become(self, polygamma(n, self.clone() if recorded else self), "polygamma")
 
     def where(self, condition, other):
         """The elements where the condition holds, those of `other` elsewhere."""
