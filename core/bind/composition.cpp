@@ -1,19 +1,19 @@
 // The callable that a composition is published as: the Python function, and a word when it fails.
 //
-// A call goes straight to the function, without a frame of its own, so that it costs nothing to speak of and warnings name
-// the caller's line. Where the function fails, `explain` (adjoint/_register.py) is asked: it may take the call up again
-// with other keywords, raise an error that names the function and the argument, or leave the error as it is.
-#include "bind/object.h"
-
+// A call goes straight to the function, without a frame of its own, so that it costs nothing to speak of and
+// warnings name the caller's line. Where the function fails, `explain` (adjoint/_register.py) is asked: it
+// may take the call up again with other keywords, raise an error that names the function and the argument, or
+// leave the error as it is.
 #include <structmember.h>
+
+#include "bind/object.h"
 
 namespace adjoint::bind {
 
 namespace {
 
 struct Composition {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   PyObject* function;
   PyObject* explain;
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
@@ -30,7 +30,9 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
   for (Py_ssize_t i = 0; ok && i < nargs; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
   for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); ++i)
     ok = PyDict_SetItem(named, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) == 0;
-  PyObject* answer = ok ? PyObject_CallFunctionObjArgs(self->explain, reinterpret_cast<PyObject*>(self), positional, named, error, nullptr) : nullptr;
+  PyObject* answer = ok ? PyObject_CallFunctionObjArgs(self->explain, reinterpret_cast<PyObject*>(self),
+                                                       positional, named, error, nullptr)
+                        : nullptr;
   Py_XDECREF(positional);
   Py_XDECREF(named);
   if (answer == Py_None) {  // nothing to say
@@ -50,14 +52,16 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
 PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
   PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
-  if (result || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return result;
+  if (result || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
+    return result;
   return explained(self, args, PyVectorcall_NARGS(nargsf), kwnames);
 }
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
   PyObject *function, *explain;
   static const char* names[] = {"function", "explain", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO", const_cast<char**>(names), &function, &explain)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO", const_cast<char**>(names), &function, &explain))
+    return nullptr;
   auto* self = reinterpret_cast<Composition*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = call;
@@ -92,7 +96,9 @@ int clear(PyObject* o) {
   return 0;
 }
 
-PyObject* bound(PyObject* self, PyObject* instance, PyObject*) { return instance ? PyMethod_New(self, instance) : Py_NewRef(self); }
+PyObject* bound(PyObject* self, PyObject* instance, PyObject*) {
+  return instance ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
 PyObject* repr(PyObject* self) {
   PyObject* name = PyObject_GetAttrString(self, "__qualname__");
   PyObject* text = name ? PyUnicode_FromFormat("<function %U>", name) : nullptr;
@@ -112,8 +118,11 @@ PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Compositi
                          {}};
 #define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                        ADJOINT_OF_FUNCTION("__code__"), ADJOINT_OF_FUNCTION("__defaults__"), ADJOINT_OF_FUNCTION("__kwdefaults__"),
-                        ADJOINT_OF_FUNCTION("__globals__"), ADJOINT_OF_FUNCTION("__annotations__"),
+                        ADJOINT_OF_FUNCTION("__code__"),
+                        ADJOINT_OF_FUNCTION("__defaults__"),
+                        ADJOINT_OF_FUNCTION("__kwdefaults__"),
+                        ADJOINT_OF_FUNCTION("__globals__"),
+                        ADJOINT_OF_FUNCTION("__annotations__"),
                         {}};
 #undef ADJOINT_OF_FUNCTION
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
@@ -127,8 +136,10 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
                        {Py_tp_members, members},
                        {Py_tp_getset, getset},
                        {0, nullptr}};
-PyType_Spec spec = {"adjoint._C.Composition", sizeof(Composition), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC, slots};
+PyType_Spec spec = {
+    "adjoint._C.Composition", sizeof(Composition), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC,
+    slots};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// What the core has to say without stopping: a word to the program's author, who hears it as the language warns.
+// What the core has to say without stopping: a word to the program's author, who hears it as the language
+// warns.
 #pragma once
 
 namespace adjoint::runtime {

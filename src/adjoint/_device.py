@@ -50,6 +50,8 @@ class device:
     """
 
     __slots__ = ("index", "type")
+    type: str
+    index: int | None
 
     def __init__(self, type, index=None):
         if isinstance(type, device) and index is None:

@@ -209,15 +209,16 @@ def unravel_index(indices, shape) -> tuple[Tensor, ...]:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if not isinstance(shape, (int, list, tuple)):
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
-    for size in (shape,) if isinstance(shape, int) else shape:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for size in sizes:
         if not isinstance(size, int):
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
         if size < 0:
-            raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+            raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     # A small dtype need not hold the sizes.
     indices = indices.to(_C.int64)
     coordinates = []
-    for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
+    for size in reversed(sizes):
         coordinates.append(indices % size)
         indices = indices // size
     return tuple(reversed(coordinates))
