@@ -4,6 +4,7 @@
 // warnings name the caller's line. Where the function fails, `explain` (adjoint/_register.py) is asked: it
 // may take the call up again with other keywords, raise an error that names the function and the argument, or
 // leave the error as it is.
+#include <Python.h>
 #include <structmember.h>
 
 #include "bind/object.h"
