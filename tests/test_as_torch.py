@@ -14,6 +14,7 @@ import zipfile
 import pytest
 from helpers import run_python
 
+import adjoint as ad
 from adjoint.as_torch.standins.torch_version import TorchVersion
 
 
@@ -332,7 +333,7 @@ def test_tensor_types_of_old():
         ("torch.cuda.FloatTensor(2)", "TypeError", "no CUDA device"),
         ("torch.ones(1).type(torch.cuda.FloatTensor)", "TypeError", "no CUDA device"),
         ("torch.ones(1).type('torch.cuda.FloatTensor')", "TypeError", "no CUDA device"),
-        ("torch.ones(1).cuda()", "RuntimeError", "no CUDA device"),
+        ("torch.ones(1).cuda()", "NoDeviceError", "Torch not compiled with CUDA enabled"),
         ("torch.set_default_tensor_type(torch.LongTensor)", "TypeError", "floating-point"),
         ("torch.autograd.Variable(3)", "TypeError", "Variable data has to be a tensor, but got int"),
         ("torch.autograd.Variable(torch.ones(1), volatile=True)", "TypeError", "no_grad"),
@@ -477,3 +478,65 @@ def test_children_are_not_touched(tmp_path):
     command = [sys.executable, "-m", "adjoint.as_torch", "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert "BuiltinImporter" in found and "as_torch" not in found
+
+
+# --- how tensors are told from others ------------------------------------------------------------------------------------
+
+
+def test_the_modules_of_types_are_torch_s():
+    program = """
+        import torch
+        show(type(torch.ones(1)).__module__, str(torch.Tensor))
+        show(torch.nn.Parameter.__module__, type(torch.nn.Parameter(torch.ones(1))).__module__)
+        class Own(torch.Tensor): pass
+        show(Own.__module__)
+    """
+    assert values(program) == [
+        ("torch", "<class 'torch.Tensor'>"),
+        ("torch.nn.parameter", "torch.nn.parameter"),
+        "__main__",
+    ]
+
+
+def test_without_it_they_are_adjoint_s():
+    assert ad.Tensor.__module__ == "adjoint" and ad.nn.Parameter.__module__ == "adjoint.nn.parameter"
+
+
+def test_files_say_the_same_with_it_and_without(tmp_path):
+    program = f"""
+        import pickle, torch
+        layer = torch.nn.Linear(1, 1)
+        layer.weight.note = "kept"
+        torch.save(dict(layer.state_dict(), x=torch.ones(2), p=layer.weight, b=torch.nn.Buffer(torch.ones(1)), d=torch.float16,
+                        s=torch.Size([3]), device=torch.device("cuda:1")), {str(tmp_path / "saved")!r})
+        print(pickle.loads(pickle.dumps(torch.Tensor)) is torch.Tensor, end="")
+    """
+    assert torch_program(program) == "True"
+    loaded = ad.load(tmp_path / "saved")
+    assert (
+        type(loaded["x"]) is ad.Tensor and type(loaded["p"]) is ad.nn.Parameter and loaded["p"].note == "kept"
+    )
+    assert type(loaded["b"]) is ad.nn.Buffer and loaded["d"] is ad.float16 and loaded["s"] == ad.Size([3])
+    assert loaded["device"] == ad.device("cuda:1")
+
+
+def test_types_are_called_in_errors_as_torch_calls_them():
+    with pytest.raises(AttributeError, match="^'Tensor' object has no attribute 'nothing'"):
+        ad.ones(1).nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="^'dtype' object has no attribute 'nothing'"):
+        ad.float32.nothing  # noqa: B018
+
+
+def test_what_is_missing_below_a_module_is_named_too():
+    program = """
+        import torch
+        for path in ("nn.utils.parametrize", "optim.lr_scheduler.Missing", "nn.functional.missing", "linalg.missing"):
+            value = torch
+            try:
+                for name in path.split("."):
+                    value = getattr(value, name)
+                show("there")
+            except AttributeError as error:
+                show(f"Adjoint does not have torch.{path}" in str(error))
+    """
+    assert values(program) == [True] * 4

@@ -182,7 +182,15 @@ def compiled_stub(module, rows):
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
         "",
     ]
-    for name in ("FunctionCtx", "FunctionBase", "SavedTensor"):
+    lines += [
+        "class Composition:",
+        "    __wrapped__: Any",
+        "    __name__: str",
+        "    def __init__(self, function: Any, explain: Any) -> None: ...",
+        "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
+        "",
+    ]
+    for name in ("FunctionCtx", "FunctionBase", "SavedTensor", "ModuleMembers"):
         lines += class_stub(name, getattr(module, name))
     lines += ["class Generator:", "    def __init__(self, device: Any = ...) -> None: ..."]
     lines += [
@@ -206,7 +214,7 @@ def compiled_stub(module, rows):
         elif isinstance(value, module.Operator):
             row = rows.get(name) or rows[name[:-1]]
             documented(lines, "    ", f"def {name}{method_signature(row, value)}", row["doc"])
-        elif inspect.isfunction(value):
+        elif inspect.isfunction(inspect.unwrap(value)):
             documented(lines, "    ", f"def {name}{python_signature(value, True)}", value.__doc__)
         elif isinstance(value, property) or inspect.isgetsetdescriptor(value):
             lines.append(
@@ -285,7 +293,7 @@ def package_stub(package, module):
         own = vars(sys.modules[home]).get(name) if home else None
         if home and own is value:
             lines.append(f"from {home} import {name} as {name}")
-        elif inspect.isfunction(value):
+        elif inspect.isfunction(inspect.unwrap(value)):
             lines.append(f"def {name}{python_signature(value, False)}: ...")
         else:
             lines.append(f"{name}: {'None' if value is None else 'object'}")

@@ -221,6 +221,8 @@ bool add_value_types(PyObject* module) {
   size_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&size_spec, bases));
   Py_DECREF(bases);
   if (!dtype_type || !size_type) return false;
+  dtype_type->tp_name = "dtype";  // as errors call them
+  size_type->tp_name = "Size";
   if (PyModule_AddObjectRef(module, "dtype", reinterpret_cast<PyObject*>(dtype_type)) < 0) return false;
   if (PyModule_AddObjectRef(module, "Size", reinterpret_cast<PyObject*>(size_type)) < 0) return false;
   for (int i = 0; i < kDTypes; ++i) {

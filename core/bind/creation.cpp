@@ -6,6 +6,7 @@
 #include "bind/buffer.h"
 #include "bind/caster.h"
 #include "kernels/copy.h"
+#include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/number.h"
 
@@ -150,17 +151,8 @@ Scalar number(nb::handle value, const char* op) {
 
 // `fresh`, row-major, with its dimensions laid out in the order in which those of `t` are.
 Tensor in_order_of(const Tensor& t, Tensor fresh) {
-  const int64_t n = t.dim();
-  if (t.is_contiguous() || n < 2) return fresh;
-  Dims order, strides(fresh.strides());
-  for (int64_t i = 0; i < n; ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return t.stride(a) > t.stride(b); });
-  int64_t step = 1;
-  for (int64_t i = n - 1; i >= 0; --i) {
-    strides[static_cast<size_t>(order[static_cast<size_t>(i)])] = step;
-    step *= std::max<int64_t>(1, t.size(order[static_cast<size_t>(i)]));
-  }
-  return over(Ref<Storage>::share(fresh->storage), fresh.dtype(), fresh.sizes(), {strides.data(), strides.size()}, fresh.offset());
+  if (!t.is_contiguous()) fresh->set_geometry(Dims(t.sizes()), strides_along({&t, 1}, t.sizes()).data());
+  return fresh;
 }
 
 Tensor with(Tensor t, bool requires_grad) {

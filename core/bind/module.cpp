@@ -4,6 +4,7 @@
 #include "bind/node_object.h"
 #include "bind/operators.h"
 #include "kernels/loops.h"
+#include "runtime/warning.h"
 #include "runtime/allocator.h"
 #include "runtime/interrupt.h"
 #include "runtime/blas.h"
@@ -61,11 +62,11 @@ nb::list table() {
     nb::list kinds;
     for (ArgKind k : op->kinds) kinds.append(python_type_of(k));
     row["kinds"] = kinds;
+    row["inplace"] = op->inplace && op->name[0] != '_';
     if (const ElementwiseInfo* e = op->elementwise) {
       row["arity"] = e->arity;
       row["parameters"] = e->parameters;
       row["samples"] = nb::make_tuple(e->samples.low, e->samples.high);
-      row["inplace"] = e->inplace;
       row["out"] = true;
       row["condition"] = e->condition;
       row["promotes_integers"] = e->promotes_integers;
@@ -76,7 +77,6 @@ nb::list table() {
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());
       row["samples"] = nb::none();
-      row["inplace"] = !op->view && !op->writes;
       row["out"] = false;
       row["types"] = nb::list();
     }
@@ -119,6 +119,11 @@ void bind_runtime(nb::module_& m) {
 
 }  // namespace adjoint::bind
 
+namespace adjoint::bind {
+bool add_module_members(PyObject* module);    // module_members.cpp
+bool add_composition_type(PyObject* module);  // composition.cpp
+}
+
 NB_MODULE(_C, m) {
   using namespace adjoint;
   using namespace adjoint::bind;
@@ -136,7 +141,13 @@ NB_MODULE(_C, m) {
     }
   });
   PyObject* module = m.ptr();
-  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module)) throw nb::python_error();
+  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module) ||
+      !add_module_members(module) || !add_composition_type(module))
+    throw nb::python_error();
+  runtime::warn = [](const char* message) {
+    const nb::gil_scoped_acquire lock;
+    if (PyErr_WarnEx(PyExc_UserWarning, message, 1) < 0) throw PythonError{};
+  };
   bind_runtime(m);
   bind_autograd(m);
   bind_hooks(m);

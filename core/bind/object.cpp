@@ -258,6 +258,7 @@ bool add_tensor_type(PyObject* module) {
   PyType_Spec spec = {"adjoint.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type) return false;
+  tensor_type->tp_name = "Tensor";  // as errors call it: 'Tensor' object has no attribute 'x'
   return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
 }
 

@@ -117,6 +117,8 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
 thread_local const Operator* in_overload = nullptr;
 
 PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  if (o->form == Form::InPlace && !(nargs && is_tensor(args[0])))
+    fail<TypeError>(o->op->name, "_(): argument 'input' (position 1) must be Tensor, not ", nargs ? Py_TYPE(args[0])->tp_name : "missing");
   const Operator* before = std::exchange(in_overload, o->op);
   PyObject* r = PyObject_Vectorcall(overload, args, static_cast<size_t>(nargs), kwnames);
   in_overload = before;
@@ -376,11 +378,10 @@ bool add_operators(PyObject* module) {
     callables.try_emplace(op, Py_NewRef(plain));
     bool ok = true;
     if (op->function) ok = ok && PyModule_AddObjectRef(module, name.c_str(), plain) == 0;
-    if (op->method) ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;
+    // What the package uses among itself is no method: not in completion, nor in a subclass's way.
+    if (op->method && name[0] != '_') ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;
     Py_DECREF(plain);
-    const bool inplace = op->elementwise ? op->elementwise->inplace
-                                         : !op->view && !op->writes && !op->several && op->kinds.size() && op->kinds[0] == ArgKind::Tensor && name[0] != '_';
-    if (ok && inplace && name.back() != '_') {
+    if (ok && op->inplace && name[0] != '_' && name.back() != '_') {
       PyObject* in = new_operator(op, Form::InPlace, name + "_");
       ok = in && PyDict_SetItemString(type_dict, (name + "_").c_str(), in) == 0;
       Py_XDECREF(in);

@@ -52,8 +52,12 @@ void need_floating(const Tensor& t, const char* op) {
 
 void bind_random(nb::module_& m) {
   nb::class_<Generator>(m, "Generator", "A source of random numbers with its own seed and position.")
-      .def("__init__", [](Generator* g, nb::object) { new (g) Generator(); }, nb::arg("device") = nb::none())
+      .def("__init__", [](Generator* g, const nb::object& device) {
+        if (!device.is_none()) nb::module_::import_("adjoint._device").attr("check_device")(device);
+        new (g) Generator();
+      }, nb::arg("device") = nb::none())
       .def("manual_seed", [](nb::object self, int64_t seed) { nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed)); return self; }, nb::arg("seed"))
+      .def_prop_ro("device", [](Generator&) { return nb::module_::import_("adjoint._device").attr("cpu"); }, "Where it draws: the CPU.")
       .def("seed", &Generator::seed)
       .def("initial_seed", &Generator::initial_seed)
       .def("get_state", [](Generator& g) {

@@ -144,7 +144,15 @@ PyObject* m_numel(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s)
 PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
 PyObject* m_data_ptr(PyObject* s, PyObject*) { return PyLong_FromVoidPtr(unwrap(s).numel() ? unwrap(s).bytes() : nullptr); }
 PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
-PyObject* m_is_contiguous(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_contiguous()); }
+PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  if (!nargs && !names) return PyBool_FromLong(unwrap(s).is_contiguous());
+  if (nargs + (names ? PyTuple_GET_SIZE(names) : 0) != 1 || (names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "memory_format") != 0))
+    return PyErr_Format(PyExc_TypeError, "is_contiguous() takes one argument, memory_format");
+  PyObject* module = PyImport_ImportModule("adjoint._memory_format");
+  PyObject* result = module ? PyObject_CallMethod(module, "is_laid", "OO", s, args[0]) : nullptr;
+  Py_XDECREF(module);
+  return result;
+}
 PyObject* m_is_floating(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_floating()); }
 PyObject* m_is_complex(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_complex()); }
 PyObject* m_item(PyObject* s, PyObject*) { return guard([&] { return from_scalar(item(unwrap(s))); }); }
@@ -319,7 +327,8 @@ std::vector<PyMethodDef> member_methods() {
       {"element_size", m_element_size, METH_NOARGS, "Bytes per element."},
       {"data_ptr", m_data_ptr, METH_NOARGS, "Address of the first element."},
       {"storage_offset", m_storage_offset, METH_NOARGS, "Elements before the first one in the storage."},
-      {"is_contiguous", m_is_contiguous, METH_NOARGS, "Whether the elements lie in row-major order without gaps."},
+      {"is_contiguous", method(m_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+       "Whether the elements lie in row-major order without gaps, or in that of a memory format."},
       {"is_floating_point", m_is_floating, METH_NOARGS, nullptr},
       {"is_complex", m_is_complex, METH_NOARGS, nullptr},
       {"size", method(m_size), kw, "Sizes of all dimensions, or of one."},

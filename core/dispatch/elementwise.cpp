@@ -14,6 +14,7 @@
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
+#include "runtime/warning.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint {
@@ -333,6 +334,13 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   const DType type = promoted(op, in);
   if (op.check) op.check(in, type);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
+  // As in torch, bytes still choose between two tensors; they are no mask for a write.
+  Tensor of_bytes[3];
+  if (op.condition >= 0 && in[op.condition].dtype() == DType::UInt8 && !op.keeps_type) {
+    runtime::warn("where received a uint8 condition tensor. This behavior is deprecated; pass a boolean condition, such as condition.bool()");
+    for (int i = 0; i < op.arity; ++i) of_bytes[i] = i == op.condition ? copy_of(in[i], DType::Bool) : in[i];
+    in = of_bytes;
+  }
   if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool)
     fail(op.name, "(): expected ", input_name(op, op.condition), " to be a boolean tensor, but got a tensor with dtype ",
          name_of(in[op.condition].dtype()));
@@ -367,9 +375,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     }
     result = *out;
   } else {
-    // Laid as the first input that has the shape, where that is dense: a transposed input gives a transposed result.
-    const Tensor* like = std::find_if(in, in + op.arity, [&](const Tensor& t) { return same(t.sizes(), sizes); });
-    result = like != in + op.arity && !like->is_contiguous() && without_gaps(*like) ? empty_as(*like, out_type) : empty(sizes, out_type);
+    result = empty_along({in, static_cast<size_t>(op.arity)}, sizes, out_type);
   }
   LoopCall call{op.loops.forward[loop_slot(c)], parameters};
   call.operands = op.arity;

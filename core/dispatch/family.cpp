@@ -121,6 +121,7 @@ template <class Op> void add_elementwise(int index) {
   row->boxed = &boxed_elementwise<Op>;
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
+  row->inplace = Op::inplace;
   row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
   row->function = true;
   row->method = Op::method;
@@ -145,6 +146,7 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;
+  row->inplace = Op::inplace;
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
   row->method = Op::method;

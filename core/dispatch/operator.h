@@ -59,7 +59,7 @@ struct Operator {
   /// For C++ and for transforms: the call, after this door's checks.
   void (*boxed)(const Value* arguments, Results& results);
   const ElementwiseInfo* elementwise;  // null for structured operators
-  bool view, writes, differentiable, function, method;
+  bool view, writes, inplace, differentiable, function, method;
   /// It calls others of the table, which are what is recorded and interpreted.
   bool composite;
   /// The result is a tuple of tensors.

@@ -187,6 +187,7 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
     const int64_t size = sizes[d], stride = strides[d] * item, lowest = wrap ? -size : 0;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t v = from[i];
+      if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", "index is out of bounds for dimension with size 0: index ", v, " of dimension ", d);
       if (v < lowest || v >= size) fail<IndexError>(op, op[0] ? "(): " : "", "index ", v, " is out of bounds for dimension ", d, " with size ", size);
       to[i] += (v < 0 ? v + size : v) * stride;
     }

@@ -275,6 +275,7 @@ Dims SplitSections::lengths(int64_t size, int64_t sections) {
 }
 
 Tensors SplitSections::forward(const Tensor& self, int64_t sections, int64_t dim) {
+  if (self.dim() == 0) fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   const int d = cut_dim(self, dim, "tensor_split");
   if (sections <= 0) fail("tensor_split(): number of sections must be larger than 0, got ", sections);
   return cut(self, lengths(self.size(d), sections).span(), d);

@@ -142,6 +142,8 @@ void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argume
 Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
   if (a0.dim() == 0 || b0.dim() == 0)
     fail(op, "(): both arguments to matmul need to be at least 1D, but they are ", a0.dim(), "D and ", b0.dim(), "D");
+  if (a0.dtype() != b0.dtype() && a0.dim() == 1 && b0.dim() == 1)
+    fail("dot : expected both vectors to have same dtype, but found ", type_name_of(a0.dtype()), " and ", type_name_of(b0.dtype()), " in ", op, "()");
   if (a0.dtype() != b0.dtype())
     fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", name_of(a0.dtype()), " != ", name_of(b0.dtype()), "; convert one of them");
   if (a0.dtype() == DType::Bool) fail(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
@@ -217,7 +219,7 @@ Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Sc
   if (t.dtype() != p.dtype())
     fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()), " != ", name_of(p.dtype()));
   if (is_integral(p.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
-    fail(op, "(): for integral input tensors, arguments beta and alpha must not be floating point numbers");
+    fail(op, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
   refuse_overflow(beta, rounding_dtype(p.dtype()), op);
   refuse_overflow(alpha, rounding_dtype(p.dtype()), op);
   const Tensor product = scaled(p, alpha);

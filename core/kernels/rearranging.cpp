@@ -2,7 +2,7 @@
 #include "ops/rearranging.h"
 
 #include "dispatch/operator.h"
-#include "kernels/copy.h"
+#include "kernels/slices.h"
 #include "kernels/walk.h"
 #include "ops/indexing.h"
 #include "ops/part.h"
@@ -29,7 +29,7 @@ Tensor Attach::forward(const Tensor& self, const Tensor&) { return copy_of(self)
 
 Tensor Flip::forward(const Tensor& self, IntList dims) {
   const uint64_t mask = dims.empty() ? 0 : dim_mask(dims, self.dim(), name);
-  const Tensor out = empty(self.sizes(), self.dtype());
+  const Tensor out = empty_along({&self, 1}, self.sizes(), self.dtype());
   if (out.numel() == 0) return out;
   const int64_t item = self.itemsize();
   char* from = self.bytes();

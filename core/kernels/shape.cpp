@@ -261,7 +261,7 @@ Tensor Unflatten::forward(const Tensor& self, int64_t dim, IntList sizes) {
 Tensor Contiguous::forward(const Tensor& self) { return dense(self); }
 
 Tensor To::forward(const Tensor& self, DType dtype) {
-  const Tensor to = empty_as(self, dtype);
+  const Tensor to = empty_along({&self, 1}, self.sizes(), dtype);
   copy_into(to, self);
   return to;
 }

@@ -16,6 +16,11 @@ inline Tensor as_dtype(const Tensor& t, DType dtype) { return t.dtype() == dtype
 bool without_gaps(const Tensor& t);
 /// A new tensor with the sizes and, where it lies without gaps, the strides of `t`.
 Tensor empty_as(const Tensor& t, DType dtype);
+/// The strides, without gaps, of what is computed from `inputs` element by element, which broadcast to `sizes`. The
+/// dimensions lie in the order of the inputs' strides; where the first does not tell two apart, the next one decides.
+Dims strides_along(std::span<const Tensor> inputs, IntList sizes);
+/// A new tensor with these strides.
+Tensor empty_along(std::span<const Tensor> inputs, IntList sizes, DType dtype);
 /// `t` itself or a copy, of `dtype` and with the strides of `like`.
 Tensor laid_as(const Tensor& t, const Tensor& like, DType dtype);
 /// `t` itself or a row-major copy: of `dtype`, without gaps.

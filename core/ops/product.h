@@ -132,6 +132,7 @@ template <int Rank> struct AddProduct : Structured {
 };
 struct Addmm : AddProduct<2> {
   static constexpr auto name = "addmm";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
   static Tensor forward(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta, Scalar alpha) {
     return sum(self, mat1, mat2, beta, alpha, name);
@@ -139,6 +140,7 @@ struct Addmm : AddProduct<2> {
 };
 struct Baddbmm : AddProduct<3> {
   static constexpr auto name = "baddbmm";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
   static constexpr auto signature = "self, batch1, batch2, *, beta=1, alpha=1";
   static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {

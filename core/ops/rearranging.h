@@ -78,6 +78,7 @@ struct RepeatInterleaveEach : Structured {
 
 struct Tril : Structured {
   static constexpr auto name = "tril";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "The lower triangle of matrices up to a diagonal, zero above it.";
   static constexpr auto signature = "self, diagonal=0";
   static Tensor forward(const Tensor& self, int64_t diagonal);
@@ -86,6 +87,7 @@ struct Tril : Structured {
 
 struct Triu : Structured {
   static constexpr auto name = "triu";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "The upper triangle of matrices from a diagonal on, zero below it.";
   static constexpr auto signature = "self, diagonal=0";
   static Tensor forward(const Tensor& self, int64_t diagonal);

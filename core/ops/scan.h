@@ -30,6 +30,7 @@ struct ReversedCumsum;
 
 struct Cumsum : Structured {
   static constexpr auto name = "cumsum";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "Sums of the elements so far along a dimension. Integers add up in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
   static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::cumsum(self, dim, dtype, false, name); }
@@ -46,6 +47,7 @@ struct ReversedCumsum : Structured {
 
 struct Cumprod : Structured {
   static constexpr auto name = "cumprod";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "Products of the elements so far along a dimension. Integers multiply in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
   static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::cumprod(self, dim, dtype, name); }

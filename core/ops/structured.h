@@ -72,6 +72,8 @@ struct Structured {
   static constexpr bool writes = false;
   /// For writes: two elements at one address may both be written, since they get one value.
   static constexpr bool writes_one_value = false;
+  /// The result has the first input's shape and stands for it, so that there is a form that writes it there: cumsum_.
+  static constexpr bool inplace = false;
   /// Never differentiable, whatever its inputs (argmax, comparison …).
   static constexpr bool differentiable = true;
   /// `forward` is written in recorded operators: the call itself makes no node and has no rule.

@@ -138,6 +138,7 @@ struct ScatterMultiplyValue : Structured {
 
 struct ScatterAdd : Structured {
   static constexpr auto name = "scatter_add";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
@@ -148,6 +149,7 @@ struct ScatterAdd : Structured {
 
 struct IndexAdd : Structured {
   static constexpr auto name = "index_add";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with alpha times the slices of source added at the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source, *, alpha=1";
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha);
@@ -160,6 +162,7 @@ struct IndexAdd : Structured {
 
 struct IndexFill : Structured {
   static constexpr auto name = "index_fill";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, value";
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value);
@@ -172,6 +175,7 @@ struct IndexFill : Structured {
 
 struct IndexCopy : Structured {
   static constexpr auto name = "index_copy";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source";
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source);
@@ -183,6 +187,7 @@ struct IndexCopy : Structured {
 
 struct MaskedScatter : Structured {
   static constexpr auto name = "masked_scatter";
+  static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the elements of source, in order, written where a mask holds.";
   static constexpr auto signature = "self, mask, source";
   static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);

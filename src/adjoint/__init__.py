@@ -64,6 +64,7 @@ from adjoint import (  # noqa: E402
     _einsum,
     _matrices,
     _members,
+    _memory_format,
     _numbers,
     _overloads,
     _portable,
@@ -77,6 +78,8 @@ from adjoint import (  # noqa: E402
     _tensor,
 )
 from adjoint._device import (  # noqa: E402
+    channels_last,
+    channels_last_3d,
     contiguous_format,
     device,
     get_default_device,
@@ -104,8 +107,6 @@ del _module
 _LAZY = (
     "as_torch",
     "autograd",
-    "fft",
-    "func",
     "linalg",
     "nn",
     "optim",
@@ -117,15 +118,20 @@ _LAZY = (
 )
 
 
+#: Functions whose modules are imported when they are first asked for.
+_LATER = {
+    "load": "adjoint.serialization",
+    "save": "adjoint.serialization",
+    "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",
+    "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode",
+}
+
+
 def __getattr__(name):
-    if name in ("load", "save"):
-        from adjoint import serialization
+    if name in _LATER:
+        from importlib import import_module
 
-        return getattr(serialization, name)
-    if name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"):
-        from adjoint.autograd import anomaly_mode
-
-        return getattr(anomaly_mode, name)
+        return getattr(import_module(_LATER[name]), name)
     if name.endswith("Tensor"):
         from adjoint.as_torch._legacy import TYPES
 
@@ -147,5 +153,5 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(
-        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY}
+        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY, *_LATER}
     )

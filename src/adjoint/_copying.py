@@ -62,8 +62,10 @@ class Copying(Members):
             data = PickleBuffer(span)
         else:
             data = bytes(memoryview(span))
+        cls = type(self)
         return rebuild, (
-            type(self),
+            # A file means Adjoint's Tensor wherever it is written: under as_torch() the class says "torch".
+            None if cls is Tensor else cls,
             data,
             self.dtype,
             tuple(self.shape),
@@ -96,6 +98,6 @@ def set_attributes(tensor, attributes):
 
 
 def _as(cls, tensor, requires_grad):
-    if cls is Tensor:
+    if cls is Tensor or cls is None:
         return tensor.detach().requires_grad_(requires_grad) if requires_grad else tensor.detach()
     return _make_subclass(cls, tensor, requires_grad)

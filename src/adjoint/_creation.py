@@ -11,7 +11,7 @@ import warnings
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import check_device, contiguous_format
+from adjoint._device import check_device, preserve_format
 
 __all__ = [
     "arange",
@@ -60,6 +60,16 @@ def _into(out, result, name="this function"):
     return out.copy_(result)
 
 
+def _made_in(result, memory_format, name):
+    from adjoint._memory_format import relaid
+
+    if memory_format is preserve_format:
+        raise RuntimeError(
+            f"{name}(): unsupported memory format option preserve_format: there is no tensor to follow"
+        )
+    return relaid(result, memory_format, name)
+
+
 def empty(
     *size,
     out=None,
@@ -76,7 +86,9 @@ def empty(
     if device is not None:
         check_device(device)
     result = _empty(_size(size, keywords, "empty"), dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    if memory_format is not None:
+        result = _made_in(result, memory_format, "empty")
+    return result if out is None else _into(out, result, "empty")
 
 
 def zeros(
@@ -102,7 +114,7 @@ def zeros(
     if device is not None:
         check_device(device)
     result = _zeros(_size(size, keywords, "zeros"), dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "zeros")
 
 
 def ones(
@@ -127,7 +139,7 @@ def ones(
     if device is not None:
         check_device(device)
     result = _full(_size(size, keywords, "ones"), 1.0, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "ones")
 
 
 def full(
@@ -155,7 +167,7 @@ def full(
     if isinstance(fill_value, Tensor) and dtype is None:
         dtype = fill_value.dtype
     result = _full(size, fill_value, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "full")
 
 
 def _size(size, keywords, name):
@@ -186,8 +198,9 @@ def empty_like(
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
     if device is not None:
         check_device(device)
-    if memory_format is contiguous_format:
-        return _empty(input.shape, dtype or input.dtype, requires_grad)
+    if memory_format is not None and memory_format is not preserve_format:
+        made = _empty(input.shape, dtype or input.dtype, requires_grad)
+        return _made_in(made, memory_format, "empty_like")
     return _empty_like(input, dtype, requires_grad)
 
 
@@ -223,8 +236,9 @@ def full_like(
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
     if device is not None:
         check_device(device)
-    if memory_format is contiguous_format:
-        return _full(input.shape, fill_value, dtype or input.dtype, requires_grad)
+    if memory_format is not None and memory_format is not preserve_format:
+        made = _full(input.shape, fill_value, dtype or input.dtype, requires_grad)
+        return _made_in(made, memory_format, "full_like")
     return _full_like(input, fill_value, dtype, requires_grad)
 
 
@@ -309,7 +323,7 @@ def arange(
 
             end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
     result = _C._arange(start, end, step, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "arange")
 
 
 def _ends(name, start, end, dtype):
@@ -352,7 +366,7 @@ def linspace(
     check_device(device)
     start, end, dtype = _ends("linspace", start, end, _dtype_for(out, dtype))
     result = _C._linspace(start, end, steps, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "linspace")
 
 
 def logspace(
@@ -372,7 +386,7 @@ def logspace(
     check_device(device)
     start, end, dtype = _ends("logspace", start, end, _dtype_for(out, dtype))
     result = _C._logspace(start, end, steps, base, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "logspace")
 
 
 def eye(
@@ -390,7 +404,7 @@ def eye(
     if device is not None:
         check_device(device)
     result = _C._eye(n, n if m is None else m, dtype, requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "eye")
 
 
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) -> Tensor:

@@ -1,8 +1,10 @@
-"""Where tensors live, and how they lie there: `device`, `layout`, `memory_format`. There is one device, the CPU."""
+"""Where tensors live, and how they lie there: `device`, `layout`, `memory_format`. There is one device, the CPU; others can be named."""
 
 from __future__ import annotations
 
 __all__ = [
+    "channels_last",
+    "channels_last_3d",
     "check_device",
     "contiguous_format",
     "cpu",
@@ -16,51 +18,82 @@ __all__ = [
 ]
 
 
+#: What a device may be called: torch's names, so that programs can pass devices around which they will not use.
+TYPES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone".split()
+
+
 class device:
-    """A device by name: ``device('cpu')``.
+    """A device by name: ``device('cpu')``, ``device('cuda:1')``, ``device('cuda', 1)``.
+
+    It is a value: any of torch's devices can be named, compared and stored. Only making a tensor there fails, because
+    the CPU is the only device there is.
 
     Parameters
     ----------
     type : str or device
-        'cpu', or 'cpu:0'.
+        What kind of device, with its number or without: 'cpu', 'cuda:1'.
     index : int, optional
+        Its number, where `type` does not say it.
 
     Raises
     ------
     RuntimeError
-        Any other device.
+        There is no such kind of device, or the number is not one.
 
     Examples
     --------
     >>> import adjoint as ad
     >>> ad.ones(1).device == ad.device("cpu")
     True
+    >>> ad.device("cuda:1").index
+    1
     """
 
     __slots__ = ("index", "type")
+    type: str
+    index: int | None
 
-    def __init__(self, type="cpu", index=None):
-        if isinstance(type, device):
+    def __init__(self, type, index=None):
+        if isinstance(type, device) and index is None:
             type, index = type.type, type.index
+        elif isinstance(type, int) and not isinstance(type, bool):
+            raise RuntimeError(
+                f"Cannot access accelerator device when none is available: device({type}) is one by its number alone"
+            )
         elif not isinstance(type, str):
-            raise TypeError(f"device(): expected a str such as 'cpu' or a device, but got {_name_of(type)}")
+            raise TypeError(
+                f"device(): argument 'type' (position 1) must be str, such as 'cpu', not {_name_of(type)}"
+            )
+        if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_name_of(index)}")
+        if not type:
+            raise RuntimeError("Device string must not be empty")
         name, colon, number = type.partition(":")
-        if name != "cpu":
-            raise RuntimeError(f"this build has no device {type!r}: the only device is 'cpu'")
         if colon:
-            if not number.isdigit():
+            if not name or not (number.isascii() and number.isdigit()) or number != str(int(number)):
                 raise RuntimeError(f"Invalid device string: {type!r}")
+            if index is not None:
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
             index = int(number)
-        self.type = name
-        self.index = index
+        if name not in TYPES:
+            raise RuntimeError(
+                f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}"
+            )
+        if index is not None and index < 0:
+            raise RuntimeError(f"Device index must not be negative, but got {index}")
+        object.__setattr__(self, "type", name)
+        object.__setattr__(self, "index", index)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"attribute '{name}' of a device cannot be changed")
 
     def __eq__(self, other):
-        return (
-            isinstance(other, device) and self.type == other.type and (self.index or 0) == (other.index or 0)
-        )
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self):
-        return hash((self.type, self.index or 0))
+        return hash((self.type, self.index))
 
     def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -76,10 +109,15 @@ class device:
         return device, (self.type, self.index)
 
     def __enter__(self):
+        check_device(self)
         return self
 
     def __exit__(self, *exception):
         return None
+
+
+class NoDeviceError(RuntimeError, AssertionError):
+    """A tensor was asked for on a device that is not there; programs for torch expect one or the other."""
 
 
 def _name_of(value):
@@ -90,9 +128,16 @@ cpu = device("cpu")
 
 
 def check_device(value):
-    """Refuse every device but the CPU."""
-    if value is not cpu and value is not None:
-        device(value)
+    """Refuse every device but the CPU: called where a tensor is about to be made."""
+    if value is cpu or value is None:
+        return
+    asked = device(value)
+    if asked.type != "cpu":
+        known = {"cuda": "CUDA", "xpu": "XPU"}.get(asked.type)
+        raise NoDeviceError(
+            f"this build has no device {str(asked)!r}: the only device is 'cpu'"
+            + (f" (Torch not compiled with {known} enabled, as programs for torch know it)" if known else "")
+        )
 
 
 def get_default_device() -> device:
@@ -136,3 +181,5 @@ class memory_format(_Named):
 strided = layout("strided")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")

@@ -81,18 +81,22 @@ def _arrange(tensor, labels, order):
     return tensor
 
 
-def _contract(a, a_labels, b, b_labels, keep):
+def _contract(a, a_labels, b, b_labels, keep, rank):
     """The product of two operands, summed over what neither `keep` nor the other needs."""
     a, a_labels = _sum_out(a, a_labels, set(keep) | set(b_labels))
     b, b_labels = _sum_out(b, b_labels, set(keep) | set(a_labels))
     sizes = dict(zip(b_labels, b.shape, strict=True))
     for label, size in zip(a_labels, a.shape, strict=True):
         sizes[label] = max(size, sizes.get(label, 1)) if 0 not in (size, sizes.get(label, 1)) else 0
-    both = [label for label in a_labels if label in b_labels]
+    # Dimensions come in the order of the output, so that a product which is the output lies there row by row.
+    both = [label for label in rank if label in a_labels and label in b_labels]
     summed = [label for label in both if label not in keep]
     batch = [label for label in both if label in keep]
-    left = [label for label in a_labels if label not in both]
-    right = [label for label in b_labels if label not in both]
+    left = [label for label in rank if label in a_labels and label not in both]
+    right = [label for label in rank if label in b_labels and label not in both]
+    first = next((label for label in rank if label in left or label in right), None)
+    if first in right:
+        a, a_labels, left, b, b_labels, right = b, b_labels, right, a, a_labels, left
     if not summed:
         order = batch + left + right
         return _arrange(a, a_labels, order) * _arrange(b, b_labels, order), order
@@ -186,6 +190,7 @@ def einsum(equation, *operands):
                     equation,
                     f"operands could not be broadcast: subscript {label!r} has sizes {known} and {size}",
                 )
+    rank = list(dict.fromkeys([*output, *sizes]))
     path = (
         _path([s.replace(_ELLIPSIS, "") for s in subscripts], "".join(map(str, output)), operands)
         if not dots
@@ -196,9 +201,9 @@ def einsum(equation, *operands):
             continue
         chosen = [pairs.pop(i) for i in sorted(pair, reverse=True)]
         while len(chosen) > 1:
-            (b, b_labels), (a, a_labels) = chosen.pop(), chosen.pop()
+            (a, a_labels), (b, b_labels) = chosen.pop(), chosen.pop()
             keep = set(output).union(*(names_ for _, names_ in pairs), *(names_ for _, names_ in chosen))
-            chosen.append(_contract(a, a_labels, b, b_labels, keep))
+            chosen.append(_contract(a, a_labels, b, b_labels, keep, rank))
         pairs.append(chosen[0])
     result, order = _sum_out(*pairs[0], set(output))
     return _arrange(result, order, output)

@@ -86,7 +86,10 @@ class Views(Members):
 
     def polygamma_(self, n) -> Tensor:
         """`polygamma` in place."""
-        return self.digamma_() if n == 0 else self._polygamma_(n)
+        if n == 0:
+            return self.digamma_()
+        recorded = self.requires_grad and _C.is_grad_enabled()
+        return _C._become(self, polygamma(n, self.clone() if recorded else self), "polygamma")
 
     def where(self, condition, other):
         """The elements where the condition holds, those of `other` elsewhere."""
@@ -134,19 +137,24 @@ def _reinterpret(x, dtype):
     if old != new:
         if not size:
             raise RuntimeError(
-                f"self.dim() cannot be 0 to view {x.dtype} as {dtype} (different element sizes)"
+                f"self.dim() cannot be 0 to view {x.dtype._type_name} as {dtype._type_name} (different element sizes)"
+            )
+        what = f"to view {x.dtype._type_name} as {dtype._type_name} (different element sizes)"
+        if old < new and size[-1] % (new // old):
+            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} {what}, but got {size[-1]}")
+        if old < new and offset % (new // old):
+            raise RuntimeError(
+                f"self.storage_offset() must be divisible by {new // old} {what}, but got {offset}"
             )
         if stride[-1] != 1 and size[-1] != 1:
-            raise RuntimeError(
-                f"self.stride(-1) must be 1 to view {x.dtype} as {dtype} (different element sizes), but got {stride[-1]}"
-            )
+            raise RuntimeError(f"self.stride(-1) must be 1 {what}, but got {stride[-1]}")
         if old < new:
             ratio = new // old
-            if size[-1] % ratio or offset % ratio or any(s % ratio for s in stride[:-1]):
-                raise RuntimeError(
-                    f"self.size(-1), self.storage_offset() and the other strides must be divisible by {ratio} to view "
-                    f"{x.dtype} as {dtype} (different element sizes), but got {size}, {offset} and {stride}"
-                )
+            for d, step in enumerate(stride[:-1]):
+                if step % ratio:
+                    raise RuntimeError(
+                        f"self.stride({d}) must be divisible by {ratio} {what}, but got {step}"
+                    )
             size[-1] //= ratio
             stride, offset = [s // ratio for s in stride[:-1]] + [1], offset // ratio
         else:
@@ -174,6 +182,11 @@ class Writing(Members):
         """Write values, or add them, at the positions that index tensors name."""
         if not isinstance(values, Tensor):
             values = _C._full((), values, self.dtype)
+        if not indices and tuple(values.shape) not in ((), tuple(self.shape)):
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
+                f"{list(self.shape)}"
+            )
         if accumulate:
             return _C._index_put(self, values, list(indices), True)
         self[tuple(slice(None) if i is None else i for i in indices)] = values

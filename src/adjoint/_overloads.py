@@ -280,11 +280,11 @@ def _extreme(name, over_all, over_dim, of_two):
             return of_two(input, other, out=out)
         if dim is None:
             result = over_all(input)
-            return result if out is None else _into(out, result)
+            return result if out is None else _into(out, result, name)
         result = over_dim(input, dim, keepdim)
         if out is None:
             return result
-        return type(result)((_into(out[0], result[0]), _into(out[1], result[1])))
+        return type(result)((_into(out[0], result[0], name), _into(out[1], result[1], name)))
 
     extreme.__name__ = extreme.__qualname__ = name
     extreme.__doc__ = f"""The {name}imum of all elements; along a dimension, with its indices; or of two tensors.
@@ -380,7 +380,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tenso
             return linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
         p = 2.0
     result = _C._vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "norm")
 
 
 @overload

@@ -18,7 +18,12 @@ class Answers(Members):
 
     def cuda(self, device=None, non_blocking=False, memory_format=None) -> Tensor:
         """Refused: the only device is the CPU."""
-        raise RuntimeError("Tensor.cuda(): there is no CUDA device here, the only device is 'cpu'")
+        from adjoint._device import device as named
+
+        target = "cuda" if device is None else device if not isinstance(device, int) else f"cuda:{device}"
+        if named(target).type != "cuda":
+            raise RuntimeError(f"Invalid device, must be cuda device, but got {target}")
+        check_device(target)
 
     def get_device(self) -> int:
         """The number of the device: -1 for the CPU."""

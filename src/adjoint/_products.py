@@ -47,15 +47,15 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None) -> Tensor:
 
 def _scaled_sum(name, input, product, beta, alpha, out):
     dtype = _C.promote_types(input.dtype, product.dtype)
-    if not (dtype.is_floating_point or dtype.is_complex) and any(isinstance(x, float) for x in (beta, alpha)):
-        raise RuntimeError(
-            f"{name}(): for integral input tensors, arguments beta and alpha must not be floating point numbers"
-        )
-    if not dtype.is_complex and any(isinstance(x, complex) and x.imag for x in (beta, alpha)):
-        raise RuntimeError(
-            f"value cannot be converted to type {dtype.name} without overflow: {name}() was given beta={beta} and "
-            f"alpha={alpha} for real tensors"
-        )
+    for factor, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, float) and not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError(
+                f"{name}(): For integral input tensors, argument {factor} must not be a floating point number."
+            )
+        if isinstance(value, complex) and value.imag and not dtype.is_complex:
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtype.name} without overflow: {factor} is {value}"
+            )
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -136,10 +136,42 @@ def kron(input, other, *, out=None) -> Tensor:
 
 
 @overload
-def cross(input, other, dim=-1, *, out=None) -> Tensor:
-    """The cross product of vectors of length three along a dimension."""
+def cross(input, other, dim=None, *, out=None) -> Tensor:
+    """The cross product of vectors of length three along a dimension.
+
+    Without `dim` it is the first dimension of size three, as in torch, which deprecates this; `linalg.cross` takes the
+    last one.
+    """
+    if dim is None:
+        _check_ranks(input, other)
+        from adjoint._shaping import broadcast_shapes
+
+        sizes = broadcast_shapes(input.shape, other.shape)
+        if 3 not in sizes:
+            raise RuntimeError(f"no dimension of size 3 in input, which has shape {list(sizes)}")
+        dim = list(sizes).index(3)
+        if dim != len(sizes) - 1 and 3 in sizes[dim + 1 :]:
+            from warnings import warn
+
+            warn(
+                "Using torch.cross without specifying the dim arg is deprecated: the first dimension of size 3 is taken; "
+                "pass dim=-1 for the last one, as linalg.cross does",
+                stacklevel=2,
+            )
+    return _cross(input, other, dim, out)
+
+
+def _check_ranks(input, other):
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+
+
+def _cross(input, other, dim, out=None):
+    _check_ranks(input, other)
+    if input.shape != other.shape:
+        from adjoint._shaping import broadcast_tensors
+
+        input, other = broadcast_tensors(input, other)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
@@ -151,7 +183,17 @@ def cross(input, other, dim=-1, *, out=None) -> Tensor:
 
 @overload(method=False)
 def chain_matmul(*matrices) -> Tensor:
-    """The product of several matrices, in the order that costs the least."""
+    """The product of several matrices, in the order that costs the least; of one matrix, that matrix."""
     from adjoint import linalg
 
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for matrix in matrices:
+        if matrix.ndim != 2:
+            raise RuntimeError(
+                f"Tensor dimension is {matrix.ndim}, expected 2 instead. chain_matmul() takes matrices; use linalg.multi_dot "
+                "where the first or the last is a vector"
+            )
+    if len(matrices) == 1:
+        return matrices[0]
     return linalg.multi_dot(matrices)

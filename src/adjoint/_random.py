@@ -1,15 +1,16 @@
 """Random tensors, and the generators that they are drawn from.
 
 Numbers are a function of the generator's seed and position alone (counter-based), so that they are the same for any
-number of threads. A draw without `generator` takes the default one, which `manual_seed` sets. Nothing here is recorded.
-Start reading at `manual_seed`.
+number of threads. A draw without `generator` takes the default one, which `manual_seed` sets. What is drawn does not
+depend smoothly on its parameters: where these need gradients the result does too, as in torch, and they are zero. Start
+reading at `manual_seed`.
 """
 
 from __future__ import annotations
 
-from adjoint import _C
+from adjoint import _C, _register
 from adjoint._C import Generator, Tensor
-from adjoint._creation import _into, _size
+from adjoint._creation import _into, _size, empty_like
 from adjoint._device import check_device
 from adjoint._tensor import Members, extend
 
@@ -83,10 +84,21 @@ def set_rng_state(new_state) -> None:
     _C._default_generator().set_state(new_state)
 
 
-def _finish(result, out, requires_grad):
+def _finish(result, out, requires_grad, name=""):
     if out is not None:
-        result = _into(out, result)
+        result = _into(out, result, name)
     return result.requires_grad_() if requires_grad else result
+
+
+def _drawn(numbers, *parameters):
+    """`numbers`, recorded where a parameter of their distribution needs a gradient, which is zero."""
+    if not _C.is_grad_enabled():
+        return numbers
+    for parameter in parameters:
+        if parameter.requires_grad:
+            # Written over, a copy of the parameter keeps its history and none of its gradient.
+            numbers = parameter.expand(numbers.shape).to(numbers.dtype, copy=True).copy_(numbers)
+    return numbers
 
 
 def rand(
@@ -113,7 +125,7 @@ def rand(
         check_device(device)
     result = _empty(_size(size, keywords, "rand"), dtype)
     _uniform_(_parts(result), 0.0, 1.0, generator, True)
-    return _finish(result, out, requires_grad)
+    return _finish(result, out, requires_grad, "rand")
 
 
 def _parts(x):
@@ -147,7 +159,7 @@ def randn(
         check_device(device)
     result = _empty(_size(size, keywords, "randn"), dtype)
     _normal_(result, 0.0, 1.0, generator, True)
-    return _finish(result, out, requires_grad)
+    return _finish(result, out, requires_grad, "randn")
 
 
 def randint(
@@ -185,7 +197,7 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     _C._random_(result, low, high, generator, True)
-    return _finish(result, out, requires_grad)
+    return _finish(result, out, requires_grad, "randint")
 
 
 def randperm(
@@ -201,7 +213,7 @@ def randperm(
 ) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     check_device(device)
-    return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad)
+    return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad, "randperm")
 
 
 def rand_like(
@@ -209,7 +221,7 @@ def rand_like(
 ) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
     check_device(device)
-    result = _empty_like(input, dtype)
+    result = empty_like(input, dtype=dtype, memory_format=memory_format)
     _uniform_(_parts(result), 0.0, 1.0, generator, True)
     return _finish(result, None, requires_grad)
 
@@ -219,7 +231,7 @@ def randn_like(
 ) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
     check_device(device)
-    result = _empty_like(input, dtype)
+    result = empty_like(input, dtype=dtype, memory_format=memory_format)
     _normal_(result, 0.0, 1.0, generator, True)
     return _finish(result, None, requires_grad)
 
@@ -240,7 +252,7 @@ def randint_like(
     check_device(device)
     if high is None:
         low, high = 0, low
-    result = _empty_like(input, dtype)
+    result = empty_like(input, dtype=dtype, memory_format=memory_format)
     _C._random_(result, low, high, generator, True)
     return _finish(result, None, requires_grad)
 
@@ -285,12 +297,14 @@ def normal(
             )
             _normal_(result, 0.0, 1.0, generator, True)
             result = result * std + mean
+            parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
         else:
             if size is None:
                 raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
             result = _empty(size, dtype)
             _normal_(result, mean, std, generator, True)
-    return _finish(result, out, requires_grad)
+            parameters = []
+    return _finish(_drawn(result, *parameters), out, requires_grad, "normal")
 
 
 def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
@@ -307,7 +321,7 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
     else:
         result = _empty_like(input)
         _C._bernoulli_(result, p, generator, True)
-    return _finish(result, out, False)
+    return _finish(_drawn(result, input), out, False, "bernoulli")
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
@@ -324,7 +338,9 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     -------
     Tensor of int64, shape (num_samples) or (rows, num_samples)
     """
-    return _finish(_C._multinomial(input.detach(), num_samples, replacement, generator), out, False)
+    return _finish(
+        _C._multinomial(input.detach(), num_samples, replacement, generator), out, False, "multinomial"
+    )
 
 
 # --- in place ---------------------------------------------------------------------------------------------------
@@ -389,7 +405,7 @@ class Filling(Members):
     def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:
         """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
         if isinstance(p, Tensor):
-            return self.copy_(_C._bernoulli(p.detach().expand(self.shape), generator))
+            return self.copy_(_drawn(_C._bernoulli(p.detach().expand(self.shape), generator), p))
         return _fill(self, _C._bernoulli_, p, generator)
 
 
@@ -426,3 +442,6 @@ def _fill(tensor, fill, *arguments):
     else:
         fill(tensor, *arguments)
     return tensor
+
+
+_register.doors(globals())

@@ -5,10 +5,37 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 
-__all__ = ["functions", "overload"]
+__all__ = ["door", "doors", "functions", "overload"]
 
 #: What the package publishes, by name.
 functions: dict = {}
+
+
+def _explain(*arguments):
+    from adjoint._explain import explain
+
+    return explain(*arguments)
+
+
+_ATTRIBUTES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def door(function):
+    """The function as it is published: a call costs the same, and an error names it and the argument that was wrong."""
+    published = _C.Composition(function, _explain)
+    for name in _ATTRIBUTES:
+        setattr(published, name, getattr(function, name))
+    published.__wrapped__ = function
+    vars(published).update(vars(function))
+    return published
+
+
+def doors(namespace) -> None:
+    """`door` for each public function that a module defines: called at its end, with its ``globals()``."""
+    module = namespace["__name__"]
+    for name, value in list(namespace.items()):
+        if type(value) is type(door) and not name.startswith("_") and value.__module__ == module:
+            namespace[name] = door(value)
 
 
 def overload(function=None, *, method=True, inplace=False):
@@ -26,6 +53,7 @@ def overload(function=None, *, method=True, inplace=False):
     """
     if function is None:
         return lambda f: overload(f, method=method, inplace=inplace)
+    function = door(function)
     name = function.__name__
     primitive = vars(_C).get(name)
     if isinstance(primitive, _C.Operator):
@@ -46,5 +74,5 @@ def overload(function=None, *, method=True, inplace=False):
 
         write.__name__, write.__qualname__ = name + "_", f"Tensor.{name}_"
         write.__doc__ = f"`{name}` in place: the tensor is written and returned."
-        setattr(Tensor, name + "_", write)
+        setattr(Tensor, name + "_", door(write))
     return function

@@ -70,7 +70,7 @@ def searchsorted(
         beyond = beyond & (low < high)
         low, high = _C.where(beyond, middle + 1, low), _C.where(beyond, high, middle)
     result = low.to(_C.int32) if out_int32 else low
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "searchsorted")
 
 
 @overload(method=False)
@@ -198,11 +198,27 @@ def _without_derivative(name, value, *inputs):
 
 @overload(method=False)
 def unravel_index(indices, shape) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor per dimension, of positions in a tensor of a shape."""
+    """The coordinates, one tensor per dimension, of positions in a tensor of a shape.
+
+    Parameters
+    ----------
+    indices : Tensor of integers
+    shape : int or sequence of int
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, list, tuple)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for size in sizes:
+        if not isinstance(size, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+        if size < 0:
+            raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     # A small dtype need not hold the sizes.
     indices = indices.to(_C.int64)
     coordinates = []
-    for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
+    for size in reversed(sizes):
         coordinates.append(indices % size)
         indices = indices // size
     return tuple(reversed(coordinates))
@@ -251,7 +267,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)
     if out is not None:
-        return _into(out, result)
+        return _into(out, result, "histc")
     return (
         _without_derivative("histc", result, input)
         if input.requires_grad and _C.is_grad_enabled()
@@ -314,7 +330,7 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     if keepdim:
         result = result.reshape((-1, *[1] * input.ndim)) if whole else result.unsqueeze(axis + 1)
     result = result[0] if single else result
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "quantile")
 
 
 def _check_weights(name, weights, count):

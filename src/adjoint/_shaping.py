@@ -40,10 +40,29 @@ def split_with_sizes(tensor, split_sizes, dim=0) -> tuple[Tensor, ...]:
 def tensor_split(input, indices_or_sections, dim=0) -> tuple[Tensor, ...]:
     """Consecutive pieces along a dimension, as views: so many of nearly one size, or cut at the given places."""
     if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got "
+                f"a tensor with {indices_or_sections.ndim} dims"
+            )
+        if indices_or_sections.dtype is not _C.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{indices_or_sections.dtype._type_name}"
+            )
         indices_or_sections = indices_or_sections.tolist()
     if not isinstance(indices_or_sections, (list, tuple)):
+        if not isinstance(indices_or_sections, int):
+            raise TypeError(
+                "tensor_split(): argument 'indices_or_sections' (position 2) must be int or tuple of ints, not "
+                f"{type(indices_or_sections).__name__}"
+            )
         return _C._split_sections(input, indices_or_sections, dim)
-    size = input.shape[dim]
+    if input.ndim == 0:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    size = input.size(dim)
     cuts = [0, *(min(size, max(0, i + size if i < 0 else i)) for i in indices_or_sections), size]
     return tuple(input.narrow(dim, a, max(0, b - a)) for a, b in zip(cuts, cuts[1:]))
 
@@ -410,7 +429,7 @@ def nonzero(input, *, as_tuple=False, out=None):
     if as_tuple:
         return _C._nonzero(input if input.ndim else input.reshape(1)).unbind(1)
     result = _C._nonzero(input)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "nonzero")
 
 
 @overload

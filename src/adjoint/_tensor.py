@@ -10,6 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 from adjoint._device import check_device, cpu, strided
+from adjoint._register import door
 
 __all__ = ["Members", "extend"]
 
@@ -31,6 +32,8 @@ def extend(members):
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
             if getattr(value, "__module__", None) == members.__module__:
                 value.__qualname__ = "Tensor." + name
+            if type(value) is type(extend) and not name.startswith("_") and name != "backward":
+                value = door(value)
             setattr(Tensor, name, value)
     return members
 
@@ -291,6 +294,8 @@ class Types(Members):
             The dtype is taken from it.
         copy : bool
             Make a new tensor even where nothing changes.
+        memory_format : memory_format, optional
+            The order of dimensions in memory.
 
         Examples
         --------
@@ -314,6 +319,8 @@ class Types(Members):
             check_device(device)
         if other is not None:
             dtype = other.dtype
+        if memory_format is not None:
+            return _to_laid(self, dtype, copy, memory_format, "to")
         if dtype is None or dtype is self.dtype or _C._dtype(dtype) is self.dtype:
             return self.clone() if copy else self
         return _to_type(self, dtype)
@@ -343,7 +350,7 @@ class Types(Members):
 
     def cpu(self, memory_format=None) -> Tensor:
         """The tensor itself."""
-        return self
+        return self if memory_format is None else _to_laid(self, None, False, memory_format, "cpu")
 
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""
@@ -360,12 +367,22 @@ class Types(Members):
         return _C._retype(cls, self.view_as(self))
 
 
+def _to_laid(x, dtype, copy, memory_format, name):
+    from adjoint._memory_format import laid
+
+    converted = x if dtype is None or dtype is x.dtype else _to_type(x, dtype)
+    result = laid(converted, memory_format, name)
+    return result.clone() if copy and result is x else result
+
+
 _PYTHON_TYPES = (float, int, bool, complex)
 _DTYPES = [value for value in vars(_C).values() if isinstance(value, _C.dtype)]
 
 
 def _shorthand(name, dtype):
     def convert(self, memory_format=None):
+        if memory_format is not None:
+            return _to_laid(self, dtype, False, memory_format, name)
         return self if self.dtype is dtype else _to_type(self, dtype)
 
     convert.__name__, convert.__qualname__ = name, "Tensor." + name

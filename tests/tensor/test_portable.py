@@ -52,8 +52,8 @@ def test_answers():
     assert ad.get_default_device() == ad.device("cpu")
     with pytest.raises(RuntimeError, match="only device is 'cpu'"):
         ad.set_default_device("cuda")
-    for refused in (x.cuda, x.pin_memory):
-        with pytest.raises(RuntimeError, match="there is no"):
+    for refused, why in ((x.cuda, "no device 'cuda'"), (x.pin_memory, "there is no")):
+        with pytest.raises(RuntimeError, match=why):
             refused()
 
 

@@ -58,6 +58,8 @@ def _print_as_torch():
     adjoint.dtype.__repr__ = lambda self: "torch." + self.name
     adjoint.Size.__repr__ = lambda self: f"torch.Size({[*self]})"
     _device._Named.namespace = "torch"
+    # ``type(x).__module__.startswith("torch")`` is how programs know a tensor without importing torch.
+    adjoint.Tensor.__module__ = "torch"
 
 
 # --- what stands for what -------------------------------------------------------------------------------------------
@@ -134,6 +136,8 @@ class _Loader:
         # The import system takes what it finds in sys.modules afterwards: Adjoint's own module, under a second name.
         name = module.__spec__.name
         own = import_module(self.found) if isinstance(self.found, str) else self.found
+        if name in ("torch.nn", "torch.nn.parameter"):
+            own.Parameter.__module__ = own.Buffer.__module__ = "torch.nn.parameter"
         _explain(own, name)
         sys.modules[name] = own
 
@@ -177,3 +181,7 @@ def _explain(module, name):
         raise AttributeError(f"module {name!r} has no attribute {attribute!r}: {missing(full)}")
 
     module.__getattr__ = __getattr__
+    # Modules that came along with this one are reached through it, past the import system.
+    for key, value in list(vars(module).items()):
+        if isinstance(value, ModuleType) and value.__name__ == f"{own}.{key}":
+            _explain(value, f"{name}.{key}")

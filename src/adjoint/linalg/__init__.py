@@ -7,7 +7,6 @@ are in core/ops/linalg.h.
 """
 
 # ruff: noqa: F401, F403 - each file says in __all__ what it publishes.
-from adjoint._products import cross
 from adjoint.linalg import _decompositions, _norms, _products, _solvers
 from adjoint.linalg._checks import LinAlgError
 from adjoint.linalg._decompositions import *
@@ -16,5 +15,5 @@ from adjoint.linalg._products import *
 from adjoint.linalg._solvers import *
 
 __all__ = sorted(
-    ["LinAlgError", "cross", *_decompositions.__all__, *_norms.__all__, *_products.__all__, *_solvers.__all__]
+    ["LinAlgError", *_decompositions.__all__, *_norms.__all__, *_products.__all__, *_solvers.__all__]
 )

@@ -6,7 +6,7 @@ differentiable unless they say otherwise. Start reading at `cholesky`.
 
 from __future__ import annotations
 
-from adjoint import _C
+from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint.linalg._checks import LinAlgError, give, give_all, matrices, raise_where, square, tensor
 from adjoint.linalg._results import result_type
@@ -413,3 +413,6 @@ def householder_product(A, tau, *, out=None) -> Tensor:
         v = V.narrow(-1, i, 1)
         Q = Q - tau.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mH @ Q))
     return give(out, Q, name)
+
+
+_register.doors(globals())

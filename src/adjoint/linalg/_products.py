@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from math import factorial, isfinite, nan
 
-from adjoint import _C
+from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint._creation import _into
+from adjoint._products import _cross
 from adjoint.linalg._checks import square, tensor
 from adjoint.linalg._solvers import inv, solve
 
-__all__ = ["diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
+__all__ = ["cross", "diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
+
+
+def cross(input, other, *, dim=-1, out=None) -> Tensor:
+    """The cross product of vectors of length three along a dimension; the other dimensions broadcast.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.linalg.cross(ad.tensor([1.0, 0.0, 0.0]), ad.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    return _cross(input, other, dim, out)
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1) -> Tensor:
@@ -26,7 +39,7 @@ def matmul(input, other, *, out=None) -> Tensor:
 def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
     result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "linalg.vecdot")
 
 
 def matrix_power(A, n, *, out=None) -> Tensor:
@@ -56,7 +69,7 @@ def matrix_power(A, n, *, out=None) -> Tensor:
     if result is None:
         # Constant, yet a function of A: its gradient is zero.
         result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape), A)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "linalg.matrix_power")
 
 
 #: Padé approximants of order m are accurate to unit roundoff up to a 1-norm of theta (N. Higham, The scaling and squaring
@@ -181,7 +194,7 @@ def multi_dot(tensors, *, out=None) -> Tensor:
         result = result.squeeze(0)
     if last:
         result = result.squeeze(-1)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "linalg.multi_dot")
 
 
 def _cheapest_order(sizes):
@@ -203,3 +216,6 @@ def _chain(tensors, cut, i, j):
         return tensors[i]
     k = cut[i, j]
     return _chain(tensors, cut, i, k) @ _chain(tensors, cut, k + 1, j)
+
+
+_register.doors(globals())

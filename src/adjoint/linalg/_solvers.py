@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from adjoint import _C
+from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
     broadcast,
@@ -398,3 +398,6 @@ def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
             f"but got {prod(shape)} != {prod(A.shape[: B.ndim])}"
         )
     return give(out, solve(A.reshape(-1, prod(shape)), B.reshape(-1)).reshape(shape), "linalg.tensorsolve")
+
+
+_register.doors(globals())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import _C
+from adjoint import _C, _register
 
 __all__ = [
     "celu",
@@ -332,3 +332,6 @@ def _inplace(function):
 
 celu_, elu_, hardtanh_ = _inplace(celu), _inplace(elu), _inplace(hardtanh)
 leaky_relu_, selu_, threshold_ = _inplace(leaky_relu), _inplace(selu), _inplace(threshold)
+
+
+_register.doors(globals())

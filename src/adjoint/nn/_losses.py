@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint import _register
 
 __all__ = [
     "binary_cross_entropy",
@@ -349,3 +350,6 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if full:
         loss = loss + 0.9189385332046727
     return _reduce(loss, reduction)
+
+
+_register.doors(globals())

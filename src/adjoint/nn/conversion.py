@@ -55,7 +55,7 @@ class Conversion:
         >>> ad.nn.Linear(2, 3).to(ad.float64).weight.dtype == ad.float64
         True
         """
-        kwargs.pop("memory_format", None)
+        memory_format = kwargs.pop("memory_format", None)
         if kwargs:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
         for arg in args:
@@ -79,6 +79,9 @@ class Conversion:
             )
 
         def convert(tensor):
+            # As in torch, it is for weights of convolutions: those with four or five dimensions.
+            if memory_format is not None and tensor.ndim in (4, 5):
+                tensor = tensor.to(memory_format=memory_format)
             if device is not None:
                 tensor = tensor.to(device)
             if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):

@@ -8,6 +8,7 @@ the core; everything here is a composition of those, so derivatives of every ord
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _register
 
 from . import _activations, _losses
 from ._activations import *
@@ -362,3 +363,6 @@ def _block(like, dim, size, value):
     shape = list(like.shape)
     shape[dim] = max(size, 0)
     return ad.full(shape, value, dtype=like.dtype, device=like.device)
+
+
+_register.doors(globals())

@@ -11,6 +11,7 @@ import math
 import warnings
 
 import adjoint as ad
+from adjoint import _register
 
 __all__ = [
     "calculate_gain",
@@ -277,3 +278,6 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
             order = ad.randperm(rows) if generator is None else ad.randperm(rows, generator=generator)
             tensor[order[:zeros], column] = 0
     return tensor
+
+
+_register.doors(globals())

@@ -1,33 +1,31 @@
 """`Module`, the base of every layer and model: registration, traversal, calling, repr.
 
 Start with ``Module.__setattr__`` (an assigned parameter, buffer or module is registered) and
-``Module.__call__`` (straight to ``forward`` when there are no hooks). The rest lives next door: where members
-are kept in `registry`, hooks in `hooks`, saving and loading in `state_dict`, dtypes and devices in
-`conversion`.
+``Module.__call__`` (straight to ``forward`` when there are no hooks). The members are in three plain dicts,
+``_parameters``, ``_buffers`` and ``_modules``, and nowhere else: a program may edit or replace them. They are read by
+``__getattr__``, which `ModuleMembers` brings from the core, where its speed is explained. The rest lives next door: hooks
+in `hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
 """
 
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._C import ModuleMembers, _read_members_directly
 
 from .conversion import Conversion
 from .hooks import Hookable, call_with_hooks
 from .parameter import Buffer, Parameter
-from .registry import Registry
 from .state_dict import StateDict
 
 __all__ = ["Module"]
 
-_REGISTRIES = frozenset(("_parameters", "_buffers", "_modules"))
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 
 def _own_registry(module, which, kind="parameter"):
-    """The registry, bound to this very module (a shallow copy arrives with its original's)."""
     registry = module.__dict__.get(which)
     if registry is None:
         raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-    if type(registry) is not Registry or registry._owner() is not module:
-        registry = module.__dict__[which] = Registry(module, registry)
     return registry
 
 
@@ -42,7 +40,7 @@ def _check_new_name(module, registry, name, kind):
         raise KeyError(f"attribute '{name}' already exists")
 
 
-class Module(Conversion, StateDict, Hookable):
+class Module(Conversion, StateDict, Hookable, ModuleMembers):
     """Base class of all layers and models.
 
     A subclass calls ``super().__init__()``, assigns parameters and submodules to attributes, and defines
@@ -72,10 +70,14 @@ class Module(Conversion, StateDict, Hookable):
     """
 
     training: bool
-    _parameters: Registry
-    _buffers: Registry
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, ad.Tensor | None]
     _non_persistent_buffers_set: set[str]
-    _modules: Registry
+    _modules: dict[str, Module | None]
+
+    def __init_subclass__(cls, **keywords):
+        super().__init_subclass__(**keywords)
+        _read_members_directly(cls)
 
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
     call_super_init = False
@@ -90,10 +92,10 @@ class Module(Conversion, StateDict, Hookable):
             raise TypeError(f"{type(self).__name__}.__init__() {what}")
         own = self.__dict__
         own["training"] = True
-        own["_parameters"] = Registry(self)
-        own["_buffers"] = Registry(self)
+        own["_parameters"] = {}
+        own["_buffers"] = {}
         own["_non_persistent_buffers_set"] = set()
-        own["_modules"] = Registry(self)
+        own["_modules"] = {}
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -112,28 +114,20 @@ class Module(Conversion, StateDict, Hookable):
 
     def __setattr__(self, name, value):
         if isinstance(value, Parameter):
-            registry = _own_registry(self, "_parameters", "parameters")
+            _own_registry(self, "_parameters", "parameters")
             self._forget(name, but="_parameters")
-            if name not in registry:
-                self.__dict__.pop(name, None)
-                self.register_parameter(name, value)
-            else:
-                registry[name] = value
+            self.__dict__.pop(name, None)
+            self.register_parameter(name, value)
         elif isinstance(value, Module):
             registry = _own_registry(self, "_modules", "module")
             self._forget(name, but="_modules")
-            if name not in registry:
-                self.__dict__.pop(name, None)
+            self.__dict__.pop(name, None)
             registry[name] = value
         elif isinstance(value, Buffer) and name not in self.__dict__.get("_buffers", ()):
             _own_registry(self, "_buffers", "buffer")
             self._forget(name, but="_buffers")
             self.__dict__.pop(name, None)
             self.register_buffer(name, value, persistent=value.persistent)
-        elif name in _REGISTRIES:
-            for known in list(self.__dict__.get(name, ())):
-                self.__dict__.pop(known, None)
-            self.__dict__[name] = Registry(self, value)
         else:
             own = self.__dict__
             if name in own.get("_parameters", ()):
@@ -416,11 +410,10 @@ class Module(Conversion, StateDict, Hookable):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        for which in _REGISTRIES:
-            _own_registry(self, which)
 
     def __dir__(self):
-        return [name for name in object.__dir__(self) if name.isidentifier()]
+        members = {name for which in _REGISTRIES for name in self.__dict__.get(which, ())}
+        return sorted(name for name in {*object.__dir__(self), *members} if name.isidentifier())
 
     def _get_name(self):
         return type(self).__name__
@@ -439,6 +432,9 @@ class Module(Conversion, StateDict, Hookable):
         if not lines:
             return f"{self._get_name()}()"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+_read_members_directly(Module)
 
 
 def type_name(value) -> str:

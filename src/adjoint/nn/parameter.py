@@ -52,7 +52,7 @@ class Parameter(ad.Tensor):
         return "Parameter containing:\n" + _plain_repr(self)
 
     def __reduce_ex__(self, protocol):
-        return _rebuild, (type(self), _plain(self), self.requires_grad, dict(self.__dict__))
+        return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
 
 
 class Buffer(ad.Tensor):
@@ -90,7 +90,7 @@ class Buffer(ad.Tensor):
         return "Buffer containing:\n" + _plain_repr(self)
 
     def __reduce_ex__(self, protocol):
-        return _rebuild, (type(self), _plain(self), self.requires_grad, dict(self.__dict__))
+        return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
 
 
 def _copy_attributes(source, target, memo):
@@ -110,7 +110,14 @@ def _plain_repr(tensor):
     return repr(_plain(tensor).requires_grad_(tensor.requires_grad))
 
 
+def _written(tensor):
+    """How a pickle names the class: ours by their names, which are the same whether as_torch() was called or not."""
+    cls = type(tensor)
+    return cls.__name__ if cls is Parameter or cls is Buffer else cls
+
+
 def _rebuild(cls, data, requires_grad, attributes):
+    cls = {"Parameter": Parameter, "Buffer": Buffer}.get(cls, cls)
     result = _make_subclass(cls, data, requires_grad)
     set_attributes(result, attributes)
     return result

@@ -5,7 +5,7 @@ Start reading at the names below: what is imported is the operator itself.
 
 from __future__ import annotations
 
-from adjoint import _C
+from adjoint import _C, _register
 from adjoint._C import (
     Tensor,
     digamma,
@@ -103,3 +103,6 @@ def log_ndtr(input, *, out=None) -> Tensor:
     [-203.9171600341797, -6.220960424517508e-16]
     """
     return _C._log_ndtr(input, out=out)
+
+
+_register.doors(globals())

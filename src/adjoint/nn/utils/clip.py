@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _register
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -83,3 +84,6 @@ def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
         for p in _tensors(parameters):
             if p.grad is not None:
                 p.grad.clamp_(-clip_value, clip_value)
+
+
+_register.doors(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _register
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -43,3 +44,6 @@ def vector_to_parameters(vec, parameters) -> None:
         for p in parameters:
             p.copy_(vec[start : start + p.numel()].reshape(p.shape))
             start += p.numel()
+
+
+_register.doors(globals())

@@ -1,0 +1,152 @@
+// The callable that a composition is published as: the Python function, and a word when it fails.
+//
+// A call goes straight to the function, without a frame of its own, so that it costs nothing to speak of and
+// warnings name the caller's line. Where the function fails, `explain` (adjoint/_register.py) is asked: it
+// may take the call up again with other keywords, raise an error that names the function and the argument, or
+// leave the error as it is.
+#include <Python.h>
+#include <structmember.h>
+
+#include "bind/object.h"
+
+namespace adjoint::bind {
+
+namespace {
+
+struct Composition {
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* function;
+  PyObject* explain;
+  PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
+};
+
+PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  if (traceback) PyException_SetTraceback(error, traceback);
+  PyObject* positional = PyTuple_New(nargs);
+  PyObject* named = PyDict_New();
+  bool ok = positional && named;
+  for (Py_ssize_t i = 0; ok && i < nargs; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); ++i)
+    ok = PyDict_SetItem(named, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) == 0;
+  PyObject* answer = ok ? PyObject_CallFunctionObjArgs(self->explain, reinterpret_cast<PyObject*>(self),
+                                                       positional, named, error, nullptr)
+                        : nullptr;
+  Py_XDECREF(positional);
+  Py_XDECREF(named);
+  if (answer == Py_None) {  // nothing to say
+    Py_DECREF(answer);
+    PyErr_Restore(type, error, traceback);
+    return nullptr;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(error);
+  Py_XDECREF(traceback);
+  if (!answer) return nullptr;
+  PyObject* result = Py_NewRef(PyTuple_GET_ITEM(answer, 0));
+  Py_DECREF(answer);
+  return result;
+}
+
+PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  auto* self = reinterpret_cast<Composition*>(o);
+  PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  if (result || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
+    return result;
+  return explained(self, args, PyVectorcall_NARGS(nargsf), kwnames);
+}
+
+PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
+  PyObject *function, *explain;
+  static const char* names[] = {"function", "explain", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO", const_cast<char**>(names), &function, &explain))
+    return nullptr;
+  auto* self = reinterpret_cast<Composition*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->call = call;
+  self->function = Py_NewRef(function);
+  self->explain = Py_NewRef(explain);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+void destroy(PyObject* o) {
+  auto* self = reinterpret_cast<Composition*>(o);
+  PyTypeObject* type = Py_TYPE(o);
+  PyObject_GC_UnTrack(o);
+  Py_CLEAR(self->function);
+  Py_CLEAR(self->explain);
+  Py_CLEAR(self->dict);
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+int traverse(PyObject* o, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<Composition*>(o);
+  Py_VISIT(self->function);
+  Py_VISIT(self->explain);
+  Py_VISIT(self->dict);
+  Py_VISIT(Py_TYPE(o));
+  return 0;
+}
+int clear(PyObject* o) {
+  auto* self = reinterpret_cast<Composition*>(o);
+  Py_CLEAR(self->function);
+  Py_CLEAR(self->explain);
+  Py_CLEAR(self->dict);
+  return 0;
+}
+
+PyObject* bound(PyObject* self, PyObject* instance, PyObject*) {
+  return instance ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+PyObject* repr(PyObject* self) {
+  PyObject* name = PyObject_GetAttrString(self, "__qualname__");
+  PyObject* text = name ? PyUnicode_FromFormat("<function %U>", name) : nullptr;
+  Py_XDECREF(name);
+  return text;
+}
+// A pickle knows it by its name.
+PyObject* reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+PyObject* forward(PyObject* self, void* name) {
+  auto* c = reinterpret_cast<Composition*>(self);
+  return PyObject_GetAttrString(c->function, static_cast<const char*>(name));
+}
+
+PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Composition, call), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(Composition, dict), READONLY, nullptr},
+                         {}};
+#define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
+PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        ADJOINT_OF_FUNCTION("__code__"),
+                        ADJOINT_OF_FUNCTION("__defaults__"),
+                        ADJOINT_OF_FUNCTION("__kwdefaults__"),
+                        ADJOINT_OF_FUNCTION("__globals__"),
+                        ADJOINT_OF_FUNCTION("__annotations__"),
+                        {}};
+#undef ADJOINT_OF_FUNCTION
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(create)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
+                       {Py_tp_repr, reinterpret_cast<void*>(repr)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_members, members},
+                       {Py_tp_getset, getset},
+                       {0, nullptr}};
+PyType_Spec spec = {
+    "adjoint._C.Composition", sizeof(Composition), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC,
+    slots};
+
+}  // namespace
+
+bool add_composition_type(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&spec);
+  return type && PyModule_AddObject(module, "Composition", type) == 0;
+}
+
+}  // namespace adjoint::bind

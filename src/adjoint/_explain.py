@@ -1,0 +1,111 @@
+"""What a composition says when it fails: the function that was called, and the argument that was wrong.
+
+A composition is Python over other functions, and an argument of a wrong type fails somewhere inside it: ``'list' object has
+no attribute 'shape'``, or in a function that the caller never called. Nothing is checked before a call, so that calls cost
+nothing; `explain` looks at what failed. It takes NumPy's keywords (``axis=``) for torch's, too. Start reading at `explain`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from adjoint._C import Tensor
+
+__all__ = ["explain"]
+
+#: NumPy's names for torch's, as torch takes them.
+_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+}
+#: Errors whose text may be completed; others mean something by their type.
+_PLAIN = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
+_PYTHONS_INDEX_ERRORS = re.compile(r"(tuple|list|string|range object|deque)\b.*index|pop from")
+
+
+def explain(published, args, kwargs, error):
+    """Called with an error of a composition: a tuple of the result, an error of its own, or None to leave it as it is."""
+    traceback = error.__traceback__
+    if traceback is None:
+        return _with_known_names(published, args, kwargs, error)
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    # What a user's own function raised, such as a distance passed in, is the user's.
+    if not traceback.tb_frame.f_globals.get("__name__", "").startswith("adjoint."):
+        return None
+    name = published.__name__
+    if type(error) is AttributeError:
+        where = _where(published, args, kwargs, getattr(error, "obj", None))
+        if where and hasattr(Tensor, error.name):
+            refused = TypeError(f"{name}(): {where}")
+            refused._plain = where
+            raise refused from None
+    text = str(error)
+    if isinstance(error, (AttributeError, KeyError, NameError)) or (
+        type(error) is IndexError and _PYTHONS_INDEX_ERRORS.match(text)
+    ):
+        raise TypeError(_got(name, args, kwargs, text)) from None
+    if type(error) in _PLAIN and error.args:
+        plain = getattr(error, "_plain", text)
+        # The outermost function is the one that was called.
+        said = re.search(rf"\b{re.escape(name.rstrip('_'))}_?\b", plain)
+        pythons = (
+            type(error) is TypeError
+            and not any(f"'{p}'" in plain for p in _parameters(published))
+            and not said
+        )
+        error.args = (
+            _got(name, args, kwargs, plain) if pythons else plain if said else f"{name}(): {plain}",
+        )
+        error._plain = plain
+    return None
+
+
+def _with_known_names(published, args, kwargs, error):
+    """The arguments fit no parameters: perhaps they are called as NumPy calls them."""
+    if type(error) is not TypeError:
+        return None
+    parameters = _parameters(published)
+    renamed = {}
+    for key, value in kwargs.items():
+        other = _NAMES.get(key) if key not in parameters else None
+        renamed[other if other in parameters and other not in kwargs else key] = value
+    return (published(*args, **renamed),) if renamed.keys() != kwargs.keys() else None
+
+
+def _parameters(published):
+    code = published.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _where(published, args, kwargs, wrong):
+    """The argument that is `wrong`, or holds it, and what torch says of it."""
+    code = published.__code__
+    names = code.co_varnames[: code.co_argcount]
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & 4 else "?"
+    given = [(names[i] if i < len(names) else rest, i + 1, value) for i, value in enumerate(args)]
+    given += [(key, None, value) for key, value in kwargs.items()]
+    for name, position, value in given:
+        place = f" (position {position})" if position else ""
+        if value is wrong:
+            return f"argument '{name}'{place} must be Tensor, not {_kind(wrong)}"
+        if isinstance(value, (list, tuple)):
+            for i, element in enumerate(value):
+                if element is wrong:
+                    return (
+                        f"expected Tensor as element {i} in argument '{name}'{place}, but got {_kind(wrong)}"
+                    )
+    return None
+
+
+def _kind(value):
+    return type(value).__name__
+
+
+def _got(name, args, kwargs, text):
+    kinds = [_kind(a) for a in args] + [f"{key}={_kind(value)}" for key, value in kwargs.items()]
+    return f"{name}() received an invalid combination of arguments - got ({', '.join(kinds)}): {text}"

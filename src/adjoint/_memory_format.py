@@ -1,0 +1,86 @@
+"""``memory_format=``: the order of dimensions in memory that a caller may ask for. Start reading at `laid`.
+
+`preserve_format` keeps the order that a tensor has, `contiguous_format` is row by row, `channels_last` keeps the second
+of four dimensions innermost and `channels_last_3d` the second of five. No operation depends on it but by speed.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._device import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
+from adjoint._register import door, overload
+
+__all__ = ["is_laid", "laid", "relaid"]
+
+#: The order of dimensions from the outermost to the innermost.
+_ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def _check(format, name):
+    if not isinstance(format, memory_format):
+        raise TypeError(
+            f"{name}(): argument 'memory_format' must be torch.memory_format, not {type(format).__name__}"
+        )
+
+
+def is_laid(x, format=contiguous_format) -> bool:
+    """Whether the elements lie in the order of the format, without gaps."""
+    _check(format, "is_contiguous")
+    order = _ORDERS.get(format)
+    if order is None:
+        return x.is_contiguous()
+    return x.ndim == len(order) and x.permute(order).is_contiguous()
+
+
+def laid(x, format, name="contiguous") -> Tensor:
+    """The tensor in the order of the format: itself where it lies so, else a copy, with its history."""
+    _check(format, name)
+    order = _ORDERS.get(format)
+    if order is None:
+        return x if format is preserve_format else x.contiguous()
+    if x.ndim != len(order):
+        raise RuntimeError(
+            f"{name}(): required rank {len(order)} tensor to use {format.name} format, but got one of shape {list(x.shape)}"
+        )
+    return x if is_laid(x, format) else _back(x.permute(order).contiguous(), order)
+
+
+def _back(x, order):
+    return x.permute([order.index(d) for d in range(len(order))])
+
+
+def relaid(x, format, name) -> Tensor:
+    """`laid`, for a tensor that was just made: without history, a leaf."""
+    if format is None or format is preserve_format:
+        return x
+    made = laid(x.detach(), format, name).detach()
+    return made.requires_grad_() if x.requires_grad else made
+
+
+def _contiguous(input, memory_format=contiguous_format) -> Tensor:
+    """The tensor in row-major order, or in the order of a memory format: itself where it lies so, else a copy."""
+    return laid(input, memory_format)
+
+
+# The operator is a method alone: its overload is set there.
+_contiguous.__name__ = "contiguous"
+Tensor.contiguous.overload = door(_contiguous)
+
+
+@overload
+def clone(input, *, memory_format=preserve_format) -> Tensor:
+    """A copy: with the same order of dimensions in memory, or that of a memory format."""
+    _check(memory_format, "clone")
+    order = _ORDERS.get(memory_format)
+    if order is None:
+        return _C.clone(input if memory_format is preserve_format else input.contiguous())
+    if input.ndim != len(order):
+        return laid(input, memory_format, "clone")  # an error that says why
+    return _back(_C.clone(input.permute(order).contiguous()), order)

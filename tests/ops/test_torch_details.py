@@ -1,0 +1,209 @@
+"""Single facts of torch's behaviour that programs rely on: forms of calls, phrases, gradients of draws."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+# --- gradients of what is drawn -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda m, s: ad.normal(m, 1.0),
+        lambda m, s: ad.normal(0.0, s),
+        lambda m, s: ad.normal(m, s),
+        lambda m, s: ad.bernoulli(m),
+        lambda m, s: m.bernoulli(),
+        lambda m, s: ad.zeros(3).bernoulli_(m * 1),
+        lambda m, s: (m * 1).bernoulli_(s * 0.5),
+    ],
+)
+def test_draws_are_recorded_and_their_gradients_are_zero(draw):
+    m = ad.full((3,), 0.5, requires_grad=True)
+    s = ad.ones(3, requires_grad=True)
+    y = draw(m, s)
+    assert y.requires_grad and y.shape == (3,)
+    for gradient in ad.autograd.grad(y.sum(), (m, s), allow_unused=True):
+        assert gradient is None or gradient.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_draws_without_gradients_are_not_recorded():
+    m = ad.full((3,), 0.5, requires_grad=True)
+    assert not ad.normal(m.detach(), 1.0).requires_grad and not ad.bernoulli(m.detach()).requires_grad
+    with ad.no_grad():
+        assert not ad.normal(m, 1.0).requires_grad
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        ad.normal(m, 1.0, out=ad.empty(3))
+
+
+def test_recorded_draws_are_the_same_numbers():
+    m = ad.tensor([0.0, 5.0, -5.0])
+    ad.manual_seed(0)
+    plain = ad.normal(m, 2.0)
+    ad.manual_seed(0)
+    assert ad.equal(plain, ad.normal(m.requires_grad_(), 2.0))
+
+
+# --- bytes as conditions --------------------------------------------------------------------------------------------
+
+
+def test_where_takes_bytes_and_warns():
+    bytes_ = ad.tensor([1, 0, 2], dtype=ad.uint8)
+    a, b = ad.tensor([1.0, 2.0, 3.0], requires_grad=True), ad.zeros(3)
+    with pytest.warns(
+        UserWarning, match="where received a uint8 condition tensor. This behavior is deprecated"
+    ):
+        y = ad.where(bytes_, a, b)
+    assert y.tolist() == [1.0, 0.0, 3.0]
+    y.sum().backward()
+    assert a.grad.tolist() == [1.0, 0.0, 1.0]
+    with pytest.warns(UserWarning):
+        assert b.where(bytes_, 7.0).tolist() == [0.0, 7.0, 0.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="uint8"):
+            ad.where(bytes_, a, b)
+
+
+def test_other_conditions_are_refused():
+    for dtype in (ad.int8, ad.int64, ad.float32):
+        with pytest.raises(RuntimeError, match="expected condition to be a boolean tensor"):
+            ad.where(ad.ones(2, dtype=dtype), ad.ones(2), ad.ones(2))
+    with pytest.raises(RuntimeError, match="boolean"):
+        ad.ones(2).masked_fill(ad.ones(2, dtype=ad.uint8), 0.0)
+
+
+# --- forms of calls -------------------------------------------------------------------------------------------------
+
+
+def test_cross_without_dim_takes_the_first_dimension_of_size_three():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 3, 4))
+    result = ad.cross(ad.tensor(a), ad.tensor(b))
+    np.testing.assert_allclose(result.numpy(), np.cross(a, b, axis=0), rtol=1e-12)
+    assert ad.cross(ad.ones(3, 4), ad.ones(3, 1)).shape == (3, 4)
+    with pytest.raises(RuntimeError, match="no dimension of size 3 in input"):
+        ad.cross(ad.ones(4, 2), ad.ones(4, 2))
+    with pytest.raises(RuntimeError, match="must have length 3"):
+        ad.linalg.cross(ad.ones(3, 4), ad.ones(3, 4))
+    c = rng.standard_normal((3, 3))
+    np.testing.assert_allclose(
+        ad.linalg.cross(ad.tensor(c), ad.tensor(c[:1])).numpy(), np.cross(c, c[:1]), atol=1e-12
+    )
+
+
+def test_chain_matmul_of_one_matrix_and_of_none():
+    a = ad.ones(2, 3)
+    assert ad.equal(ad.chain_matmul(a), a)
+    with pytest.raises(RuntimeError, match="Expected one or more matrices"):
+        ad.chain_matmul()
+    with pytest.raises(RuntimeError, match="Tensor dimension is 1, expected 2 instead"):
+        ad.chain_matmul(a, ad.ones(3))
+
+
+def test_unravel_index_takes_integers():
+    with pytest.raises(TypeError, match="expected 'indices' to be integer dtype"):
+        ad.unravel_index(ad.tensor([1.0]), (2, 2))
+    with pytest.raises(TypeError, match="to only contain ints"):
+        ad.unravel_index(ad.tensor([1]), (2.0, 2))
+    with pytest.raises(ValueError, match="cannot have negative values"):
+        ad.unravel_index(ad.tensor([1]), (-2, 2))
+    assert [x.tolist() for x in ad.unravel_index(ad.tensor([3, 5]), (2, 3))] == [[1, 1], [0, 2]]
+
+
+def test_index_put_without_indices():
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
+        ad.ones(()).index_put([], ad.tensor([1.0]), True)
+    assert ad.ones(()).index_put([], ad.tensor(1.0), True).item() == 2.0
+
+
+# --- phrases that programs match --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call, error, phrase",
+    [
+        (
+            lambda: ad.ones(3, dtype=ad.int8).view(ad.int32),
+            RuntimeError,
+            r"self.size(-1) must be divisible by 4 to view Char as Int (different element sizes), but got 3",
+        ),
+        (
+            lambda: ad.ones(4, dtype=ad.int8)[1:3].view(ad.int16),
+            RuntimeError,
+            "self.storage_offset() must be divisible by 2",
+        ),
+        (
+            lambda: ad.ones(3, 4, dtype=ad.int8)[:, ::2].view(ad.int16),
+            RuntimeError,
+            "self.stride(-1) must be 1 to view Char as Short",
+        ),
+        (
+            lambda: ad.addr(
+                ad.ones(2, 2, dtype=ad.int64),
+                ad.ones(2, dtype=ad.int64),
+                ad.ones(2, dtype=ad.int64),
+                beta=0.5,
+            ),
+            RuntimeError,
+            "argument beta must not be a floating point number.",
+        ),
+        (lambda: ad.addr(ad.ones(2, 2), ad.ones(2), ad.ones(2), beta=1j), RuntimeError, "without overflow"),
+        (
+            lambda: ad.dot(ad.ones(2), ad.ones(2, dtype=ad.float64)),
+            RuntimeError,
+            "dot : expected both vectors to have same dtype, but found Float and Double",
+        ),
+        (
+            lambda: ad.ones(0, 3)[ad.tensor([0])],
+            IndexError,
+            "index is out of bounds for dimension with size 0",
+        ),
+        (
+            lambda: ad.tensor_split(ad.ones(()), 2),
+            RuntimeError,
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims",
+        ),
+        (
+            lambda: ad.tensor_split(ad.ones(3), ad.tensor([1.0])),
+            RuntimeError,
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got Float",
+        ),
+        (
+            lambda: ad.tensor_split(ad.ones(3), ad.ones(2, 2)),
+            RuntimeError,
+            "zero-dimensional or one-dimensional tensor, but got a tensor with 2 dims",
+        ),
+    ],
+)
+def test_phrases(call, error, phrase):
+    with pytest.raises(error) as caught:
+        call()
+    assert phrase in str(caught.value)
+
+
+# --- what is a method -------------------------------------------------------------------------------------------------
+
+
+def test_in_place_forms_are_of_what_writes_a_tensor_of_its_shape():
+    senseless = "sum argmax argmin any all amax mean prod var std cross_entropy layer_norm embedding mse_loss mm bmm dot flip repeat gather clone contiguous softmax".split()
+    assert [n for n in senseless if hasattr(ad.Tensor, n + "_")] == []
+    sensible = "add exp relu cumsum cumprod tril triu addmm baddbmm scatter_add index_add index_fill index_copy masked_scatter masked_fill clamp".split()
+    assert [n for n in sensible if not hasattr(ad.Tensor, n + "_")] == []
+    for row in ad._C.operators():
+        assert (
+            row["inplace"] == hasattr(ad.Tensor, row["name"] + "_") or row["name"][0] == "_" or row["view"]
+        ), row["name"]
+
+
+def test_private_operators_are_no_methods():
+    private = [
+        n
+        for n, v in vars(ad.Tensor).items()
+        if n[0] == "_" and isinstance(v, ad._C.Operator) and n[:2] != "__"
+    ]
+    assert private == []
