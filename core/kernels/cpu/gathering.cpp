@@ -1,8 +1,8 @@
 // gather and scatter: an index for each element, along one dimension.
 //
 // All but that dimension are lines that have nothing to do with each other: they are shared among threads, and each is
-// worked through in order. Where lines lie side by side in memory, they are taken in tiles so narrow that all that a
-// tile can reach stays in the cache. Start reading at `Lines`.
+// worked through in order. Where lines lie side by side in memory, they are taken in tiles so narrow that what a tile
+// can reach stays in the cache. Start reading at `Lines`.
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
@@ -13,8 +13,8 @@ namespace adjoint {
 
 namespace {
 
-/// What a tile may reach, in bytes.
-constexpr int64_t kReach = 1 << 18;
+/// What a tile may reach, in bytes, and the elements below which it does not pay: each run of it begins on other pages.
+constexpr int64_t kReach = 1 << 22, kNarrow = 1024;
 
 /// Up to three operands, the index first, over the index's shape. The dimension `d` of the second is the one that the index
 /// chooses along: its stride is left out.
@@ -67,8 +67,10 @@ class Lines {
     const int outer = static_cast<int>(sizes_.size()) - (across_ ? 1 : 0);
     int64_t lines = 1;
     for (int i = 0; i < outer; ++i) lines *= sizes_[i];
-    const int64_t width = across_ ? sizes_.back() : 1, line = std::max<int64_t>(1, 64 / item_);
-    const int64_t tile = std::max(line, kReach / (std::max<int64_t>(1, size_) * item_) / line * line), tiles = (width - 1) / tile + 1;
+    const int64_t width = across_ ? sizes_.back() : 1, threads = runtime::get_num_threads();
+    int64_t tile = std::min(width, std::max(kNarrow, kReach / (std::max<int64_t>(1, size_) * item_)));
+    if (lines < threads) tile = std::min(tile, std::max<int64_t>(128, (width - 1) / threads + 1));
+    const int64_t tiles = (width - 1) / tile + 1;
     int64_t steps[kMost] = {};
     for (int k = 0; k < count_; ++k) steps[k] = across_ ? steps_[k].back() : along_steps_[k];
     // Pieces of a line that runs go along.
@@ -230,8 +232,8 @@ void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tenso
   visit(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T fixed = src.defined() ? T() : value.to<T>();
-    if (how == Scattering::Add) scatter_with<T>(lines, bounds, src, fixed, added<T>);
-    else scatter_with<T>(lines, bounds, src, fixed, multiplied<T>);
+    if (how == Scattering::Add) scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return added<T>(a, b); });
+    else scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
   });
 }
 

@@ -87,6 +87,7 @@ template <class T, class F> void each_place(const Tensor& self, const IndexPlan&
     offsets.each_block(0, positions, [&](int64_t first, int64_t n, const int64_t* offset) {
       const T* value = v + (row * positions + first) * length * step;
       if (length == 1) {
+#pragma GCC unroll 8
         for (int64_t p = 0; p < n; ++p) act(reinterpret_cast<T*>(base + offset[p]), value + p * step, 1, int64_t{0}, int64_t{0});
         return;
       }
@@ -98,7 +99,7 @@ template <class T, class F> void each_place(const Tensor& self, const IndexPlan&
   };
   if (rows > 1) {
     runtime::parallel_for(0, rows, std::max<int64_t>(1, kGrain / (positions * length)), [&](int64_t b, int64_t e) {
-      for (int64_t row = b; row < e; ++row) part(row, 0, length);
+      for (; b < e; ++b) part(b, 0, length);
     });
     return;
   }
@@ -125,6 +126,7 @@ Tensor read_at(const Tensor& self, const IndexPlan& plan) {
         offsets.each_block(b - row * positions, end - row * positions, [&](int64_t first, int64_t n, const int64_t* offset) {
           U* to = out.data<U>() + (row * positions + first) * length;
           if (length == 1) {
+#pragma GCC unroll 8
             for (int64_t p = 0; p < n; ++p) to[p] = *reinterpret_cast<const U*>(base + offset[p]);
           } else if (dense) {
             for (int64_t p = 0; p < n; ++p) std::memcpy(to + p * length, base + offset[p], static_cast<size_t>(length) * sizeof(U));

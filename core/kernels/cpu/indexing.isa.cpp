@@ -1,5 +1,5 @@
 // Loops of indexing for one instruction set: indices are checked and made offsets by whole vectors; slices that go to
-// one place are added in registers, so that the place is written once.
+// one place are added several at a time.
 #include "kernels/cpu/indexing.h"
 
 #include "kernels/cpu/math/bits.h"
@@ -41,28 +41,34 @@ int64_t count(const bool* mask, int64_t n) {
   return total;
 }
 
-/// W columns, where W > 0 is known to the compiler; else `width` of them.
-template <class T, int64_t W>
-ADJOINT_INLINE void add_columns(T* to, const T* base, const T* from, const int64_t* order, int64_t count, int64_t n, int64_t width) {
-  constexpr int64_t kMost = 256 / sizeof(T);
-  const int64_t w = W ? W : width;
-  T sum[kMost];
-  for (int64_t j = 0; j < w; ++j) sum[j] = base ? base[j] : T(0);
-  for (int64_t k = 0; k < count; ++k) {
-    const T* v = from + order[k] * n;
-    for (int64_t j = 0; j < w; ++j) sum[j] += v[j];
+/// to = ((base + a) + b) + …, of N slices.
+template <int N, bool HasBase, class T> ADJOINT_INLINE void add_some(T* to, const T* base, const T* from, const int64_t* order, int64_t n) {
+  const T* a = from + order[0] * n;
+  const T* b = from + order[N > 1 ? 1 : 0] * n;
+  const T* c = from + order[N > 2 ? 2 : 0] * n;
+  const T* d = from + order[N > 3 ? 3 : 0] * n;
+#pragma GCC ivdep
+  for (int64_t j = 0; j < n; ++j) {
+    T sum = (HasBase ? base[j] : T(0)) + a[j];
+    if (N > 1) sum += b[j];
+    if (N > 2) sum += c[j];
+    if (N > 3) sum += d[j];
+    to[j] = sum;
   }
-  for (int64_t j = 0; j < w; ++j) to[j] = sum[j];
 }
 
+template <bool HasBase, class T> ADJOINT_INLINE int64_t add_first(T* to, const T* base, const T* from, const int64_t* order, int64_t count, int64_t n) {
+  if (count >= 4) return add_some<4, HasBase>(to, base, from, order, n), 4;
+  if (count == 3) return add_some<3, HasBase>(to, base, from, order, n), 3;
+  if (count == 2) return add_some<2, HasBase>(to, base, from, order, n), 2;
+  return add_some<1, HasBase>(to, base, from, order, n), 1;
+}
+
+/// Whole slices at a time, since what comes from memory comes best in long runs; several at once, since `to` then is written
+/// less often.
 template <class T> void add(T* to, const T* base, const T* from, const int64_t* order, int64_t count, int64_t n) {
-  constexpr int64_t kWidth = 256 / sizeof(T);
-  int64_t j = 0;
-  if (base)
-    for (; j + kWidth <= n; j += kWidth) add_columns<T, kWidth>(to + j, base + j, from + j, order, count, n, kWidth);
-  else
-    for (; j + kWidth <= n; j += kWidth) add_columns<T, kWidth>(to + j, nullptr, from + j, order, count, n, kWidth);
-  if (j < n) add_columns<T, 0>(to + j, base ? base + j : nullptr, from + j, order, count, n, n - j);
+  int64_t k = base ? add_first<true>(to, base, from, order, count, n) : add_first<false>(to, base, from, order, count, n);
+  while (k < count) k += add_first<true>(to, static_cast<const T*>(to), from, order + k, count - k, n);
 }
 
 const IndexTable index_table{&within, &offsets, &count};
