@@ -59,10 +59,19 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op) {
   }
   bool fits = sizes.size() <= shape.size();
   const size_t lead = fits ? shape.size() - sizes.size() : 0;
-  for (size_t i = 0; fits && i < sizes.size(); ++i) fits = sizes[i] == 1 || sizes[i] == shape[lead + i];
-  if (!fits)
+  size_t wrong = 0;
+  for (; fits && wrong < sizes.size(); ++wrong) {
+    fits = sizes[wrong] == 1 || sizes[wrong] == shape[lead + wrong];
+    if (!fits) break;
+  }
+  if (!fits) {
+    std::string where;
+    if (wrong < sizes.size() && sizes.size() <= shape.size())
+      where = text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (", sizes[wrong],
+                   ") at non-singleton dimension ", lead + wrong, ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
     fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
-         " cannot be broadcast to indexing result of shape ", to_string(shape));
+         " cannot be broadcast to indexing result of shape ", to_string(shape), where);
+  }
   return Expand::forward(alias(values, sizes, strides, values.offset()), shape);
 }
 

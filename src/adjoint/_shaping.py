@@ -421,7 +421,7 @@ def argwhere(input) -> Tensor:
 
 @overload
 def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
-    """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements."""
+    """The elements at the indices, which may be negative, along a dimension; others broadcast. Without `dim`, of all."""
     if indices.dtype is not _C.int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
@@ -443,6 +443,7 @@ def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
     common = list(broadcast_shapes(mine, theirs))
     mine, theirs = list(common), list(common)
     mine[dim], theirs[dim] = input.shape[dim], indices.shape[dim]
+    indices = _C.where(indices < 0, indices + input.shape[dim], indices)
     return _C.gather(input.expand(mine), dim, indices.expand(theirs), out=out)
 
 
@@ -465,6 +466,17 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
     if isinstance(src, Tensor):
         return _C._scatter(input, dim, index, src, reduce)
     return _C._scatter_value(input, dim, index, src, reduce)
+
+
+@overload(inplace=True)
+def put(input, index, source, accumulate=False) -> Tensor:
+    """A copy of `input` with the elements of `source` written, or added, at positions of all elements in row-major order."""
+    if index.dtype is not _C.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
+    if index.numel() != source.numel():
+        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
+    at = (index.reshape(-1),)
+    return input.reshape(-1).index_put(at, source.reshape(-1), accumulate).reshape(input.shape)
 
 
 @overload(method=False)

@@ -1,8 +1,8 @@
 // gather and scatter: an index for each element, along one dimension.
 //
-// All but that dimension are lines that have nothing to do with each other: they are shared among threads, and each is
-// worked through in order. Where lines lie side by side in memory, they are taken in tiles so narrow that what a tile
-// can reach stays in the cache. Start reading at `Lines`.
+// All but that dimension are lines that have nothing to do with each other: they are shared among threads,
+// and each is worked through in order. Where lines lie side by side in memory, they are taken in tiles so
+// narrow that what a tile can reach stays in the cache. Start reading at `Lines`.
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
@@ -13,21 +13,24 @@ namespace adjoint {
 
 namespace {
 
-/// What a tile may reach, in bytes, and the elements below which it does not pay: each run of it begins on other pages.
+/// What a tile may reach, in bytes, and the elements below which it does not pay: each run of it begins on
+/// other pages.
 constexpr int64_t kReach = 1 << 22, kNarrow = 1024;
 
-/// Up to three operands, the index first, over the index's shape. The dimension `d` of the second is the one that the index
-/// chooses along: its stride is left out.
+/// Up to three operands, the index first, over the index's shape. The dimension `d` of the second is the one
+/// that the index chooses along: its stride is left out.
 class Lines {
  public:
   static constexpr int kMost = 3;
 
-  Lines(const Tensor& index, const Tensor& chosen, int64_t d, const Tensor& other) : count_(other.defined() ? 3 : 2) {
+  Lines(const Tensor& index, const Tensor& chosen, int64_t d, const Tensor& other)
+      : count_(other.defined() ? 3 : 2) {
     const Tensor* operands[kMost] = {&index, &chosen, &other};
     for (int k = 0; k < count_; ++k) base_[k] = operands[k]->bytes();
     size_ = chosen.dim() ? chosen.size(d) : 1;
     step_ = chosen.dim() ? chosen.stride(d) * chosen.itemsize() : 0;
-    // The lines' dimensions, merged where every operand lies without a gap; then the one along which indices follow each other.
+    // The lines' dimensions, merged where every operand lies without a gap; then the one along which indices
+    // follow each other.
     for (int64_t i = 0; i < index.dim(); ++i) {
       int64_t steps[kMost];
       for (int k = 0; k < count_; ++k) {
@@ -42,11 +45,15 @@ class Lines {
       if (index.size(i) == 1) continue;
       bool merge = !sizes_.empty() && last_ != d - 1;
       for (int k = 0; k < count_ && merge; ++k) merge = steps_[k].back() == steps[k] * index.size(i);
-      if (merge) sizes_.back() *= index.size(i);
-      else sizes_.push_back(index.size(i));
+      if (merge)
+        sizes_.back() *= index.size(i);
+      else
+        sizes_.push_back(index.size(i));
       for (int k = 0; k < count_; ++k) {
-        if (merge) steps_[k].back() = steps[k];
-        else steps_[k].push_back(steps[k]);
+        if (merge)
+          steps_[k].back() = steps[k];
+        else
+          steps_[k].push_back(steps[k]);
       }
       last_ = i;
     }
@@ -63,7 +70,8 @@ class Lines {
 
   /// f(pointers, steps, n) for runs of n elements. One thread works on a line, from its
   /// first element on, unless lines may be `cut`.
-  template <class F> void run(const F& f, bool cut = false) const {
+  template <class F>
+  void run(const F& f, bool cut = false) const {
     const int outer = static_cast<int>(sizes_.size()) - (across_ ? 1 : 0);
     int64_t lines = 1;
     for (int i = 0; i < outer; ++i) lines *= sizes_[i];
@@ -74,31 +82,33 @@ class Lines {
     int64_t steps[kMost] = {};
     for (int k = 0; k < count_; ++k) steps[k] = across_ ? steps_[k].back() : along_steps_[k];
     // Pieces of a line that runs go along.
-    const int64_t piece = cut && !across_ ? 16384 : std::max<int64_t>(1, along_), pieces = across_ ? 1 : (along_ - 1) / piece + 1;
+    const int64_t piece = cut && !across_ ? 16384 : std::max<int64_t>(1, along_),
+                  pieces = across_ ? 1 : (along_ - 1) / piece + 1;
     const int64_t units = tiles * pieces, work = std::min(piece, along_) * std::min(tile, width);
-    runtime::parallel_for(0, lines * units, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t b, int64_t e) {
-      for (int64_t unit = b; unit < e; ++unit) {
-        char* p[kMost] = {};
-        for (int k = 0; k < count_; ++k) p[k] = base_[k];
-        int64_t rest = unit / units;
-        for (int i = outer - 1; rest; --i) {
-          for (int k = 0; k < count_; ++k) p[k] += rest % sizes_[i] * steps_[k][i];
-          rest /= sizes_[i];
-        }
-        if (!across_) {
-          const int64_t first = unit % units * piece;
-          for (int k = 0; k < count_; ++k) p[k] += first * steps[k];
-          f(p, steps, std::min(piece, along_ - first));
-          continue;
-        }
-        const int64_t first = unit % units * tile, n = std::min(tile, width - first);
-        for (int k = 0; k < count_; ++k) p[k] += first * steps[k];
-        for (int64_t i = 0; i < along_; ++i) {
-          f(p, steps, n);
-          for (int k = 0; k < count_; ++k) p[k] += along_steps_[k];
-        }
-      }
-    });
+    runtime::parallel_for(0, lines * units, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
+                          [&](int64_t b, int64_t e) {
+                            for (int64_t unit = b; unit < e; ++unit) {
+                              char* p[kMost] = {};
+                              for (int k = 0; k < count_; ++k) p[k] = base_[k];
+                              int64_t rest = unit / units;
+                              for (int i = outer - 1; rest; --i) {
+                                for (int k = 0; k < count_; ++k) p[k] += rest % sizes_[i] * steps_[k][i];
+                                rest /= sizes_[i];
+                              }
+                              if (!across_) {
+                                const int64_t first = unit % units * piece;
+                                for (int k = 0; k < count_; ++k) p[k] += first * steps[k];
+                                f(p, steps, std::min(piece, along_ - first));
+                                continue;
+                              }
+                              const int64_t first = unit % units * tile, n = std::min(tile, width - first);
+                              for (int k = 0; k < count_; ++k) p[k] += first * steps[k];
+                              for (int64_t i = 0; i < along_; ++i) {
+                                f(p, steps, n);
+                                for (int k = 0; k < count_; ++k) p[k] += along_steps_[k];
+                              }
+                            }
+                          });
   }
 
  private:
@@ -110,12 +120,15 @@ class Lines {
   bool across_ = false;
 };
 
-[[noreturn, gnu::cold]] void refuse_index(const char* at, int64_t stride, int64_t n, int64_t low, int64_t high, int64_t d, const char* op) {
+[[noreturn, gnu::cold]] void refuse_index(const char* at, int64_t stride, int64_t n, int64_t low,
+                                          int64_t high, int64_t d, const char* op) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t v = *reinterpret_cast<const int64_t*>(at + i * stride);
     if (v >= low && v < high) continue;
-    if (low < 0) fail<IndexError>(op, "(): out of range: tried to access index ", v, " on a tensor of ", high, " elements.");
-    fail<IndexError>(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", high);
+    if (low < 0)
+      fail<IndexError>(op, "(): out of range: tried to access index ", v, " on a tensor of ", high,
+                       " elements.");
+    fail(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", high);
   }
   __builtin_unreachable();
 }
@@ -123,7 +136,8 @@ class Lines {
 /// Refuses indices of a run that are not in [low, high).
 class Bounds {
  public:
-  Bounds(int64_t low, int64_t high, int64_t d, const char* op) : low_(low), high_(high), d_(d), op_(op), table_(best_variant<IndexTable>()) {}
+  Bounds(int64_t low, int64_t high, int64_t d, const char* op)
+      : low_(low), high_(high), d_(d), op_(op), table_(best_variant<IndexTable>()) {}
   void check(const char* at, int64_t stride, int64_t n) const {
     bool fine = true;
     if (stride == sizeof(int64_t)) {
@@ -134,7 +148,8 @@ class Bounds {
         fine &= v >= low_ && v < high_;
       }
     }
-    if (!fine) [[unlikely]] refuse_index(at, stride, n, low_, high_, d_, op_);
+    if (!fine) [[unlikely]]
+      refuse_index(at, stride, n, low_, high_, d_, op_);
   }
 
  private:
@@ -144,7 +159,8 @@ class Bounds {
 };
 
 /// move(i, v) for the indices v of a run.
-template <class F> void each_index(const char* index, int64_t stride, int64_t n, const F& move) {
+template <class F>
+void each_index(const char* index, int64_t stride, int64_t n, const F& move) {
   if (stride == sizeof(int64_t)) {
     const auto* v = reinterpret_cast<const int64_t*>(index);
     for (int64_t i = 0; i < n; ++i) move(i, v[i]);
@@ -154,7 +170,8 @@ template <class F> void each_index(const char* index, int64_t stride, int64_t n,
 }
 
 /// combine(old, value) where `index` says.
-template <class T, class F> void scatter_with(const Lines& lines, const Bounds& bounds, const Tensor& src, T value, const F& combine) {
+template <class T, class F>
+void scatter_with(const Lines& lines, const Bounds& bounds, const Tensor& src, T value, const F& combine) {
   const int64_t step = lines.step();
   const bool fixed = !src.defined();
   lines.run([&](char* const* p, const int64_t* steps, int64_t n) {
@@ -162,59 +179,90 @@ template <class T, class F> void scatter_with(const Lines& lines, const Bounds& 
     char* to = p[1];
     const int64_t across = steps[1];
     auto run = [&](auto&& place) {
-      if (fixed) return each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) { T& o = place(i, v); o = combine(o, value); });
+      if (fixed)
+        return each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, value);
+        });
       const char* from = p[2];
       if (steps[2] == sizeof(T)) {
-        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) { T& o = place(i, v); o = combine(o, reinterpret_cast<const T*>(from)[i]); });
+        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, reinterpret_cast<const T*>(from)[i]);
+        });
       } else {
         const int64_t stride = steps[2];
-        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) { T& o = place(i, v); o = combine(o, *reinterpret_cast<const T*>(from + i * stride)); });
+        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, *reinterpret_cast<const T*>(from + i * stride));
+        });
       }
     };
-    if (across == 0 && step == sizeof(T)) run([to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; });
-    else run([to, across, step](int64_t i, int64_t v) -> T& { return *reinterpret_cast<T*>(to + i * across + v * step); });
+    if (across == 0 && step == sizeof(T))
+      run([to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; });
+    else
+      run([to, across, step](int64_t i, int64_t v) -> T& {
+        return *reinterpret_cast<T*>(to + i * across + v * step);
+      });
   });
 }
 
-template <class T> T multiplied(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a && b;
-  else if constexpr (is_half_v<T>) return T(static_cast<float>(a) * static_cast<float>(b));
-  else return static_cast<T>(a * b);
+template <class T>
+T multiplied(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>)
+    return a && b;
+  else if constexpr (is_half_v<T>)
+    return T(static_cast<float>(a) * static_cast<float>(b));
+  else
+    return static_cast<T>(a * b);
 }
 
 }  // namespace
 
-void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat, const char* op) {
+void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
+                 const char* op) {
   if (index.numel() == 0) return;
   const Lines lines(index, self, d, out);
   const int64_t size = lines.size(), step = lines.step();
   const Bounds bounds(flat ? -size : 0, size, d, op);
   visit_size(self.itemsize(), [&](auto tag) {
     using U = typename decltype(tag)::type;
-    lines.run([&](char* const* p, const int64_t* steps, int64_t n) {
-      bounds.check(p[0], steps[0], n);
-      const char* from = p[1];
-      const int64_t across = steps[1], stride = steps[2];
-      char* to = p[2];
-      auto run = [&](auto&& element) {
-        if (stride == sizeof(U)) each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) { reinterpret_cast<U*>(to)[i] = element(i, v); });
-        else each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) { *reinterpret_cast<U*>(to + i * stride) = element(i, v); });
-      };
-      if (steps[0] == 0 && across == sizeof(U) && stride == sizeof(U)) {  // one index for the run
-        const int64_t v = *reinterpret_cast<const int64_t*>(p[0]);
-        std::memcpy(to, from + (v < 0 ? v + size : v) * step, static_cast<size_t>(n) * sizeof(U));
-      } else if (flat) {
-        run([&](int64_t i, int64_t v) { return *reinterpret_cast<const U*>(from + i * across + (v + (v < 0 ? size : 0)) * step); });
-      } else if (across == 0 && step == sizeof(U)) {
-        run([from](int64_t, int64_t v) { return reinterpret_cast<const U*>(from)[v]; });
-      } else {
-        run([from, across, step](int64_t i, int64_t v) { return *reinterpret_cast<const U*>(from + i * across + v * step); });
-      }
-    }, true);
+    lines.run(
+        [&](char* const* p, const int64_t* steps, int64_t n) {
+          bounds.check(p[0], steps[0], n);
+          const char* from = p[1];
+          const int64_t across = steps[1], stride = steps[2];
+          char* to = p[2];
+          auto run = [&](auto&& element) {
+            if (stride == sizeof(U))
+              each_index(p[0], steps[0], n,
+                         [&](int64_t i, int64_t v) { reinterpret_cast<U*>(to)[i] = element(i, v); });
+            else
+              each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+                *reinterpret_cast<U*>(to + i * stride) = element(i, v);
+              });
+          };
+          if (steps[0] == 0 && across == sizeof(U) && stride == sizeof(U)) {  // one index for the run
+            const int64_t v = *reinterpret_cast<const int64_t*>(p[0]);
+            std::memcpy(to, from + (v < 0 ? v + size : v) * step, static_cast<size_t>(n) * sizeof(U));
+          } else if (flat) {
+            run([&](int64_t i, int64_t v) {
+              return *reinterpret_cast<const U*>(from + i * across + (v + (v < 0 ? size : 0)) * step);
+            });
+          } else if (across == 0 && step == sizeof(U)) {
+            run([from](int64_t, int64_t v) { return reinterpret_cast<const U*>(from)[v]; });
+          } else {
+            run([from, across, step](int64_t i, int64_t v) {
+              return *reinterpret_cast<const U*>(from + i * across + v * step);
+            });
+          }
+        },
+        true);
   });
 }
 
-void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value, Scattering how, const char* op) {
+void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value,
+                  Scattering how, const char* op) {
   if (index.numel() == 0) return;
   const Lines lines(index, out, d, src);
   const Bounds bounds(0, lines.size(), d, op);
@@ -232,8 +280,10 @@ void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tenso
   visit(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T fixed = src.defined() ? T() : value.to<T>();
-    if (how == Scattering::Add) scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return added<T>(a, b); });
-    else scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
+    if (how == Scattering::Add)
+      scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return added<T>(a, b); });
+    else
+      scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
   });
 }
 

@@ -1,4 +1,5 @@
-// The loops of indexing that vary with the instruction set (kernels/cpu/variants.h): checks of indices, sums of slices.
+// The loops of indexing that vary with the instruction set (kernels/cpu/variants.h): checks of indices, sums
+// of slices.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,10 @@ struct IndexTable {
   int64_t (*count)(const bool* mask, int64_t n);
 };
 
-/// to = base + from[order[0]] + from[order[1]] + …, slices of n elements, added in this order. A null `base` is zeros.
-template <class T> struct SliceTable {
+/// to = base + from[order[0]] + from[order[1]] + …, slices of n elements, added in this order. A null `base`
+/// is zeros.
+template <class T>
+struct SliceTable {
   void (*add)(T* to, const T* base, const T* from, const int64_t* order, int64_t count, int64_t n);
 };
 

@@ -1,5 +1,5 @@
-// Masks: the elements where one holds, packed, and back. Each block of a mask is first made a list of positions, without
-// branches, so that an irregular mask costs no more than a regular one.
+// Masks: the elements where one holds, packed, and back. Each block of a mask is first made a list of
+// positions, without branches, so that an irregular mask costs no more than a regular one.
 #include <memory>
 
 #include "kernels/copy.h"
@@ -16,19 +16,24 @@ namespace {
 class Chunks {
  public:
   static constexpr int64_t kLength = 1 << 16;
-  explicit Chunks(const Tensor& mask) : mask_(mask.data<bool>()), n_(mask.numel()), chunks_((n_ + kLength - 1) / kLength) {
+  explicit Chunks(const Tensor& mask)
+      : mask_(mask.data<bool>()), n_(mask.numel()), chunks_((n_ + kLength - 1) / kLength) {
     before_.reset(new int64_t[static_cast<size_t>(chunks_) + 1]);
     before_[0] = 0;
     const auto count = best_variant<IndexTable>().count;
     runtime::parallel_for(0, chunks_, 4, [&](int64_t b, int64_t e) {
-      for (int64_t c = b; c < e; ++c) before_[static_cast<size_t>(c) + 1] = count(mask_ + c * kLength, std::min(kLength, n_ - c * kLength));
+      for (int64_t c = b; c < e; ++c)
+        before_[static_cast<size_t>(c) + 1] = count(mask_ + c * kLength, std::min(kLength, n_ - c * kLength));
     });
-    for (int64_t c = 0; c < chunks_; ++c) before_[static_cast<size_t>(c) + 1] += before_[static_cast<size_t>(c)];
+    for (int64_t c = 0; c < chunks_; ++c)
+      before_[static_cast<size_t>(c) + 1] += before_[static_cast<size_t>(c)];
   }
   int64_t total() const { return before_[static_cast<size_t>(chunks_)]; }
 
-  /// f(start, length, held before, positions relative to start, their number) for blocks of the mask, in parallel.
-  template <class F> void each_block(const F& f) const {
+  /// f(start, length, held before, positions relative to start, their number) for blocks of the mask, in
+  /// parallel.
+  template <class F>
+  void each_block(const F& f) const {
     runtime::parallel_for(0, chunks_, 1, [&](int64_t b, int64_t e) {
       constexpr int64_t kBlock = 256;
       uint16_t at[kBlock + 1];
@@ -58,7 +63,9 @@ class Chunks {
 
 }  // namespace
 
-int64_t count_true(const Tensor& mask) { return best_variant<IndexTable>().count(mask.data<bool>(), mask.numel()); }
+int64_t count_true(const Tensor& mask) {
+  return best_variant<IndexTable>().count(mask.data<bool>(), mask.numel());
+}
 
 Tensor compress(const Tensor& self, const Tensor& mask) {
   const Chunks chunks(mask);
@@ -69,7 +76,8 @@ Tensor compress(const Tensor& self, const Tensor& mask) {
     const U* from = self.data<U>();
     U* to = out.data<U>();
     chunks.each_block([=](int64_t start, int64_t length, int64_t held, const uint16_t* at, int64_t n) {
-      if (n == length) std::memcpy(to + held, from + start, static_cast<size_t>(n) * sizeof(U));
+      if (n == length)
+        std::memcpy(to + held, from + start, static_cast<size_t>(n) * sizeof(U));
       else
         for (int64_t i = 0; i < n; ++i) to[held + i] = from[start + at[i]];
     });
