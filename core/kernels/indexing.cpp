@@ -239,10 +239,11 @@ Tensor Index::forward(const Tensor& self, TensorList indices) {
 void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
   if (!accumulate && all_masked(self, indices)) {
     const Tensor mask = dense(indices[0]);
-    const int64_t shape[] = {values.numel() == 1 ? 1 : count_true(mask)};
-    const Tensor v = fitted(values, shape, "");
+    const bool single = values.numel() == 1;
+    const int64_t count[] = {single ? 1 : count_true(mask)};
+    const Tensor v = single ? values : fitted(values, count, "");
     const bool apart = v->storage != self->storage && mask->storage != self->storage;
-    return expand_into(self, mask, v.dtype() == self.dtype() && apart ? dense(v) : copy_of(v, self.dtype()), false, values.numel() == 1);
+    return expand_into(self, mask, v.dtype() == self.dtype() && apart ? dense(v) : copy_of(v, self.dtype()), false, single);
   }
   const Tensors plain = without_masks(self, indices);
   const IndexPlan plan(self, plain, true, "");

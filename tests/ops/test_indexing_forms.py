@@ -296,3 +296,22 @@ def test_every_number_of_threads_adds_in_one_order():
             assert [call().tolist() for call in calls] == single
     finally:
         ad.set_num_threads(before)
+
+
+@pytest.mark.parametrize("index", ["rows", "columns", "points", "mask"])
+def test_gradients_of_reads_take_the_memory_of_their_result(index):
+    x = ad.zeros(400, 300, requires_grad=True)
+    rng = np.random.default_rng(0)
+    at = {
+        "rows": (ad.tensor(rng.integers(0, 400, 800)),),
+        "columns": (slice(None), ad.tensor(rng.integers(0, 300, 600))),
+        "points": (ad.tensor(rng.integers(0, 400, 5000)), ad.tensor(rng.integers(0, 300, 5000))),
+        "mask": (ad.tensor(rng.random((400, 300)) < 0.5),),
+    }[index]
+    y = x[at]
+    g = ad.ones_like(y)
+    ad.reset_peak_memory_statistics()
+    before = ad.memory_statistics()["allocated_bytes"]
+    ad.autograd.grad(y, x, g)
+    # Neither values nor zeros are copied.
+    assert ad.memory_statistics()["peak_allocated_bytes"] - before < 1.2 * 4 * x.numel()

@@ -1,7 +1,5 @@
 // Masks: the elements where one holds, packed, and back. Each block of a mask is first made a list of
 // positions, without branches, so that an irregular mask costs no more than a regular one.
-#include <memory>
-
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
@@ -18,17 +16,15 @@ class Chunks {
   static constexpr int64_t kLength = 1 << 16;
   explicit Chunks(const Tensor& mask)
       : mask_(mask.data<bool>()), n_(mask.numel()), chunks_((n_ + kLength - 1) / kLength) {
-    before_.reset(new int64_t[static_cast<size_t>(chunks_) + 1]);
-    before_[0] = 0;
+    before_.resize(static_cast<size_t>(chunks_) + 1);
     const auto count = best_variant<IndexTable>().count;
     runtime::parallel_for(0, chunks_, 4, [&](int64_t b, int64_t e) {
       for (int64_t c = b; c < e; ++c)
-        before_[static_cast<size_t>(c) + 1] = count(mask_ + c * kLength, std::min(kLength, n_ - c * kLength));
+        before_[c + 1] = count(mask_ + c * kLength, std::min(kLength, n_ - c * kLength));
     });
-    for (int64_t c = 0; c < chunks_; ++c)
-      before_[static_cast<size_t>(c) + 1] += before_[static_cast<size_t>(c)];
+    for (int64_t c = 0; c < chunks_; ++c) before_[c + 1] += before_[c];
   }
-  int64_t total() const { return before_[static_cast<size_t>(chunks_)]; }
+  int64_t total() const { return before_[chunks_]; }
 
   /// f(start, length, held before, positions relative to start, their number) for blocks of the mask, in
   /// parallel.
@@ -38,7 +34,7 @@ class Chunks {
       constexpr int64_t kBlock = 256;
       uint16_t at[kBlock + 1];
       for (int64_t c = b; c < e; ++c) {
-        int64_t held = before_[static_cast<size_t>(c)];
+        int64_t held = before_[c];
         const int64_t end = std::min(n_, (c + 1) * kLength);
         for (int64_t start = c * kLength; start < end; start += kBlock) {
           const int64_t length = std::min(kBlock, end - start);
@@ -58,7 +54,7 @@ class Chunks {
  private:
   const bool* mask_;
   int64_t n_, chunks_;
-  std::unique_ptr<int64_t[]> before_;
+  runtime::SmallVector<int64_t, 6> before_;
 };
 
 }  // namespace
