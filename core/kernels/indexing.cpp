@@ -146,13 +146,13 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
   for (int64_t s : before) shape.push_back(s);
   for (int64_t s : common_) shape.push_back(s);
   for (int64_t s : after_shape) shape.push_back(s);
-  // Indices are checked where they lie, before they are broadcast.
+  // Indices are checked where they lie, before they are broadcast; where that leaves none, not at all.
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
     const Tensor index = dense(indices[d].dtype() == DType::Int64 ? indices[d] : copy_of(indices[d], DType::Int64));
     const int64_t n = index.numel(), size = sizes[d], lowest = wrap ? -size : 0;
     const int64_t* v = index.data<int64_t>();
-    if (!best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
+    if (positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
       while (*v >= lowest && *v < size) ++v;
       if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
       fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size);
@@ -333,8 +333,8 @@ Tensor PutSlices::forward(const Tensor& self, IntList shape, int64_t dim, const 
 }
 
 Tensor PutAlong::forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index) {
-  const Tensor out = zeros(shape, self.dtype());
-  scatter_into(out, wrap_dim(dim, out.dim(), name), gather_index(index, name), self, Scalar(0), Scattering::Add, name);
+  const Tensor out = empty(shape, self.dtype());
+  scatter_into(out, {}, wrap_dim(dim, out.dim(), name), gather_index(index, name), self, Scalar(0), Scattering::Add, name);
   return out;
 }
 

@@ -81,8 +81,9 @@ void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& values, Bef
 /// tensor made `flat`, negative ones count from the end. Shapes are checked already.
 void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat, const char* op);
 enum class Scattering { Write, Add, Multiply };
-/// The reverse: elements of src, or one value where that is undefined, go where `index` says.
-void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value, Scattering how, const char* op);
+/// The reverse: `out`, which is new, gets the elements of `base`, or zeros where that is undefined, and then those of src, or one
+/// value where that is undefined, where `index` says.
+void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value, Scattering how, const char* op);
 
 // Masks, row-major and of the same number of elements as the row-major tensors they go with.
 

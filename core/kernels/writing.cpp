@@ -42,9 +42,9 @@ Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
     fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
   const int d = wrap_dim(dim, self.dim(), op);
-  const Tensor where = scatter_index(self, d, index, src, op), out = copy_of(self);
+  const Tensor where = scatter_index(self, d, index, src, op), out = empty(self.sizes(), self.dtype());
   const Scattering how = reduce == "add" ? Scattering::Add : reduce == "multiply" ? Scattering::Multiply : Scattering::Write;
-  scatter_into(out, d, where, src ? *src : Tensor(), value ? *value : Scalar(0), how, op);
+  scatter_into(out, self, d, where, src ? *src : Tensor(), value ? *value : Scalar(0), how, op);
   return out;
 }
 

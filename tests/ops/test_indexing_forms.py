@@ -237,7 +237,7 @@ def test_reads_writes_and_gradients_of_long_tensors(case, threads, transposed):
     st.integers(0, 2**31),
     st.sampled_from([1, 2, 3]),
     st.booleans(),
-    st.sampled_from([(700, 60), (60, 700), (5, 40, 30), (30000,)]),
+    st.sampled_from([(400, 60), (60, 400), (5, 40, 30), (20000,)]),
 )
 def test_gather_and_scatter_of_long_tensors(seed, threads, transposed, shape):
     rng = np.random.default_rng(seed)
@@ -261,11 +261,9 @@ def test_gather_and_scatter_of_long_tensors(seed, threads, transposed, shape):
         np.add.at(added, picked, values)
         assert_close(gx, added)
         assert_close(x.detach().scatter_add(dim, index, v), a + added)
-        # The last along the dimension stays.
+        # Of several, the last along the dimension stays, as in NumPy.
         written = a.copy()
-        flat = np.ravel_multi_index(picked, shape).swapaxes(0, dim).reshape(-1)
-        for p, w in zip(flat, values.swapaxes(0, dim).reshape(-1), strict=True):
-            written.reshape(-1)[p] = w
+        written[picked] = values
         assert_same(x.detach().scatter(dim, index, v), written)
     finally:
         ad.set_num_threads(before)

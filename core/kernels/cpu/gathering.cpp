@@ -65,6 +65,11 @@ class Lines {
     }
   }
 
+  /// Whether runs are whole lines without gaps, and all of them.
+  bool whole_lines(const Tensor& chosen) const {
+    return !across_ && step_ == item_ && chosen.is_contiguous() &&
+           product(sizes_.span()) * size_ == chosen.numel();
+  }
   int64_t size() const { return size_; }
   int64_t step() const { return step_; }
 
@@ -169,14 +174,38 @@ void each_index(const char* index, int64_t stride, int64_t n, const F& move) {
   }
 }
 
+/// What a new tensor holds before elements are scattered into it: another's elements, or zeros. Whole lines
+/// get them when they are worked on, and are still in the cache.
+struct Begin {
+  Begin(const Tensor& out, const Tensor& base, bool by_line)
+      : out(out.bytes()), base(base.defined() ? base.bytes() : nullptr), by_line(by_line) {
+    if (by_line) return;
+    if (base.defined())
+      copy_into(out, base);
+    else
+      copy_into(out, scalar_tensor(Scalar(0), out.dtype()));
+  }
+  void line(char* to, int64_t bytes) const {
+    if (base)
+      std::memcpy(to, base + (to - out), static_cast<size_t>(bytes));
+    else
+      std::memset(to, 0, static_cast<size_t>(bytes));
+  }
+  char* out;
+  const char* base;
+  bool by_line;
+};
+
 /// combine(old, value) where `index` says.
 template <class T, class F>
-void scatter_with(const Lines& lines, const Bounds& bounds, const Tensor& src, T value, const F& combine) {
+void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, const Tensor& src, T value,
+                  const F& combine) {
   const int64_t step = lines.step();
   const bool fixed = !src.defined();
   lines.run([&](char* const* p, const int64_t* steps, int64_t n) {
     bounds.check(p[0], steps[0], n);
     char* to = p[1];
+    if (begin.by_line) begin.line(to, lines.size() * static_cast<int64_t>(sizeof(T)));
     const int64_t across = steps[1];
     auto run = [&](auto&& place) {
       if (fixed)
@@ -261,10 +290,14 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
   });
 }
 
-void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value,
-                  Scattering how, const char* op) {
-  if (index.numel() == 0) return;
+void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
+                  const Scalar& value, Scattering how, const char* op) {
+  if (index.numel() == 0) {
+    const Begin begin(out, base, false);
+    return;
+  }
   const Lines lines(index, out, d, src);
+  const Begin begin(out, base, lines.whole_lines(out) && (!base.defined() || base.is_contiguous()));
   const Bounds bounds(0, lines.size(), d, op);
   if (how == Scattering::Write)
     return visit(out.dtype(), [&](auto tag) {
@@ -274,16 +307,16 @@ void scatter_into(const Tensor& out, int64_t d, const Tensor& index, const Tenso
         using U = typename decltype(size)::type;
         U bits;
         std::memcpy(static_cast<void*>(&bits), &fixed, sizeof(U));
-        scatter_with<U>(lines, bounds, src, bits, [](const U&, const U& v) { return v; });
+        scatter_with<U>(lines, bounds, begin, src, bits, [](const U&, const U& v) { return v; });
       });
     });
   visit(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T fixed = src.defined() ? T() : value.to<T>();
     if (how == Scattering::Add)
-      scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return added<T>(a, b); });
+      scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return added<T>(a, b); });
     else
-      scatter_with<T>(lines, bounds, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
+      scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
   });
 }
 
