@@ -168,6 +168,7 @@ template <class F>
 void each_index(const char* index, int64_t stride, int64_t n, const F& move) {
   if (stride == sizeof(int64_t)) {
     const auto* v = reinterpret_cast<const int64_t*>(index);
+#pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) move(i, v[i]);
   } else {
     for (int64_t i = 0; i < n; ++i) move(i, *reinterpret_cast<const int64_t*>(index + i * stride));
