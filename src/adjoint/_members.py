@@ -173,7 +173,9 @@ class Writing(Members):
     def index_put_(self, indices, values, accumulate=False) -> Tensor:
         """Write values, or add them, at the positions that index tensors name."""
         if isinstance(indices, Tensor):
-            raise TypeError("index_put_(): argument 'indices' (position 1) must be tuple of Tensors, not Tensor")
+            raise TypeError(
+                "index_put_(): argument 'indices' (position 1) must be tuple of Tensors, not Tensor"
+            )
         if not isinstance(values, Tensor):
             values = _C._full((), values, self.dtype)
         if values.dtype is not self.dtype:

@@ -468,17 +468,6 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
     return _C._scatter_value(input, dim, index, src, reduce)
 
 
-@overload(inplace=True)
-def put(input, index, source, accumulate=False) -> Tensor:
-    """A copy of `input` with the elements of `source` written, or added, at positions of all elements in row-major order."""
-    if index.dtype is not _C.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
-    if index.numel() != source.numel():
-        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
-    at = (index.reshape(-1),)
-    return input.reshape(-1).index_put(at, source.reshape(-1), accumulate).reshape(input.shape)
-
-
 @overload(method=False)
 def index_put(input, indices, values, accumulate=False) -> Tensor:
     """A copy of `input` with `values` written, or added, at the indices."""
