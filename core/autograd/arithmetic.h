@@ -34,6 +34,9 @@ struct ViewPart {
 Tensor replay_view(const Tensor& base, const ViewPart& part);
 /// A copy of `g` that is laid out like the base. Recorded.
 Tensor laid_out_like_base(const Tensor& g, const ViewPart& part);
+/// Both halves of the gradient of a write through a view, where nothing is recorded and base and view lie plainly: `g` with
+/// zeros at the part, and what was there. False where they do not. `g` itself is written where `may_take` it and nobody else has it.
+bool cut_part(const Tensor& g, const ViewPart& part, bool may_take, Tensor* rest, Tensor* slice);
 /// A copy of its own. Recorded.
 Tensor owned(const Tensor& t);
 /// Write zeros. Recorded.

@@ -53,6 +53,7 @@ class CopySlices final : public Node {
   std::span<Edge> edges() override { return edges_; }
 
   void apply(Gradients& in, Gradients& out) override {
+    if (cut_part(in[0], part_, !extras(), edges_[0] ? &out[0] : nullptr, edges_[1] ? &out[1] : nullptr)) return;
     // The gradient, laid out like the base, so that the view is the same part of it.
     const Tensor g = laid_out_like_base(in[0], part_);
     const Tensor slice = replay_view(g, part_);

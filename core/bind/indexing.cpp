@@ -5,11 +5,13 @@
 // So x[1:3, index, None] is one view and then one advanced index over it.
 #include "bind/indexing.h"
 
+#include <memory>
 #include <vector>
 
 #include "bind/convert.h"
 #include "bind/object.h"
 #include "dispatch/operator.h"
+#include "kernels/copy.h"
 #include "ops/indexing.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
@@ -25,6 +27,16 @@ struct Key {
   Tensors indices;           // per dimension of the view
   bool advanced = false;
 };
+
+struct Release {
+  void operator()(PyObject* o) const { Py_DECREF(o); }
+};
+/// A new reference, owned; throws where there is none.
+using Object = std::unique_ptr<PyObject, Release>;
+Object owned_object(PyObject* o) {
+  if (!o) throw PythonError{};
+  return Object(o);
+}
 
 int64_t bounded(PyObject* o) { return as_int(o, "a slice index"); }
 
@@ -42,20 +54,64 @@ int64_t consumed(PyObject* e, const Tensor& t) {
   return 1;
 }
 
-bool is_list(PyObject* e) { return PyList_Check(e) || PyTuple_Check(e); }
+/// A list, a range or another sequence that is neither text nor an array.
+bool is_sequence(PyObject* e) {
+  if (PyList_CheckExact(e) || PyTuple_Check(e)) return true;
+  return PySequence_Check(e) && !is_tensor(e) && !PyUnicode_Check(e) && !PyObject_CheckBuffer(e) && !PyObject_HasAttrString(e, "__array__");
+}
+
+void warn(const char* what) {
+  if (PyErr_WarnEx(PyExc_UserWarning, what, 1) < 0) throw PythonError{};
+}
+
+/// Whether a sequence stands for a tuple: one that holds more than numbers does, unless it is long.
+bool stands_for_tuple(PyObject* key) {
+  if (PyTuple_Check(key) || PyRange_Check(key) || !is_sequence(key)) return false;
+  const Py_ssize_t n = PySequence_Size(key);
+  if (n < 0) throw PythonError{};
+  if (n >= 32) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const Object item = owned_object(PySequence_GetItem(key, i));
+    PyObject* e = item.get();
+    if (e == Py_None || e == Py_Ellipsis || PySlice_Check(e) || is_tensor(e) || is_sequence(e)) {
+      warn("Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq], or "
+           "x[tensor(seq)] for an index array");
+      return true;
+    }
+  }
+  return false;
+}
 
 Tensor entry_tensor(PyObject* e) {
   if (is_tensor(e)) return unwrap(e);
-  if (is_list(e) || PyObject_CheckBuffer(e) || (PyObject_HasAttrString(e, "__array__") && !PyIndex_Check(e))) {
-    Tensor t = as_tensor_like(e, DType::Int64);
-    if (t.numel() == 0 && !is_integral(t.dtype())) t = empty(t.sizes(), DType::Int64);
-    return t;
+  Object list;
+  if (is_sequence(e)) {
+    if (!PyList_Check(e) && !PyTuple_Check(e)) {
+      list = owned_object(PySequence_List(e));
+      e = list.get();
+    }
+  } else if (!PyObject_CheckBuffer(e) && (PyIndex_Check(e) || !PyObject_HasAttrString(e, "__array__"))) {
+    return {};
   }
-  return {};
+  Tensor t = as_tensor_like(e, DType::Int64);
+  if (t.numel() == 0 && !is_integral(t.dtype())) t = empty(t.sizes(), DType::Int64);
+  return t;
+}
+
+/// Bytes as a mask.
+Tensor mask_of_bytes(const Tensor& t) {
+  if (!t.defined() || t.dtype() != DType::UInt8) return t;
+  if (t.dim() > 0) warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+  return copy_of(t, DType::Bool);
 }
 
 Key read_key(const Tensor& self, PyObject* key) {
   std::vector<PyObject*> entries;
+  Object tuple;
+  if (stands_for_tuple(key)) {
+    tuple = owned_object(PySequence_Tuple(key));
+    key = tuple.get();
+  }
   if (PyTuple_Check(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) entries.push_back(PyTuple_GET_ITEM(key, i));
   } else {
@@ -66,7 +122,7 @@ Key read_key(const Tensor& self, PyObject* key) {
   int ellipses = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     PyObject* e = entries[i];
-    if (!PyLong_CheckExact(e) && e != Py_None && e != Py_Ellipsis && !PySlice_Check(e) && !PyBool_Check(e)) tensors[i] = entry_tensor(e);
+    if (!PyLong_CheckExact(e) && e != Py_None && e != Py_Ellipsis && !PySlice_Check(e) && !PyBool_Check(e)) tensors[i] = mask_of_bytes(entry_tensor(e));
     ellipses += e == Py_Ellipsis;
     used += consumed(e, tensors[i]);
   }
@@ -96,7 +152,8 @@ Key read_key(const Tensor& self, PyObject* key) {
       auto* s = reinterpret_cast<PySliceObject*>(e);
       const int64_t size = self.size(d++);
       const int64_t step = s->step == Py_None ? 1 : bounded(s->step);
-      if (step <= 0) fail<ValueError>("step must be greater than zero, but it is ", step);
+      if (step == 0) fail<ValueError>("slice step cannot be zero");
+      if (step < 0) fail<ValueError>("step must be greater than zero, but it is ", step);
       auto clip = [&](PyObject* o, int64_t otherwise) {
         if (o == Py_None) return otherwise;
         Py_ssize_t v = 0;
@@ -112,7 +169,7 @@ Key read_key(const Tensor& self, PyObject* key) {
       k.basic = k.basic || length != size;
     } else if (tensors[i].defined()) {
       const Tensor& t = tensors[i];
-      if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype()) && t.dtype() != DType::UInt8) {
+      if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype())) {
         push(k.spec, Pick::Integer, item(t).as_int(), 1, 1);
         ++d;
         k.basic = true;

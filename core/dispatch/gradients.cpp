@@ -92,6 +92,40 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
   return call<Copy>(like, g);
 }
 
+bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, Tensor* slice) {
+  if (thread_state.grad || thread_state.interpreter || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
+  int64_t expected = 1;
+  for (size_t i = p.base_sizes.size(); i-- > 0;) {
+    if (p.base_strides[i] != expected && p.base_sizes[i] != 1) return false;
+    expected *= p.base_sizes[i];
+  }
+  const int64_t item = g.itemsize(), offset = p.bytes / item;
+  int64_t last = offset;
+  for (size_t i = 0; i < p.sizes.size(); ++i) {
+    if (p.sizes[i] == 0 || p.strides[i] < 0) return false;
+    last += (p.sizes[i] - 1) * p.strides[i];
+  }
+  if (last >= g.numel()) return false;
+  const bool own = may_take && g.is_contiguous() && g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 &&
+                   g->storage->kind != Storage::Kind::External;
+  const Tensor all = own || !rest ? g : copy_of(g);
+  if (!all.is_contiguous()) return false;
+  if (p.sizes.empty()) {
+    char* at = all.bytes() + p.bytes;
+    if (slice) {
+      *slice = empty_scalar(g.dtype());
+      std::memcpy(slice->bytes(), at, static_cast<size_t>(item));
+    }
+    if (rest) std::memset(at, 0, static_cast<size_t>(item));
+  } else {
+    const Tensor part = alias(all, p.sizes.span(), p.strides.span(), all.offset() + offset);
+    if (slice) *slice = copy_of(part);
+    if (rest) copy_into(part, scalar_tensor(Scalar(0), part.dtype()));
+  }
+  if (rest) *rest = all;
+  return true;
+}
+
 Tensor contents_in_order(const Tensor& t) { return dense(t); }
 Tensor owned(const Tensor& t) { return call<Clone>(t); }
 void write_zeros(const Tensor& t) { call<ZeroAll>(t); }

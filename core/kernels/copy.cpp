@@ -51,6 +51,14 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
 void copy_into(const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return;
   const DType a = to.dtype(), b = from.dtype();
+  // One run, and too short for a second thread: single numbers, vectors, row-major tensors of one shape.
+  if (const int64_t n = to.numel(); n <= 32768 && from.numel() == (from.dim() ? n : 1)) {
+    const bool straight = to.is_contiguous() && from.is_contiguous() && same(to.sizes(), from.sizes());
+    if (straight || (to.dim() <= 1 && from.dim() <= 1) || (from.dim() == 0 && to.is_contiguous())) {
+      const int64_t to_step = to.is_contiguous() ? 1 : to.stride(0), from_step = from.dim() == 0 ? 0 : straight ? 1 : from.stride(0);
+      return convert_strided(to.bytes(), a, to_step * itemsize(a), from.bytes(), b, from_step * itemsize(b), n);
+    }
+  }
   Walk walk(to.sizes());
   walk.add(to);
   walk.add(from);

@@ -1,12 +1,14 @@
 // Reading elements by index. Start reading at `IndexPlan` in kernels/indexing.h.
 #include "kernels/indexing.h"
 
+#include <algorithm>
+
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
-#include "kernels/walk.h"
+#include "kernels/cpu/indexing.h"
+#include "kernels/cpu/variants.h"
 #include "ops/indexing.h"
 #include "ops/shape.h"
-#include "ops/writing.h"
 
 namespace adjoint {
 
@@ -65,36 +67,6 @@ namespace {
 
 bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
 
-/// The nonzero positions: per dimension a vector.
-Tensors positions_of(const Tensor& t) {
-  const Tensor mask = dense(t.dtype() == DType::Bool ? t : copy_of(t, DType::Bool));
-  const bool* m = mask.data<bool>();
-  const int64_t n = mask.numel();
-  int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += m[i];
-  Tensors out;
-  const int64_t shape[] = {count};
-  for (int64_t d = 0; d < t.dim(); ++d) out.push_back(empty(shape, DType::Int64));
-  if (count == 0) return out;
-  const auto sizes = mask.sizes();
-  const int last = static_cast<int>(sizes.size()) - 1;
-  if (last < 0) return out;
-  runtime::SmallVector<int64_t, 6> at(sizes.size());
-  int64_t found = 0;
-  for (int64_t i = 0; i < n; i += sizes[last]) {
-    for (int64_t j = 0; j < sizes[last]; ++j) {
-      if (!m[i + j]) continue;
-      for (int d = 0; d < last; ++d) out[d].data<int64_t>()[found] = at[d];
-      out[last].data<int64_t>()[found++] = j;
-    }
-    for (int d = last - 1; d >= 0; --d) {
-      if (++at[d] < sizes[d]) break;
-      at[d] = 0;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 Tensors without_masks(const Tensor& self, TensorList indices) {
@@ -123,20 +95,19 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
   return out;
 }
 
-IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const char* op) {
+IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const char* op, const char* phrase) {
   const auto sizes = self.sizes(), strides = self.strides();
   const int64_t item = self.itemsize();
   // What the index tensors broadcast to, and whether the indexed dimensions are neighbours.
-  Dims common;
   int first = -1, last = -1, count = 0;
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
     const auto s = indices[d].sizes();
     bool fits = true;
     Dims wider;
-    const size_t n = std::max(s.size(), common.size());
+    const size_t n = std::max(s.size(), common_.size());
     for (size_t i = 0; i < n; ++i) {
-      const int64_t a = i < n - common.size() ? 1 : common[i - (n - common.size())];
+      const int64_t a = i < n - common_.size() ? 1 : common_[i - (n - common_.size())];
       const int64_t b = i < n - s.size() ? 1 : s[i - (n - s.size())];
       fits &= a == b || a == 1 || b == 1;
       wider.push_back(a == 1 ? b : a);
@@ -147,11 +118,12 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
         if (t.defined()) all += (all.empty() ? "" : ", ") + to_string(t.sizes());
       fail<IndexError>("shape mismatch: indexing tensors could not be broadcast together with shapes ", all);
     }
-    common = wider;
+    common_ = wider;
     if (first < 0) first = static_cast<int>(d);
     last = static_cast<int>(d);
     ++count;
   }
+  positions = product(common_.span());
   const bool together = count == 0 || last - first + 1 == count;
   // The dimensions that stay.
   Dims after_shape;
@@ -172,78 +144,128 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
     }
   }
   for (int64_t s : before) shape.push_back(s);
-  for (int64_t s : common) shape.push_back(s);
+  for (int64_t s : common_) shape.push_back(s);
   for (int64_t s : after_shape) shape.push_back(s);
-  // Where each position lies.
-  offsets = zeros(common.span(), DType::Int64);
-  int64_t* to = offsets.data<int64_t>();
-  const int64_t n = offsets.numel();
+  // Indices are checked where they lie, before they are broadcast; where that leaves none, not at all.
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
-    Tensor index = indices[d];
-    if (index.dtype() != DType::Int64 || !same(index.sizes(), common.span()) || !index.is_contiguous())
-      index = copy_of(Expand::forward(index, common.span()), DType::Int64);
-    const int64_t* from = index.data<int64_t>();
-    const int64_t size = sizes[d], stride = strides[d] * item, lowest = wrap ? -size : 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t v = from[i];
-      if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", "index is out of bounds for dimension with size 0: index ", v, " of dimension ", d);
-      if (v < lowest || v >= size) fail<IndexError>(op, op[0] ? "(): " : "", "index ", v, " is out of bounds for dimension ", d, " with size ", size);
-      to[i] += (v < 0 ? v + size : v) * stride;
+    const Tensor index = dense(indices[d].dtype() == DType::Int64 ? indices[d] : copy_of(indices[d], DType::Int64));
+    const int64_t n = index.numel(), size = sizes[d], lowest = wrap ? -size : 0;
+    const int64_t* v = index.data<int64_t>();
+    if (positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
+      while (*v >= lowest && *v < size) ++v;
+      if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
+      fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size);
+    }
+    Entry e{index, Dims(common_.size(), 0), size, strides[d] * item};
+    const auto own = index.sizes();
+    const Dims steps = contiguous_strides(own);
+    for (size_t i = 0; i < own.size(); ++i)
+      if (own[i] != 1) e.strides[common_.size() - own.size() + i] = steps[i];
+    entries_.push_back(std::move(e));
+    if (count == 1) {
+      slots = size;
+      slot_step = e.step;
     }
   }
 }
 
-IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op) {
+void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
+  const auto& table = best_variant<IndexTable>();
+  if (entries_.empty()) std::fill_n(to, n, 0);
+  const int last = static_cast<int>(common_.size()) - 1;
+  bool add = false;
+  for (const Entry& e : entries_) {
+    const int64_t* index = e.index.data<int64_t>();
+    if (e.index.numel() == positions) {
+      table.offsets(to, index + begin, n, e.size, e.step, add);
+      add = true;
+      continue;
+    }
+    // Runs along the last dimension, over which the index is broadcast or dense.
+    const int64_t length = last < 0 ? 1 : common_[last], stride = last < 0 ? 0 : e.strides[last];
+    for (int64_t p = begin; p < begin + n;) {
+      const int64_t within = p % length, run = std::min(length - within, begin + n - p);
+      int64_t at = within * stride, rest = p / length;
+      for (int i = last - 1; rest; --i) {
+        at += rest % common_[i] * e.strides[i];
+        rest /= common_[i];
+      }
+      int64_t* o = to + (p - begin);
+      if (stride) {
+        table.offsets(o, index + at, run, e.size, e.step, add);
+      } else {
+        const int64_t offset = (index[at] + (index[at] < 0 ? e.size : 0)) * e.step;
+        for (int64_t i = 0; i < run; ++i) o[i] = (add ? o[i] : 0) + offset;
+      }
+      p += run;
+    }
+    add = true;
+  }
+}
+
+IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap, const char* phrase) {
   if (index.dim() > 1) fail<IndexError>(op, "(): Index is supposed to be a vector (1-D), but its shape is ", to_string(index.sizes()));
   if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32)
     fail(op, "(): Expected dtype int32 or int64 for index, but got ", name_of(index.dtype()));
   Tensors indices(static_cast<size_t>(d) + 1);
   const int64_t flat[] = {index.numel()};
   indices.back() = Reshape::forward(index, flat);
-  return IndexPlan(self, indices, false, op);
+  return IndexPlan(self, indices, wrap, op, phrase);
 }
 
-Tensor read_at(const Tensor& self, const IndexPlan& plan) {
-  const Tensor out = empty(plan.shape.span(), self.dtype());
-  if (out.numel() == 0) return out;
-  const int64_t item = self.itemsize(), length = plan.row_length();
-  visit_size(item, [&](auto tag) {
-    using U = typename decltype(tag)::type;
-    U* to = reinterpret_cast<U*>(out.bytes());
-    runtime::parallel_for(0, plan.rows(), std::max<int64_t>(1, 16384 / length), [&](int64_t b, int64_t e) {
-      plan.each_run(self.bytes(), b, e, [&](const char* at, int64_t element, int64_t n, int64_t stride) {
-        U* o = to + element;
-        if (n == 1) *o = *reinterpret_cast<const U*>(at);
-        else if (stride == sizeof(U)) std::memcpy(o, at, static_cast<size_t>(n) * sizeof(U));
-        else
-          for (int64_t i = 0; i < n; ++i) o[i] = *reinterpret_cast<const U*>(at + i * stride);
-      });
-    });
-  });
-  return out;
+Tensor gather_index(const Tensor& index, const char* op) {
+  if (index.dtype() == DType::Int64) return index;
+  if (index.dtype() != DType::Int32) fail(op, "(): Expected dtype int32/int64 for index, but got ", name_of(index.dtype()));
+  return copy_of(index, DType::Int64);
 }
+
+namespace {
+
+/// Whether the list is one mask over all of a row-major tensor.
+bool all_masked(const Tensor& self, TensorList indices) {
+  return indices.size() == 1 && indices[0].defined() && indices[0].dtype() == DType::Bool && self.dim() > 0 &&
+         same(indices[0].sizes(), self.sizes()) && self.is_contiguous();
+}
+
+}  // namespace
 
 Tensor Index::forward(const Tensor& self, TensorList indices) {
+  if (all_masked(self, indices)) return compress(self, dense(indices[0]));
   const Tensors plain = without_masks(self, indices);
   return read_at(self, IndexPlan(self, plain, true, ""));
 }
 
+void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
+  if (!accumulate && all_masked(self, indices)) {
+    const Tensor mask = dense(indices[0]);
+    const bool single = values.numel() == 1;
+    const int64_t count[] = {single ? 1 : count_true(mask)};
+    const Tensor v = single ? values : fitted(values, count, "");
+    const bool apart = v->storage != self->storage && mask->storage != self->storage;
+    return expand_into(self, mask, v.dtype() == self.dtype() && apart ? dense(v) : copy_of(v, self.dtype()), false, single);
+  }
+  const Tensors plain = without_masks(self, indices);
+  const IndexPlan plan(self, plain, true, "");
+  accumulate ? add_at(self, plan, values) : write_at(self, plan, values);
+}
+
 Tensor IndexSelect::forward(const Tensor& self, int64_t dim, const Tensor& index) {
+  constexpr auto phrase = "index out of range in self: ";
   const int d = wrap_dim(dim, self.dim(), name);
-  if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name));
+  if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name, false, phrase));
   const int64_t one[] = {1};
   const Tensor flat = Reshape::forward(self, one);
-  const Tensor out = read_at(flat, along_dimension(flat, d, index, name));
+  const Tensor out = read_at(flat, along_dimension(flat, d, index, name, false, phrase));
   if (out.numel() != 1) fail<IndexError>("index_select(): Index to scalar can have only 1 value, got ", out.numel(), " value(s)");
   return Reshape::forward(out, {});
 }
 
 // --- gather ----------------------------------------------------------------------------------------------------------
 
-Tensor Gather::forward(const Tensor& self, int64_t dim, const Tensor& index, bool) {
+Tensor Gather::forward(const Tensor& self, int64_t dim, const Tensor& given, bool) {
   const int d = wrap_dim(dim, self.dim(), name);
-  if (index.dtype() != DType::Int64) fail("gather(): Expected dtype int64 for index, but got ", name_of(index.dtype()));
+  const Tensor index = gather_index(given, name);
   const Tensor out = empty(index.sizes(), self.dtype());
   if (index.numel() == 0) return out;
   if (std::max<int64_t>(1, self.dim()) != std::max<int64_t>(1, index.dim()))
@@ -253,45 +275,23 @@ Tensor Gather::forward(const Tensor& self, int64_t dim, const Tensor& index, boo
     if (i != d && index.size(i) > self.size(i))
       fail("gather(): Size does not match at dimension ", i, " expected index ", to_string(index.sizes()), " to be no larger than self ",
            to_string(self.sizes()), " apart from dimension ", d);
-  const int64_t item = self.itemsize(), size = self.dim() ? self.size(d) : 1, step = self.dim() ? self.stride(d) * item : 0;
-  Dims strides;
-  for (int64_t i = 0; i < index.dim(); ++i) strides.push_back(i == d || self.dim() == 0 ? 0 : self.stride(i));
-  Walk walk(index.sizes());
-  walk.add(out);
-  walk.add(index);
-  walk.add(self.bytes(), index.sizes(), strides.span(), item);
-  walk.plan();
-  visit_size(item, [&](auto tag) {
-    using U = typename decltype(tag)::type;
-    walk.run(16384, [&](char* const* p, const int64_t* steps, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t v = *reinterpret_cast<const int64_t*>(p[1] + i * steps[1]);
-        if (v < 0 || v >= size) fail<IndexError>("gather(): index ", v, " is out of bounds for dimension ", d, " with size ", size);
-        *reinterpret_cast<U*>(p[0] + i * steps[0]) = *reinterpret_cast<const U*>(p[2] + i * steps[2] + v * step);
-      }
-    });
-  });
+  gather_into(out, self, d, index, false, name);
   return out;
 }
 
 Tensor Take::forward(const Tensor& self, const Tensor& index) {
   if (index.dtype() != DType::Int64) fail("take(): Expected a long tensor for index, but got ", name_of(index.dtype()));
   if (self.numel() == 0 && index.numel() != 0) fail<IndexError>("take(): tried to take from an empty tensor");
-  const int64_t flat[] = {self.numel()};
-  const Tensor list[] = {index};
-  const Tensor line = Reshape::forward(self, flat);
-  return read_at(line, IndexPlan(line, list, true, name));
+  const int64_t flat[] = {self.numel()}, each[] = {index.numel()};
+  const Tensor out = empty(index.sizes(), self.dtype());
+  gather_into(Reshape::forward(out, each), Reshape::forward(self, flat), 0, Reshape::forward(index, each), true, name);
+  return out;
 }
 
 Tensor MaskedSelect::forward(const Tensor& self, const Tensor& mask) {
   if (mask.dtype() != DType::Bool) fail("masked_select: expected BoolTensor for mask, but got ", name_of(mask.dtype()));
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
-  const Tensor wide = Expand::forward(self, shape.span());
-  const Tensor list[] = {Expand::forward(mask, shape.span())};
-  if (!shape.empty()) return Index::forward(wide, list);
-  const int64_t one[] = {1};
-  const Tensor line[] = {Reshape::forward(mask, one)};
-  return Index::forward(Reshape::forward(self, one), line);
+  return compress(dense(Expand::forward(self, shape.span())), dense(Expand::forward(mask, shape.span())));
 }
 
 Tensor Nonzero::forward(const Tensor& self) {
@@ -310,16 +310,32 @@ Tensor Nonzero::forward(const Tensor& self) {
 
 // --- Gradients: adding into zeros ------------------------------------------------------------------------------------
 
-Tensor index_gradient(const Tensor& g, IntList sizes, const Tensors& indices) {
-  return call<IndexPut>(zeros(sizes, g.dtype()), g, TensorList(indices), true);
+Tensor PutIndex::forward(const Tensor& self, IntList shape, TensorList indices) {
+  const Tensor out = empty(shape, self.dtype());
+  if (all_masked(out, indices)) {
+    const Tensor mask = dense(indices[0]);
+    const int64_t count[] = {count_true(mask)};
+    expand_into(out, mask, dense(fitted(self, count, name)), true, false);
+    return out;
+  }
+  const Tensors plain = without_masks(out, indices);
+  add_at(out, IndexPlan(out, plain, true, ""), self, Before::Zeros);
+  return out;
 }
 
-Tensor index_select_gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
-  return call<IndexAdd>(zeros(sizes, g.dtype()), dim, index, g, Scalar(1));
+Tensor PutSlices::forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index) {
+  const Tensor out = empty(shape, self.dtype());
+  const int64_t one[] = {1};
+  const Tensor line = out.dim() ? out : Reshape::forward(out, one);
+  const IndexPlan plan = along_dimension(line, wrap_dim(dim, out.dim(), name), index, name);
+  add_at(line, plan, Reshape::forward(self, plan.shape.span()), Before::Zeros);
+  return out;
 }
 
-Tensor gather_gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
-  return call<ScatterAdd>(zeros(sizes, g.dtype()), dim, index, g);
+Tensor PutAlong::forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index) {
+  const Tensor out = empty(shape, self.dtype());
+  scatter_into(out, {}, wrap_dim(dim, out.dim(), name), gather_index(index, name), self, Scalar(0), Scattering::Add, name);
+  return out;
 }
 
 Tensor masked_select_gradient(const Tensor& g, IntList sizes, const Tensor& mask) {
@@ -330,13 +346,13 @@ Tensor masked_select_gradient(const Tensor& g, IntList sizes, const Tensor& mask
     wide = Reshape::forward(wide, shape.span());
   }
   const Tensor list[] = {wide};
-  return sum_to_value(call<IndexPut>(zeros(shape.span(), g.dtype()), g, TensorList(list), false), sizes);
+  return sum_to_value(call<PutIndex>(g, shape.span(), TensorList(list)), sizes);
 }
 
 Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index) {
   const int64_t flat[] = {product(sizes)};
   const Tensor list[] = {index};
-  return call<Reshape>(call<IndexPut>(zeros(flat, g.dtype()), g, TensorList(list), true), sizes);
+  return call<Reshape>(call<PutIndex>(g, IntList(flat), TensorList(list)), sizes);
 }
 
 }  // namespace adjoint

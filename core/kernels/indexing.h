@@ -1,9 +1,14 @@
-// Advanced indexing as loops: where the elements are that index tensors name.
+// Indexing as loops: where the elements are that indices name, and how they are moved, added and filtered.
 //
 // An `IndexPlan` says for one tensor and one list of index tensors: the result's shape, and the elements as
 // before × positions × after: dimensions in front of the indexed ones, one byte offset for each position that the
-// broadcast index tensors name, and the dimensions behind. Start reading at `IndexPlan`.
+// broadcast index tensors name, and the dimensions behind. gather and scatter, whose index has a value for each element,
+// are runs of elements (`Lines`); masks pass over all elements in order. Start reading at `IndexPlan`.
+//
+// Every write has one result for every number of threads: what may meet in one place is done by one thread, in order.
 #pragma once
+
+#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -11,62 +16,84 @@ namespace adjoint {
 
 struct IndexPlan {
   /// Checks every index against the size of its dimension; `wrap` lets negative ones count from the end. No entry
-  /// is a mask: see `without_masks`.
-  IndexPlan(const Tensor& self, TensorList indices, bool wrap, const char* op);
+  /// is a mask: see `without_masks`. `phrase` opens the error of an index that is out of bounds.
+  IndexPlan(const Tensor& self, TensorList indices, bool wrap, const char* op, const char* phrase = "");
 
   /// Of the result.
   Dims shape;
-  /// Sizes, and strides in bytes.
+  /// Sizes, and strides in bytes. Neighbours in `after` that lie without a gap are one.
   Dims before, before_strides, after, after_strides;
-  /// In bytes, int64.
-  Tensor offsets;
+  int64_t positions = 1;
+  /// Of the indexed dimension, where there is but one: its size, and its stride in bytes. Else 0.
+  int64_t slots = 0, slot_step = 0;
 
-  int64_t rows() const { return product(before.span()) * offsets.numel(); }
+  int64_t rows() const { return product(before.span()); }
   int64_t row_length() const { return product(after.span()); }
+  /// Whether the elements of a row lie side by side.
+  bool dense_rows(int64_t item) const { return after.empty() || (after.size() == 1 && (after[0] == 1 || after_strides[0] == item)); }
 
-  /// f(at, element, n, stride) for rows [begin, end): n elements from `at`, `stride` bytes apart, which are those from
-  /// number `element` on in the result's row-major order.
-  template <class F> void each_run(char* base, int64_t begin, int64_t end, F&& f) const {
-    const int64_t positions = offsets.numel(), length = row_length();
-    if (positions == 0 || length == 0) return;
-    const int64_t* offset = offsets.data<int64_t>();
-    const int outer = static_cast<int>(after.size()) - 1;
-    const int64_t n = outer < 0 ? 1 : after[outer], stride = outer < 0 ? 0 : after_strides[outer];
-    for (int64_t row = begin; row < end; ++row) {
-      char* at = base + offset[row % positions];
-      int64_t rest = row / positions;
-      for (int i = static_cast<int>(before.size()) - 1; rest && i >= 0; --i) {
-        at += rest % before[i] * before_strides[i];
-        rest /= before[i];
-      }
-      int64_t element = row * length;
-      if (outer <= 0) {
-        f(at, element, n, stride);
-        continue;
-      }
-      for (int64_t run = 0, runs = length / n; run < runs; ++run, element += n) {
-        char* p = at;
-        int64_t left = run;
-        for (int i = outer - 1; left; --i) {
-          p += left % after[i] * after_strides[i];
-          left /= after[i];
-        }
-        f(p, element, n, stride);
-      }
+  /// The byte offsets of positions [begin, begin + n).
+  void offsets(int64_t begin, int64_t n, int64_t* to) const;
+  /// The byte offset of a row: of an index into the dimensions before.
+  int64_t row_offset(int64_t row) const {
+    int64_t at = 0;
+    for (int i = static_cast<int>(before.size()) - 1; row && i >= 0; --i) {
+      at += row % before[i] * before_strides[i];
+      row /= before[i];
     }
+    return at;
   }
+  /// The values of the only index.
+  const Tensor& only_index() const { return entries_[0].index; }
+
+ private:
+  struct Entry {
+    Tensor index;   // int64
+    Dims strides;   // over `common_`, in elements; 0 where it is broadcast
+    int64_t size, step;
+  };
+  std::vector<Entry> entries_;
+  Dims common_;
 };
 
 /// The list with masks replaced by the positions where they hold; checked against the shape of self.
 Tensors without_masks(const Tensor& self, TensorList indices);
 /// For a vector of integers along one dimension.
-IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op);
-
-Tensor read_at(const Tensor& self, const IndexPlan& plan);
-/// Write values, which broadcast to the plan's shape and are converted, or add them.
-void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& values, bool accumulate);
+IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap = false, const char* phrase = "");
+/// An index for gather and scatter, as int64.
+Tensor gather_index(const Tensor& index, const char* op);
 /// Refuses values that do not broadcast to the shape; leading dimensions of size 1 may be too many.
 Tensor fitted(const Tensor& values, IntList shape, const char* op);
+
+/// What is in a tensor before values are added to it.
+enum class Before { Itself, Zeros, Other };
+
+Tensor read_at(const Tensor& self, const IndexPlan& plan);
+/// Write values, which broadcast to the plan's shape and are converted. Where a place is named twice, the last stays.
+void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& values);
+/// x[indices] = values, or += values.
+void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate);
+/// Add values, which broadcast to the plan's shape and are converted, in order: to what is there, or, where self is new
+/// and row-major, to zeros or to another row-major tensor of its shape.
+void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& values, Before before = Before::Itself, const Tensor& other = {});
+
+/// The elements of self that `index` names along dimension d: one for each of its own. Where self is another
+/// tensor made `flat`, negative ones count from the end. Shapes are checked already.
+void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat, const char* op);
+enum class Scattering { Write, Add, Multiply };
+/// The reverse: `out`, which is new, gets the elements of `base`, or zeros where that is undefined, and then those of src, or one
+/// value where that is undefined, where `index` says.
+void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value, Scattering how, const char* op);
+
+// Masks, row-major and of the same number of elements as the row-major tensors they go with.
+
+int64_t count_true(const Tensor& mask);
+/// The elements where a mask holds, in order.
+Tensor compress(const Tensor& self, const Tensor& mask);
+/// Write values in order where a mask holds, and zeros elsewhere if `clear`. A single value, where `fill`, goes everywhere.
+void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill);
+/// The positions where a mask holds: per dimension a vector.
+Tensors positions_of(const Tensor& mask);
 
 /// Call f(TypeTag<U>{}) with an unsigned type of the given size, or a pair of them.
 template <class F> void visit_size(int64_t item, F&& f) {
@@ -77,6 +104,12 @@ template <class F> void visit_size(int64_t item, F&& f) {
     case 8: return f(TypeTag<uint64_t>{});
     default: return f(TypeTag<Complex<double>>{});
   }
+}
+
+template <class T> T added(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) return a || b;
+  else if constexpr (is_half_v<T>) return T(static_cast<float>(a) + static_cast<float>(b));
+  else return static_cast<T>(a + b);
 }
 
 }  // namespace adjoint

@@ -154,11 +154,15 @@ Tensor PutStrided::forward(const Tensor& self, IntList shape, IntList size, IntL
     std::memcpy(to, self.bytes(), static_cast<size_t>(item));
     return out;
   }
+  const DType dtype = out.dtype();
+  if (size.size() == 1 && self.dim() == 1 && size[0] <= 32768 && stride[0] != 0) {
+    convert_strided(to, dtype, stride[0] * item, self.bytes(), dtype, self.stride(0) * item, size[0]);
+    return out;
+  }
   Walk walk(size);
   walk.add(to, size, stride, item);
   walk.add(self);
   walk.plan();
-  const DType dtype = out.dtype();
   if (!may_overlap(size, stride)) {
     walk.run(32768, [&](char* const* p, const int64_t* steps, int64_t n) {
       convert_strided(p[0], dtype, steps[0], p[1], dtype, steps[1], n);

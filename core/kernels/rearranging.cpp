@@ -175,7 +175,7 @@ Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, 
 
 Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim) {
   const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "repeat_interleave");
-  return index_select_gradient(g, sizes, dim, sources(repeats, sizes.empty() ? 1 : sizes[d]));
+  return call<PutSlices>(g, sizes, dim, sources(repeats, sizes.empty() ? 1 : sizes[d]));
 }
 
 namespace {

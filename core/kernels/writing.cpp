@@ -5,7 +5,6 @@
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
-#include "kernels/walk.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
 #include "ops/rearranging.h"
@@ -23,83 +22,31 @@ Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); 
 /// Values that may lie in the memory that is about to be written.
 Tensor apart(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
 
-/// Scatter's arguments, checked; calls f(walk) with the result, the index and the source's elements side by side.
-struct ScatterWalk {
-  ScatterWalk(const Tensor& out, int64_t dim, const Tensor& index, const Tensor* src, const char* op)
-      : d(wrap_dim(dim, out.dim(), op)), size(out.dim() ? out.size(d) : 1), walk(index.sizes()) {
-    if (index.dtype() != DType::Int64) fail(op, "(): Expected dtype int64 for index, but got ", name_of(index.dtype()));
-    if (src && src->dtype() != out.dtype())
-      fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
-    if (index.numel() == 0) return;
-    if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
-      fail(op, "(): Index tensor must have the same number of dimensions as self and src tensor: index has ", index.dim(), ", self ", out.dim());
-    for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
-      if (i != d && index.size(i) > out.size(i))
-        fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);
-      if (src && src->dim() && index.size(i) > src->size(i))
-        fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ", to_string(src->sizes()));
-    }
-    step = out.dim() ? out.stride(d) * out.itemsize() : 0;
-    Dims strides, from;
-    for (int64_t i = 0; i < index.dim(); ++i) {
-      strides.push_back(i == d || out.dim() == 0 ? 0 : out.stride(i));
-      if (src) from.push_back(src->dim() ? src->stride(i) : 0);
-    }
-    walk.add(index);
-    walk.add(out.bytes(), index.sizes(), strides.span(), out.itemsize());
-    if (src) walk.add(src->bytes(), index.sizes(), from.span(), src->itemsize());
-    walk.plan();
-    walk.run(INT64_MAX, [&](char* const* p, const int64_t* steps, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t v = *reinterpret_cast<const int64_t*>(p[0] + i * steps[0]);
-        if (v < 0 || v >= size) fail<IndexError>(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", size);
-      }
-    });
-    any = true;
+/// Refuses what scatter cannot take; the index as int64.
+Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Tensor* src, const char* op) {
+  const Tensor index = gather_index(given, op);
+  if (src && src->dtype() != out.dtype())
+    fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
+  if (index.numel() == 0) return index;
+  if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
+    fail(op, "(): Index tensor must have the same number of dimensions as self and src tensor: index has ", index.dim(), ", self ", out.dim());
+  for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
+    if (i != d && index.size(i) > out.size(i))
+      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);
+    if (src && src->dim() && index.size(i) > src->size(i))
+      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ", to_string(src->sizes()));
   }
-
-  /// combine(old, value) for each element, in order.
-  template <class T, class F> void each(const Scalar* value, F&& combine) {
-    if (!any) return;
-    const T fixed = value ? value->to<T>() : T();
-    walk.run(INT64_MAX, [&](char* const* p, const int64_t* steps, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t v = *reinterpret_cast<const int64_t*>(p[0] + i * steps[0]);
-        T& to = *reinterpret_cast<T*>(p[1] + i * steps[1] + v * step);
-        to = combine(to, value ? fixed : *reinterpret_cast<const T*>(p[2] + i * steps[2]));
-      }
-    });
-  }
-
-  int d;
-  int64_t size, step = 0;
-  bool any = false;
-  Walk walk;
-};
-
-template <class T> T added(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a || b;
-  else if constexpr (is_half_v<T>) return T(static_cast<float>(a) + static_cast<float>(b));
-  else return static_cast<T>(a + b);
-}
-template <class T> T multiplied(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a && b;
-  else if constexpr (is_half_v<T>) return T(static_cast<float>(a) * static_cast<float>(b));
-  else return static_cast<T>(a * b);
+  return index;
 }
 
 Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
     fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
   if (value) refuse_overflow(*value, self.dtype(), op);
-  const Tensor out = copy_of(self);
-  ScatterWalk walk(out, dim, index, src, op);
-  visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (reduce == "add") walk.template each<T>(value, added<T>);
-    else if (reduce == "multiply") walk.template each<T>(value, multiplied<T>);
-    else walk.template each<T>(value, [](T, T v) { return v; });
-  });
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor where = scatter_index(self, d, index, src, op), out = empty(self.sizes(), self.dtype());
+  const Scattering how = reduce == "add" ? Scattering::Add : reduce == "multiply" ? Scattering::Multiply : Scattering::Write;
+  scatter_into(out, self, d, where, src ? *src : Tensor(), value ? *value : Scalar(0), how, op);
   return out;
 }
 
@@ -114,25 +61,20 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op) {
   }
   bool fits = sizes.size() <= shape.size();
   const size_t lead = fits ? shape.size() - sizes.size() : 0;
-  for (size_t i = 0; fits && i < sizes.size(); ++i) fits = sizes[i] == 1 || sizes[i] == shape[lead + i];
-  if (!fits)
+  size_t wrong = 0;
+  for (; fits && wrong < sizes.size(); ++wrong) {
+    fits = sizes[wrong] == 1 || sizes[wrong] == shape[lead + wrong];
+    if (!fits) break;
+  }
+  if (!fits) {
+    std::string where;
+    if (wrong < sizes.size() && sizes.size() <= shape.size())
+      where = text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (", sizes[wrong],
+                   ") at non-singleton dimension ", lead + wrong, ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
     fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
-         " cannot be broadcast to indexing result of shape ", to_string(shape));
+         " cannot be broadcast to indexing result of shape ", to_string(shape), where);
+  }
   return Expand::forward(alias(values, sizes, strides, values.offset()), shape);
-}
-
-void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& values, bool accumulate) {
-  const Tensor from = copy_of(fitted(values, plan.shape.span(), ""), self.dtype());
-  visit(self.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* v = from.data<T>();
-    plan.each_run(self.bytes(), 0, plan.rows(), [&](char* at, int64_t element, int64_t n, int64_t stride) {
-      for (int64_t i = 0; i < n; ++i) {
-        T& to = *reinterpret_cast<T*>(at + i * stride);
-        to = accumulate ? added<T>(to, v[element + i]) : v[element + i];
-      }
-    });
-  });
 }
 
 Tensor Copy::forward(const Tensor& self, const Tensor& src) {
@@ -172,14 +114,12 @@ Tensor SetBasic::source(const Tensor& g, IntList sizes, IntList spec) { return s
 
 Tensor ZeroIndex::forward(const Tensor& self, TensorList indices) {
   const Tensor out = copy_of(self);
-  const Tensors plain = without_masks(out, indices);
-  write_at(out, IndexPlan(out, plain, true, ""), zero_like(out), false);
+  put_at(out, zero_like(out), indices, false);
   return out;
 }
 
 Tensor IndexPut::forward(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
-  const Tensors plain = without_masks(self, indices);
-  write_at(self, IndexPlan(self, plain, true, ""), values, accumulate);
+  put_at(self, values, indices, accumulate);
   return self;
 }
 Tensor IndexPut::source(const Tensor& g, IntList sizes, const Tensors& indices) { return sum_to_value(call<Index>(g, TensorList(indices)), sizes); }
@@ -239,16 +179,16 @@ Tensor ScatterAdd::forward(const Tensor& self, int64_t dim, const Tensor& index,
 
 namespace {
 
-// A copy of self and the plan of the slices along a dimension, for self without dimensions too.
+// A new tensor like self and the plan of the slices along a dimension, for self without dimensions too.
 struct Slices {
-  Slices(const Tensor& self, int64_t dim, const Tensor& index, const char* op)
-      : d(wrap_dim(dim, self.dim(), op)), out(copy_of(self)), line(out), plan(make(index, op)) {}
-  IndexPlan make(const Tensor& index, const char* op) {
+  Slices(const Tensor& self, int64_t dim, const Tensor& index, const char* op, bool wrap = false)
+      : d(wrap_dim(dim, self.dim(), op)), out(empty(self.sizes(), self.dtype())), line(out), plan(make(index, op, wrap)) {}
+  IndexPlan make(const Tensor& index, const char* op, bool wrap) {
     if (out.dim() == 0) {
       const int64_t one[] = {1};
       line = alias(out, one, one, out.offset());
     }
-    return along_dimension(line, d, index, op);
+    return along_dimension(line, d, index, op, wrap);
   }
   int d;
   Tensor out, line;
@@ -266,17 +206,18 @@ void need_source(const Slices& s, const Tensor& source, const char* op) {
 
 Tensor IndexAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha) {
   refuse_overflow(alpha, rounding_dtype(self.dtype()), name);
-  Slices s(self, dim, index, name);
+  const Slices s(self, dim, index, name);
   need_source(s, source, name);
-  write_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), true);
+  add_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), Before::Other, dense(self));
   return s.out;
 }
 
 Tensor IndexFill::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
   refuse_overflow(item(value), self.dtype(), name);
-  Slices s(self, dim, index, name);
-  write_at(s.line, s.plan, value, false);
+  const Slices s(self, dim, index, name, true);
+  copy_into(s.out, self);
+  write_at(s.line, s.plan, value);
   return s.out;
 }
 Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) { return call<IndexFill>(g, dim, index, zero_like(g)); }
@@ -286,9 +227,10 @@ Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
 }
 
 Tensor IndexCopy::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  Slices s(self, dim, index, name);
+  const Slices s(self, dim, index, name);
   need_source(s, source, name);
-  write_at(s.line, s.plan, Reshape::forward(source, s.plan.shape.span()), false);
+  copy_into(s.out, self);
+  write_at(s.line, s.plan, Reshape::forward(source, s.plan.shape.span()));
   return s.out;
 }
 
@@ -298,18 +240,10 @@ Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tens
     fail("masked_scatter: expected self and source to have same dtypes but got ", name_of(self.dtype()), " and ", name_of(source.dtype()));
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
   const Tensor out = copy_of(Expand::forward(self, shape.span()));
-  const Tensor where = copy_of(Expand::forward(mask, shape.span())), from = dense(source);
-  const bool* m = where.data<bool>();
-  int64_t count = 0;
-  for (int64_t i = 0; i < where.numel(); ++i) count += m[i];
+  const Tensor where = dense(Expand::forward(mask, shape.span())), from = dense(source);
+  const int64_t count = count_true(where);
   if (count > from.numel()) fail("masked_scatter: the mask holds at ", count, " places but the source has only ", from.numel(), " elements");
-  visit_size(out.itemsize(), [&](auto tag) {
-    using U = typename decltype(tag)::type;
-    U* to = reinterpret_cast<U*>(out.bytes());
-    const U* v = reinterpret_cast<const U*>(from.bytes());
-    for (int64_t i = 0, next = 0; i < out.numel(); ++i)
-      if (m[i]) to[i] = v[next++];
-  });
+  expand_into(out, where, from, false, false);
   return out;
 }
 Tensor MaskedScatter::kept(const Tensor& g, IntList sizes, const Tensor& mask) { return sum_to_value(call<Where>(mask, zero_like(g), g), sizes); }

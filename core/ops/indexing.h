@@ -20,10 +20,7 @@ enum class Pick : int64_t {
 /// The part that a spec picks; checked. Dimensions that the spec does not reach are kept.
 Part picked_part(const Part& whole, IntList spec);
 
-// Gradients of reads. Recorded.
-Tensor index_gradient(const Tensor& g, IntList sizes, const Tensors& indices);
-Tensor index_select_gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
-Tensor gather_gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
+// Gradients of reads by masks and by flat positions. Recorded.
 Tensor masked_select_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
 Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index);
 
@@ -48,12 +45,26 @@ struct BasicIndex : Structured {
   }};
 };
 
+// Reads by index are linear, and so are the operators of their gradients: zeros with a tensor added where a read with the
+// same indices would look. Each is the other's rule.
+struct PutIndex;
+struct PutSlices;
+struct PutAlong;
+
 struct Index : Structured {
   static constexpr auto name = "_index";
   static constexpr auto doc = "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
   static constexpr auto signature = "self, indices";
   static Tensor forward(const Tensor& self, TensorList indices);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return index_gradient(g, s, indices); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return call<PutIndex>(g, IntList(s), TensorList(indices)); }};
+};
+
+struct PutIndex : Structured {
+  static constexpr auto name = "_put_index";
+  static constexpr auto doc = "Zeros of the given shape, with a tensor added at the positions that index tensors, or masks, name.";
+  static constexpr auto signature = "self, shape, indices";
+  static Tensor forward(const Tensor& self, IntList shape, TensorList indices);
+  static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<Index>(g, TensorList(indices)); }};
 };
 
 struct IndexSelect : Structured {
@@ -62,8 +73,16 @@ struct IndexSelect : Structured {
   static constexpr auto signature = "self, dim, index";
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
-    return index_select_gradient(g, s, dim, index);
+    return call<PutSlices>(g, IntList(s), dim.value, index);
   }};
+};
+
+struct PutSlices : Structured {
+  static constexpr auto name = "_put_slices";
+  static constexpr auto doc = "Zeros of the given shape, with slices added where a vector of integers says along a dimension.";
+  static constexpr auto signature = "self, shape, dim, index";
+  static Tensor forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<IndexSelect>(g, dim.value, index); }};
 };
 
 struct Gather : Structured {
@@ -72,8 +91,16 @@ struct Gather : Structured {
   static constexpr auto signature = "self, dim, index, *, sparse_grad=False";
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
-    return gather_gradient(g, s, dim, index);
+    return call<PutAlong>(g, IntList(s), dim.value, index);
   }};
+};
+
+struct PutAlong : Structured {
+  static constexpr auto name = "_put_along";
+  static constexpr auto doc = "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
+  static constexpr auto signature = "self, shape, dim, index";
+  static Tensor forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index);
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<Gather>(g, dim.value, index, false); }};
 };
 
 struct Take : Structured {
@@ -100,6 +127,6 @@ struct Nonzero : Structured {
   static Tensor forward(const Tensor& self);
 };
 
-using Indexing = Family<BasicIndex, Index, IndexSelect, Gather, Take, MaskedSelect, Nonzero>;
+using Indexing = Family<BasicIndex, Index, PutIndex, IndexSelect, PutSlices, Gather, PutAlong, Take, MaskedSelect, Nonzero>;
 
 }  // namespace adjoint

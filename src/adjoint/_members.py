@@ -180,12 +180,22 @@ class Writing(Members):
 
     def index_put_(self, indices, values, accumulate=False) -> Tensor:
         """Write values, or add them, at the positions that index tensors name."""
+        if isinstance(indices, Tensor):
+            raise TypeError(
+                "index_put_(): argument 'indices' (position 1) must be tuple of Tensors, not Tensor"
+            )
         if not isinstance(values, Tensor):
             values = _C._full((), values, self.dtype)
-        if not indices and tuple(values.shape) not in ((), tuple(self.shape)):
+        if values.dtype is not self.dtype:
             raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
-                f"{list(self.shape)}"
+                "Index put requires the source and destination dtypes match, got "
+                f"{self.dtype} for the destination and {values.dtype} for the source."
+            )
+        if not indices:
+            raise RuntimeError(
+                f"index_put_(): the tuple of indices is empty: shape mismatch: value tensor of shape {list(values.shape)} "
+                f"cannot be broadcast to indexing result of shape {list(self.shape)}. Use copy_() or add_() to write a "
+                "whole tensor"
             )
         if accumulate:
             return _C._index_put(self, values, list(indices), True)

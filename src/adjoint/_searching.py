@@ -459,3 +459,14 @@ def vander(x, N=None, increasing=False) -> Tensor:
     """The matrix whose columns are powers of `x`, falling unless `increasing`."""
     powers = _C._arange(0, x.shape[0] if N is None else N, 1, _C.int64, False)
     return x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
+
+
+@overload(inplace=True)
+def put(input, index, source, accumulate=False) -> Tensor:
+    """A copy of `input` with the elements of `source` written, or added, at positions of all elements in row-major order."""
+    if index.dtype is not _C.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
+    if index.numel() != source.numel():
+        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
+    at = (index.reshape(-1),)
+    return input.reshape(-1).index_put(at, source.reshape(-1), accumulate).reshape(input.shape)

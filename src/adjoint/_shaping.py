@@ -466,6 +466,7 @@ def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
     common = list(broadcast_shapes(mine, theirs))
     mine, theirs = list(common), list(common)
     mine[dim], theirs[dim] = input.shape[dim], indices.shape[dim]
+    indices = _C.where(indices < 0, indices + input.shape[dim], indices)
     return _C.gather(input.expand(mine), dim, indices.expand(theirs), out=out)
 
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/reduction.h"
 #include "kernels/cpu/softmax.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/indexing.h"
 #include "kernels/slices.h"
 #include "ops/reduction.h"
 
@@ -281,54 +282,31 @@ Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
 
 namespace {
 
-Tensor checked_rows(const Tensor& indices, int64_t rows, const char* op) {
-  if (!is_integral(indices.dtype()) || indices.dtype() == DType::Bool)
-    fail(op, "(): Expected tensor for argument 'indices' to have an integer type, but got ", name_of(indices.dtype()));
-  const Tensor at = dense_as(indices, DType::Int64);
-  const int64_t* i = at.data<int64_t>();
-  for (int64_t k = 0, n = at.numel(); k < n; ++k)
-    if (i[k] < 0 || i[k] >= rows) fail<IndexError>(op, "(): index out of range in self: index ", i[k], " is out of bounds for ", rows, " rows");
-  return at;
+/// The rows of weight that the indices name.
+IndexPlan rows_plan(const Tensor& weight, const Tensor& indices, const char* op) {
+  if (indices.dtype() != DType::Int64 && indices.dtype() != DType::Int32)
+    fail(op, "(): Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
+         name_of(indices.dtype()), " instead");
+  const Tensor list[] = {indices};
+  return IndexPlan(weight, list, false, op, "index out of range in self: ");
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, const char* op) {
   if (weight.dim() != 2) fail(op, "(): 'weight' must be 2-D, but its shape is ", to_string(weight.sizes()));
-  const Tensor at = checked_rows(indices, weight.size(0), op), w = dense(weight);
-  Dims shape(at.sizes());
-  shape.push_back(weight.size(1));
-  Tensor out = empty({shape.data(), shape.size()}, w.dtype());
-  const int64_t row = weight.size(1) * w.itemsize();
-  runtime::parallel_for(0, at.numel(), std::max<int64_t>(1, 131072 / (row + 1)), [&](int64_t b, int64_t e) {
-    for (int64_t k = b; k < e; ++k)
-      std::memcpy(out.bytes() + k * row, w.bytes() + at.data<int64_t>()[k] * row, static_cast<size_t>(row));
-  });
-  return out;
+  return read_at(weight, rows_plan(weight, indices, op));
 }
 
 Tensor embedding_backward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding) {
-  const Tensor at = checked_rows(indices, rows, "embedding");
   const DType type = compute_dtype(g.dtype());
-  const Tensor gy = dense_as(g, type);
-  const int64_t width = g.size(-1), shape[] = {rows, width}, n = at.numel();
-  Tensor out = zeros(IntList(shape, 2), type);
-  const int64_t* i = at.data<int64_t>();
-  visit(type, [&]<class T>(TypeTag<T>) {
-    if constexpr (is_floating_v<T> || is_complex_v<T>) {
-      if constexpr (!is_half_v<T>) {
-        // Each thread has columns of its own: rows may be named twice.
-        runtime::parallel_for(0, width, std::max<int64_t>(64, 65536 / (n + 1)), [&](int64_t b, int64_t e) {
-          for (int64_t k = 0; k < n; ++k) {
-            if (i[k] == padding) continue;
-            T* to = out.data<T>() + i[k] * width;
-            const T* from = gy.data<T>() + k * width;
-            for (int64_t j = b; j < e; ++j) to[j] = to[j] + from[j];
-          }
-        });
-      }
-    }
-  });
+  const int64_t width = g.size(-1), shape[] = {rows, width};
+  const Tensor out = empty(IntList(shape, 2), type);
+  add_at(out, rows_plan(out, indices, "embedding"), g, Before::Zeros);
+  if (padding >= 0 && padding < rows) {
+    const int64_t row = width * out.itemsize();
+    std::memset(out.bytes() + padding * row, 0, static_cast<size_t>(row));
+  }
   return as_dtype(out, g.dtype());
 }
 

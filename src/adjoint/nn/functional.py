@@ -201,17 +201,15 @@ def embedding(
         padding_idx %= rows
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    output = ad.embedding(weight, input)
-    if scale_grad_by_freq:
-        counts = ad.zeros(rows, dtype=weight.dtype)
-        flat = input.reshape(-1)
-        counts = counts.index_add(0, flat, ad.ones(flat.shape[0], dtype=weight.dtype))
-        share = 1 / counts[input].unsqueeze(-1)
-        # The difference is 0, so the value stays exact; its gradient carries the factor.
-        output = output.detach() + (output - output.detach()) * share
-    if padding_idx is not None:
-        output = ad.where((input == padding_idx).unsqueeze(-1), output.detach(), output)
-    return output
+    output = ad.embedding(weight, input, -1 if padding_idx is None else padding_idx)
+    if not scale_grad_by_freq:
+        return output
+    counts = ad.zeros(rows, dtype=weight.dtype)
+    flat = input.reshape(-1)
+    counts = counts.index_add(0, flat, ad.ones(flat.shape[0], dtype=weight.dtype))
+    share = 1 / counts[input].unsqueeze(-1)
+    # The difference is 0, so the value stays exact; its gradient carries the factor.
+    return output.detach() + (output - output.detach()) * share
 
 
 def _limit_norms(weight, input, max_norm, norm_type):

@@ -1,0 +1,324 @@
+// gather and scatter: an index for each element, along one dimension.
+//
+// All but that dimension are lines that have nothing to do with each other: they are shared among threads,
+// and each is worked through in order. Where lines lie side by side in memory, they are taken in tiles so
+// narrow that what a tile can reach stays in the cache. Start reading at `Lines`.
+#include "kernels/copy.h"
+#include "kernels/cpu/indexing.h"
+#include "kernels/cpu/variants.h"
+#include "kernels/indexing.h"
+#include "runtime/parallel.h"
+
+namespace adjoint {
+
+namespace {
+
+/// What a tile may reach, in bytes, and the elements below which it does not pay: each run of it begins on
+/// other pages.
+constexpr int64_t kReach = 1 << 22, kNarrow = 1024;
+
+/// Up to three operands, the index first, over the index's shape. The dimension `d` of the second is the one
+/// that the index chooses along: its stride is left out.
+class Lines {
+ public:
+  static constexpr int kMost = 3;
+
+  Lines(const Tensor& index, const Tensor& chosen, int64_t d, const Tensor& other)
+      : count_(other.defined() ? 3 : 2) {
+    const Tensor* operands[kMost] = {&index, &chosen, &other};
+    for (int k = 0; k < count_; ++k) base_[k] = operands[k]->bytes();
+    size_ = chosen.dim() ? chosen.size(d) : 1;
+    step_ = chosen.dim() ? chosen.stride(d) * chosen.itemsize() : 0;
+    // The lines' dimensions, merged where every operand lies without a gap; then the one along which indices
+    // follow each other.
+    for (int64_t i = 0; i < index.dim(); ++i) {
+      int64_t steps[kMost];
+      for (int k = 0; k < count_; ++k) {
+        const Tensor& t = *operands[k];
+        steps[k] = t.dim() == 0 || (k == 1 && i == d) ? 0 : t.stride(i) * t.itemsize();
+      }
+      if (i == d) {
+        along_ = index.size(i);
+        for (int k = 0; k < count_; ++k) along_steps_[k] = steps[k];
+        continue;
+      }
+      if (index.size(i) == 1) continue;
+      bool merge = !sizes_.empty() && last_ != d - 1;
+      for (int k = 0; k < count_ && merge; ++k) merge = steps_[k].back() == steps[k] * index.size(i);
+      if (merge)
+        sizes_.back() *= index.size(i);
+      else
+        sizes_.push_back(index.size(i));
+      for (int k = 0; k < count_; ++k) {
+        if (merge)
+          steps_[k].back() = steps[k];
+        else
+          steps_[k].push_back(steps[k]);
+      }
+      last_ = i;
+    }
+    // Runs go along the dimension itself, or across lines that lie closer.
+    item_ = chosen.itemsize();
+    if (!sizes_.empty()) {
+      const int64_t near = std::abs(steps_[1].back());
+      across_ = sizes_.back() >= 8 && (near != 0 && near < std::abs(step_));
+    }
+  }
+
+  /// Whether runs are whole lines without gaps, and all of them.
+  bool whole_lines(const Tensor& chosen) const {
+    return !across_ && step_ == item_ && chosen.is_contiguous() &&
+           product(sizes_.span()) * size_ == chosen.numel();
+  }
+  int64_t size() const { return size_; }
+  int64_t step() const { return step_; }
+
+  /// f(pointers, steps, n) for runs of n elements. One thread works on a line, from its
+  /// first element on, unless lines may be `cut`.
+  template <class F>
+  void run(const F& f, bool cut = false) const {
+    const int outer = static_cast<int>(sizes_.size()) - (across_ ? 1 : 0);
+    int64_t lines = 1;
+    for (int i = 0; i < outer; ++i) lines *= sizes_[i];
+    const int64_t width = across_ ? sizes_.back() : 1, threads = runtime::get_num_threads();
+    int64_t tile = std::min(width, std::max(kNarrow, kReach / (std::max<int64_t>(1, size_) * item_)));
+    if (lines < threads) tile = std::min(tile, std::max<int64_t>(128, (width - 1) / threads + 1));
+    const int64_t tiles = (width - 1) / tile + 1;
+    int64_t steps[kMost] = {};
+    for (int k = 0; k < count_; ++k) steps[k] = across_ ? steps_[k].back() : along_steps_[k];
+    // Pieces of a line that runs go along.
+    const int64_t piece = cut && !across_ ? 16384 : std::max<int64_t>(1, along_),
+                  pieces = across_ ? 1 : (along_ - 1) / piece + 1;
+    const int64_t units = tiles * pieces, work = std::min(piece, along_) * std::min(tile, width);
+    runtime::parallel_for(0, lines * units, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)),
+                          [&](int64_t b, int64_t e) {
+                            for (int64_t unit = b; unit < e; ++unit) {
+                              char* p[kMost] = {};
+                              for (int k = 0; k < count_; ++k) p[k] = base_[k];
+                              int64_t rest = unit / units;
+                              for (int i = outer - 1; rest; --i) {
+                                for (int k = 0; k < count_; ++k) p[k] += rest % sizes_[i] * steps_[k][i];
+                                rest /= sizes_[i];
+                              }
+                              if (!across_) {
+                                const int64_t first = unit % units * piece;
+                                for (int k = 0; k < count_; ++k) p[k] += first * steps[k];
+                                f(p, steps, std::min(piece, along_ - first));
+                                continue;
+                              }
+                              const int64_t first = unit % units * tile, n = std::min(tile, width - first);
+                              for (int k = 0; k < count_; ++k) p[k] += first * steps[k];
+                              for (int64_t i = 0; i < along_; ++i) {
+                                f(p, steps, n);
+                                for (int k = 0; k < count_; ++k) p[k] += along_steps_[k];
+                              }
+                            }
+                          });
+  }
+
+ private:
+  int count_;
+  char* base_[kMost] = {};
+  int64_t size_, step_, item_, along_ = 1, last_ = -1;
+  int64_t along_steps_[kMost] = {};
+  Dims sizes_, steps_[kMost];
+  bool across_ = false;
+};
+
+[[noreturn, gnu::cold]] void refuse_index(const char* at, int64_t stride, int64_t n, int64_t low,
+                                          int64_t high, int64_t d, const char* op) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t v = *reinterpret_cast<const int64_t*>(at + i * stride);
+    if (v >= low && v < high) continue;
+    if (low < 0)
+      fail<IndexError>(op, "(): out of range: tried to access index ", v, " on a tensor of ", high,
+                       " elements.");
+    fail(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", high);
+  }
+  __builtin_unreachable();
+}
+
+/// Refuses indices of a run that are not in [low, high).
+class Bounds {
+ public:
+  Bounds(int64_t low, int64_t high, int64_t d, const char* op)
+      : low_(low), high_(high), d_(d), op_(op), table_(best_variant<IndexTable>()) {}
+  void check(const char* at, int64_t stride, int64_t n) const {
+    bool fine = true;
+    if (stride == sizeof(int64_t)) {
+      fine = table_.within(reinterpret_cast<const int64_t*>(at), n, low_, high_);
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = *reinterpret_cast<const int64_t*>(at + i * stride);
+        fine &= v >= low_ && v < high_;
+      }
+    }
+    if (!fine) [[unlikely]]
+      refuse_index(at, stride, n, low_, high_, d_, op_);
+  }
+
+ private:
+  int64_t low_, high_, d_;
+  const char* op_;
+  const IndexTable& table_;
+};
+
+/// move(i, v) for the indices v of a run.
+template <class F>
+void each_index(const char* index, int64_t stride, int64_t n, const F& move) {
+  if (stride == sizeof(int64_t)) {
+    const auto* v = reinterpret_cast<const int64_t*>(index);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < n; ++i) move(i, v[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) move(i, *reinterpret_cast<const int64_t*>(index + i * stride));
+  }
+}
+
+/// What a new tensor holds before elements are scattered into it: another's elements, or zeros. Whole lines
+/// get them when they are worked on, and are still in the cache.
+struct Begin {
+  Begin(const Tensor& out, const Tensor& base, bool by_line)
+      : out(out.bytes()), base(base.defined() ? base.bytes() : nullptr), by_line(by_line) {
+    if (by_line) return;
+    if (base.defined())
+      copy_into(out, base);
+    else
+      copy_into(out, scalar_tensor(Scalar(0), out.dtype()));
+  }
+  void line(char* to, int64_t bytes) const {
+    if (base)
+      std::memcpy(to, base + (to - out), static_cast<size_t>(bytes));
+    else
+      std::memset(to, 0, static_cast<size_t>(bytes));
+  }
+  char* out;
+  const char* base;
+  bool by_line;
+};
+
+/// combine(old, value) where `index` says.
+template <class T, class F>
+void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, const Tensor& src, T value,
+                  const F& combine) {
+  const int64_t step = lines.step();
+  const bool fixed = !src.defined();
+  lines.run([&](char* const* p, const int64_t* steps, int64_t n) {
+    bounds.check(p[0], steps[0], n);
+    char* to = p[1];
+    if (begin.by_line) begin.line(to, lines.size() * static_cast<int64_t>(sizeof(T)));
+    const int64_t across = steps[1];
+    auto run = [&](auto&& place) {
+      if (fixed)
+        return each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, value);
+        });
+      const char* from = p[2];
+      if (steps[2] == sizeof(T)) {
+        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, reinterpret_cast<const T*>(from)[i]);
+        });
+      } else {
+        const int64_t stride = steps[2];
+        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, *reinterpret_cast<const T*>(from + i * stride));
+        });
+      }
+    };
+    if (across == 0 && step == sizeof(T))
+      run([to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; });
+    else
+      run([to, across, step](int64_t i, int64_t v) -> T& {
+        return *reinterpret_cast<T*>(to + i * across + v * step);
+      });
+  });
+}
+
+template <class T>
+T multiplied(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>)
+    return a && b;
+  else if constexpr (is_half_v<T>)
+    return T(static_cast<float>(a) * static_cast<float>(b));
+  else
+    return static_cast<T>(a * b);
+}
+
+}  // namespace
+
+void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
+                 const char* op) {
+  if (index.numel() == 0) return;
+  const Lines lines(index, self, d, out);
+  const int64_t size = lines.size(), step = lines.step();
+  const Bounds bounds(flat ? -size : 0, size, d, op);
+  visit_size(self.itemsize(), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    lines.run(
+        [&](char* const* p, const int64_t* steps, int64_t n) {
+          bounds.check(p[0], steps[0], n);
+          const char* from = p[1];
+          const int64_t across = steps[1], stride = steps[2];
+          char* to = p[2];
+          auto run = [&](auto&& element) {
+            if (stride == sizeof(U))
+              each_index(p[0], steps[0], n,
+                         [&](int64_t i, int64_t v) { reinterpret_cast<U*>(to)[i] = element(i, v); });
+            else
+              each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+                *reinterpret_cast<U*>(to + i * stride) = element(i, v);
+              });
+          };
+          if (steps[0] == 0 && across == sizeof(U) && stride == sizeof(U)) {  // one index for the run
+            const int64_t v = *reinterpret_cast<const int64_t*>(p[0]);
+            std::memcpy(to, from + (v < 0 ? v + size : v) * step, static_cast<size_t>(n) * sizeof(U));
+          } else if (flat) {
+            run([&](int64_t i, int64_t v) {
+              return *reinterpret_cast<const U*>(from + i * across + (v + (v < 0 ? size : 0)) * step);
+            });
+          } else if (across == 0 && step == sizeof(U)) {
+            run([from](int64_t, int64_t v) { return reinterpret_cast<const U*>(from)[v]; });
+          } else {
+            run([from, across, step](int64_t i, int64_t v) {
+              return *reinterpret_cast<const U*>(from + i * across + v * step);
+            });
+          }
+        },
+        true);
+  });
+}
+
+void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
+                  const Scalar& value, Scattering how, const char* op) {
+  if (index.numel() == 0) {
+    const Begin begin(out, base, false);
+    return;
+  }
+  const Lines lines(index, out, d, src);
+  const Begin begin(out, base, lines.whole_lines(out) && (!base.defined() || base.is_contiguous()));
+  const Bounds bounds(0, lines.size(), d, op);
+  if (how == Scattering::Write)
+    return visit(out.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T fixed = src.defined() ? T() : value.to<T>();
+      visit_size(sizeof(T), [&](auto size) {
+        using U = typename decltype(size)::type;
+        U bits;
+        std::memcpy(static_cast<void*>(&bits), &fixed, sizeof(U));
+        scatter_with<U>(lines, bounds, begin, src, bits, [](const U&, const U& v) { return v; });
+      });
+    });
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T fixed = src.defined() ? T() : value.to<T>();
+    if (how == Scattering::Add)
+      scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return added<T>(a, b); });
+    else
+      scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
+  });
+}
+
+}  // namespace adjoint

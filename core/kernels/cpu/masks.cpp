@@ -1,0 +1,133 @@
+// Masks: the elements where one holds, packed, and back. Each block of a mask is first made a list of
+// positions, without branches, so that an irregular mask costs no more than a regular one.
+#include "kernels/copy.h"
+#include "kernels/cpu/indexing.h"
+#include "kernels/cpu/variants.h"
+#include "kernels/indexing.h"
+#include "runtime/parallel.h"
+
+namespace adjoint {
+
+namespace {
+
+/// A mask cut into chunks, and how many hold before each.
+class Chunks {
+ public:
+  static constexpr int64_t kLength = 1 << 16;
+  explicit Chunks(const Tensor& mask)
+      : mask_(mask.data<bool>()), n_(mask.numel()), chunks_((n_ + kLength - 1) / kLength) {
+    before_.resize(static_cast<size_t>(chunks_) + 1);
+    const auto count = best_variant<IndexTable>().count;
+    runtime::parallel_for(0, chunks_, 4, [&](int64_t b, int64_t e) {
+      for (int64_t c = b; c < e; ++c)
+        before_[c + 1] = count(mask_ + c * kLength, std::min(kLength, n_ - c * kLength));
+    });
+    for (int64_t c = 0; c < chunks_; ++c) before_[c + 1] += before_[c];
+  }
+  int64_t total() const { return before_[chunks_]; }
+
+  /// f(start, length, held before, positions relative to start, their number) for blocks of the mask, in
+  /// parallel.
+  template <class F>
+  void each_block(const F& f) const {
+    runtime::parallel_for(0, chunks_, 1, [&](int64_t b, int64_t e) {
+      constexpr int64_t kBlock = 256;
+      uint16_t at[kBlock + 1];
+      for (int64_t c = b; c < e; ++c) {
+        int64_t held = before_[c];
+        const int64_t end = std::min(n_, (c + 1) * kLength);
+        for (int64_t start = c * kLength; start < end; start += kBlock) {
+          const int64_t length = std::min(kBlock, end - start);
+          const bool* m = mask_ + start;
+          int64_t found = 0;
+          for (int64_t i = 0; i < length; ++i) {
+            at[found] = static_cast<uint16_t>(i);
+            found += m[i];
+          }
+          f(start, length, held, static_cast<const uint16_t*>(at), found);
+          held += found;
+        }
+      }
+    });
+  }
+
+ private:
+  const bool* mask_;
+  int64_t n_, chunks_;
+  runtime::SmallVector<int64_t, 6> before_;
+};
+
+}  // namespace
+
+int64_t count_true(const Tensor& mask) {
+  return best_variant<IndexTable>().count(mask.data<bool>(), mask.numel());
+}
+
+Tensor compress(const Tensor& self, const Tensor& mask) {
+  const Chunks chunks(mask);
+  const int64_t shape[] = {chunks.total()};
+  const Tensor out = empty(shape, self.dtype());
+  visit_size(self.itemsize(), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    const U* from = self.data<U>();
+    U* to = out.data<U>();
+    chunks.each_block([=](int64_t start, int64_t length, int64_t held, const uint16_t* at, int64_t n) {
+      if (n == length)
+        std::memcpy(to + held, from + start, static_cast<size_t>(n) * sizeof(U));
+      else
+        for (int64_t i = 0; i < n; ++i) to[held + i] = from[start + at[i]];
+    });
+  });
+  return out;
+}
+
+void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill) {
+  const Chunks chunks(mask);
+  visit_size(out.itemsize(), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    const U* from = values.data<U>();
+    U* to = out.data<U>();
+    chunks.each_block([=](int64_t start, int64_t length, int64_t held, const uint16_t* at, int64_t n) {
+      U* o = to + start;
+      if (clear) std::memset(static_cast<void*>(o), 0, static_cast<size_t>(length) * sizeof(U));
+      if (fill)
+        for (int64_t i = 0; i < n; ++i) o[at[i]] = *from;
+      else
+        for (int64_t i = 0; i < n; ++i) o[at[i]] = from[held + i];
+    });
+  });
+}
+
+Tensors positions_of(const Tensor& t) {
+  const Tensor mask = dense(t.dtype() == DType::Bool ? t : copy_of(t, DType::Bool));
+  const Chunks chunks(mask);
+  const int64_t shape[] = {chunks.total()};
+  Tensors out;
+  const int last = static_cast<int>(t.dim()) - 1;
+  for (int d = 0; d <= last; ++d) out.push_back(empty(shape, DType::Int64));
+  if (shape[0] == 0 || last < 0) return out;
+  const auto sizes = mask.sizes();
+  chunks.each_block([&](int64_t start, int64_t, int64_t held, const uint16_t* at, int64_t n) {
+    int64_t* to = out[static_cast<size_t>(last)].data<int64_t>() + held;
+    for (int64_t i = 0; i < n; ++i) to[i] = start + at[i];
+    // Flat positions become coordinates, from the last dimension on.
+    for (int d = last; d > 0; --d) {
+      int64_t* here = out[static_cast<size_t>(d)].data<int64_t>() + held;
+      int64_t* above = out[static_cast<size_t>(d) - 1].data<int64_t>() + held;
+      const int64_t size = sizes[static_cast<size_t>(d)];
+      int64_t quotient = 0, first = 0;  // of the one before: positions ascend
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = here[i];
+        if (v - first >= size || v < first) {
+          quotient = v / size;
+          first = quotient * size;
+        }
+        above[i] = quotient;
+        here[i] = v - first;
+      }
+    }
+  });
+  return out;
+}
+
+}  // namespace adjoint
