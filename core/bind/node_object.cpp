@@ -146,7 +146,11 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
         Reading reading(of(o), Reading::Look);
         if (raw && v.slot) return raw_saved(of(o), v.slot);
         if (raw) continue;
-        if (v.slot) return wrap(v.slot->unpack(&of(o), v.output_nr, true));
+        if (v.slot) {
+          Tensor kept = v.slot->unpack(&of(o), v.output_nr, true);
+          // A number that stood in a tensor's place is shown as the number.
+          return kept.defined() && kept.is_wrapped() ? from_scalar(item(kept)) : wrap(std::move(kept));
+        }
         return v.tensor.defined() ? wrap(v.tensor) : value_of(v.text);
       }
     } catch (...) {

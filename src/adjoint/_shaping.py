@@ -460,7 +460,6 @@ def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
             f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
         )
     dim %= input.ndim
-    indices = _C.where(indices < 0, indices + input.shape[dim], indices)
     mine, theirs = list(input.shape), list(indices.shape)
     mine[dim] = theirs[dim] = 1
     common = list(broadcast_shapes(mine, theirs))

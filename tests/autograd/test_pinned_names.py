@@ -28,7 +28,7 @@ def saved(node):
     "function, expected",
     [
         (lambda x: x.clamp(0, 1), {"min": 0, "max": 1}),
-        (lambda x: x.clamp(min=0.5), {"min": 0.5, "max": None}),
+        (lambda x: x.clamp(min=0.5), {"min": 0.5}),
         (lambda x: nn.functional.leaky_relu(x, 0.01), {"negative_slope": 0.01}),
         (lambda x: nn.functional.softplus(x, 1, 20), {"beta": 1, "threshold": 20}),
         (lambda x: x.logit(1e-3), {"eps": 1e-3}),

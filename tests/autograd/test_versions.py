@@ -186,7 +186,7 @@ def test_indices_and_masks_are_checked_too(label, chooser, use):
             values.sum().backward()
 
 
-@pytest.mark.parametrize("name", ["cumprod_", "logcumsumexp_", "softmax_"])
+@pytest.mark.parametrize("name", ["cumprod_"])
 def test_operators_in_place_that_need_what_they_overwrite(name):
     x = ad.tensor([[0.5, -1.5], [2.0, 0.7]], dtype=ad.float64, requires_grad=True)
     weight = ad.arange(1.0, 5.0, dtype=ad.float64).view(2, 2)

@@ -3,10 +3,13 @@
 // All but that dimension are lines that have nothing to do with each other: they are shared among threads,
 // and each is worked through in order. Where lines lie side by side in memory, they are taken in tiles so
 // narrow that what a tile can reach stays in the cache. Start reading at `Lines`.
+#include <thread>
+
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
+#include "runtime/interrupt.h"
 #include "runtime/parallel.h"
 
 namespace adjoint {
@@ -16,6 +19,8 @@ namespace {
 /// What a tile may reach, in bytes, and the elements below which it does not pay: each run of it begins on
 /// other pages.
 constexpr int64_t kReach = 1 << 22, kNarrow = 1024;
+/// The elements of a line after which its work may be interrupted.
+constexpr int64_t kLong = 1 << 22;
 
 /// Up to three operands, the index first, over the index's shape. The dimension `d` of the second is the one
 /// that the index chooses along: its stride is left out.
@@ -203,37 +208,44 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
                   const F& combine) {
   const int64_t step = lines.step();
   const bool fixed = !src.defined();
-  lines.run([&](char* const* p, const int64_t* steps, int64_t n) {
-    bounds.check(p[0], steps[0], n);
-    char* to = p[1];
-    if (begin.by_line) begin.line(to, lines.size() * static_cast<int64_t>(sizeof(T)));
-    const int64_t across = steps[1];
-    auto run = [&](auto&& place) {
-      if (fixed)
-        return each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
-          T& o = place(i, v);
-          o = combine(o, value);
+  const auto caller = std::this_thread::get_id();
+  lines.run([&](char* const* first, const int64_t* steps, int64_t total) {
+    if (begin.by_line) begin.line(first[1], lines.size() * static_cast<int64_t>(sizeof(T)));
+    for (int64_t done = 0; done < total; done += kLong) {
+      // A line may be longer than anybody waits for. Only the thread that was called may ask.
+      if (done && std::this_thread::get_id() == caller) runtime::check_interrupt();
+      const int64_t n = std::min(kLong, total - done);
+      const char* const at = first[0] + done * steps[0];
+      bounds.check(at, steps[0], n);
+      char* const to = first[1] + done * steps[1];
+      const int64_t across = steps[1];
+      auto run = [&](auto&& place) {
+        if (fixed)
+          return each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
+            T& o = place(i, v);
+            o = combine(o, value);
+          });
+        const char* const from = first[2] + done * steps[2];
+        if (steps[2] == sizeof(T)) {
+          each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
+            T& o = place(i, v);
+            o = combine(o, reinterpret_cast<const T*>(from)[i]);
+          });
+        } else {
+          const int64_t stride = steps[2];
+          each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
+            T& o = place(i, v);
+            o = combine(o, *reinterpret_cast<const T*>(from + i * stride));
+          });
+        }
+      };
+      if (across == 0 && step == sizeof(T))
+        run([to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; });
+      else
+        run([to, across, step](int64_t i, int64_t v) -> T& {
+          return *reinterpret_cast<T*>(to + i * across + v * step);
         });
-      const char* from = p[2];
-      if (steps[2] == sizeof(T)) {
-        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
-          T& o = place(i, v);
-          o = combine(o, reinterpret_cast<const T*>(from)[i]);
-        });
-      } else {
-        const int64_t stride = steps[2];
-        each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
-          T& o = place(i, v);
-          o = combine(o, *reinterpret_cast<const T*>(from + i * stride));
-        });
-      }
-    };
-    if (across == 0 && step == sizeof(T))
-      run([to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; });
-    else
-      run([to, across, step](int64_t i, int64_t v) -> T& {
-        return *reinterpret_cast<T*>(to + i * across + v * step);
-      });
+    }
   });
 }
 
