@@ -30,7 +30,18 @@ def cells(row):
 
 
 #: The order of the table: what the project promises first, first.
-GROUPS = ["small", "autograd", "training", "large", "rows", "indexing", "memory", "package", "threads"]
+GROUPS = [
+    "small",
+    "calls",
+    "autograd",
+    "training",
+    "large",
+    "rows",
+    "indexing",
+    "memory",
+    "package",
+    "threads",
+]
 HEAD = ["case", "adjoint", "torch", "ratio", "quartiles", "target", "reached", "note"]
 
 

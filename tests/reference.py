@@ -53,6 +53,8 @@ REFERENCES = {
     "add": np.add,
     "sub": np.subtract,
     "rsub": lambda x, y: y - x,
+    "_add_scaled": lambda x, y, alpha: x + alpha * y,
+    "_sub_scaled": lambda x, y, alpha: x - alpha * y,
     "mul": np.multiply,
     "div": divide,
     "true_divide": np.true_divide,
@@ -203,4 +205,8 @@ MASKS = {"where": 0, "masked_fill": 1}
 #: name → number of the operand that has no dimensions, whatever the shape of the others.
 NUMBERS = {"masked_fill": 2}
 
-OPTIONS = {}
+OPTIONS = {
+    "_add_scaled": {"alpha": 1.5},
+    "_sub_scaled": {"alpha": 1.5},
+    "_round_decimals": {"decimals": 1},
+}

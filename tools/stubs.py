@@ -152,7 +152,7 @@ def documented(lines, indent, declaration, doc):
 def compiled_stub(module, rows):
     lines = [
         HEAD + "from collections.abc import Iterator",
-        "from typing import Any, Sequence",
+        "from typing import Any, Sequence, overload",
         "",
         "Number = bool | int | float | complex",
         "",
@@ -212,8 +212,7 @@ def compiled_stub(module, rows):
             # What the package itself uses.
             lines += [f"    {name}: Any"] if name[:2] != "__" else []
         elif isinstance(value, module.Operator):
-            row = rows.get(name) or rows[name[:-1]]
-            documented(lines, "    ", f"def {name}{method_signature(row, value)}", row["doc"])
+            operator_lines(lines, "    ", name, value, rows)
         elif inspect.isfunction(inspect.unwrap(value)):
             documented(lines, "    ", f"def {name}{python_signature(value, True)}", value.__doc__)
         elif isinstance(value, property) or inspect.isgetsetdescriptor(value):
@@ -227,8 +226,7 @@ def compiled_stub(module, rows):
     lines.append("")
     for name, value in sorted(vars(module).items()):
         if isinstance(value, module.Operator):
-            row = rows[name]
-            documented(lines, "", f"def {name}{method_signature(row, value, False)}", row["doc"])
+            operator_lines(lines, "", name, value, rows)
         elif callable(value) and not isinstance(value, type) and not name.startswith("__"):
             documented(
                 lines,
@@ -252,6 +250,19 @@ def class_stub(name, kind):
         else:
             lines.append(f"    {member}: Any")
     return [*lines, "    def __getattr__(self, name: str) -> Any: ...", ""]
+
+
+def operator_lines(lines, indent, name, operator, rows):
+    """A callable with all its forms."""
+    for form in operator.forms:
+        if len(operator.forms) > 1:
+            lines.append(f"{indent}@overload")
+        documented(
+            lines,
+            indent,
+            f"def {name}{method_signature(rows[form], operator, bool(indent))}",
+            rows[form]["doc"],
+        )
 
 
 def method_signature(row, operator, method=True):

@@ -1,5 +1,27 @@
 """All cases, one file per nature; importing this package registers them."""
 
-from benchmarks.cases import autograd, indexing, large, memory, networks, package, small, threads, training
+from benchmarks.cases import (
+    autograd,
+    calls,
+    indexing,
+    large,
+    memory,
+    networks,
+    package,
+    small,
+    threads,
+    training,
+)
 
-__all__ = ["autograd", "indexing", "large", "memory", "networks", "package", "small", "threads", "training"]
+__all__ = [
+    "autograd",
+    "calls",
+    "indexing",
+    "large",
+    "memory",
+    "networks",
+    "package",
+    "small",
+    "threads",
+    "training",
+]

@@ -1,289 +1,332 @@
 #include "bind/arguments.h"
 
-#include <cmath>
+#include <nanobind/nanobind.h>
 
 #include "bind/object.h"
 #include "bind/operators.h"
+#include "runtime/random.h"
+
+namespace nb = nanobind;
 
 namespace adjoint::bind {
 
 namespace {
 
-const char* expected_of(ArgKind kind) {
-  switch (kind) {
-    case ArgKind::Tensor: case ArgKind::OptionalTensor: return "Tensor";
-    case ArgKind::Scalar: case ArgKind::OptionalScalar: return "Number";
-    case ArgKind::Int: case ArgKind::OptionalInt: return "int";
-    case ArgKind::Float: case ArgKind::OptionalFloat: return "float";
-    case ArgKind::Bool: case ArgKind::OptionalBool: return "bool";
-    case ArgKind::Ints: case ArgKind::OptionalInts: return "tuple of ints";
-    case ArgKind::Tensors: return "tuple of Tensors";
-    case ArgKind::Type: case ArgKind::OptionalType: return "dtype";
-    default: return "str";
+bool is_sequence(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)); }
+bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
+bool is_whole(PyObject* o) { return PyIndex_Check(o) && !PyFloat_Check(o); }
+
+/// Whether all elements of a list or tuple are as `fits` asks; of other sequences it is seen when they are read.
+template <class F> bool all_of(PyObject* o, F&& fits) {
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return true;
+  PyObject** items = PySequence_Fast_ITEMS(o);
+  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+    if (!fits(items[k])) return false;
+  return true;
+}
+
+// --- Forms in Python: whether an object has one (fit_of), and an object for a Value (to_python). How a Value is made of an object
+// --- is Arguments::set.
+
+Fit fit_of(const ArgKind& kind, PyObject* o) {
+  if (o == Py_None && kind.optional) return Fit::Exact;
+  const auto when = [](bool yes, Fit fit) { return yes ? fit : Fit::No; };
+  switch (kind.form) {
+    case Form::Tensor:
+      if (is_tensor(o)) return Fit::Exact;
+      return when(is_number(o) || as_scalar(o), Fit::Converted);
+    case Form::Scalar:
+      if (is_number(o)) return Fit::Exact;
+      return when(is_tensor(o) ? unwrap(o).numel() == 1 : as_scalar(o).has_value(), Fit::Converted);
+    case Form::Int:
+      if (PyLong_Check(o)) return PyBool_Check(o) ? Fit::No : Fit::Exact;
+      return when(is_whole(o), Fit::Converted);
+    case Form::Float:
+      if (PyFloat_Check(o) || PyLong_Check(o)) return PyBool_Check(o) ? Fit::Converted : Fit::Exact;
+      // A tensor that is more than a number is for another form of the operator, which does not lose its history.
+      if (is_tensor(o)) return when(unwrap(o).dim() == 0 && !unwrap(o).requires_grad(), Fit::Converted);
+      if (PyComplex_Check(o)) return Fit::No;
+      return when(as_scalar(o).has_value(), Fit::Converted);
+    case Form::Bool: {
+      if (PyBool_Check(o)) return Fit::Exact;
+      const auto s = PyFloat_Check(o) ? std::nullopt : as_scalar(o);
+      return when(s && s->is_integral(), Fit::Converted);
+    }
+    case Form::Ints:
+      if (is_int(o)) return Fit::Exact;
+      if (!is_sequence(o)) return Fit::No;
+      return when(all_of(o, is_whole), PyTuple_Check(o) || PyList_Check(o) ? Fit::Exact : Fit::Converted);
+    case Form::Tensors:
+      if (!is_sequence(o)) return Fit::No;
+      return when(all_of(o, [&](PyObject* e) { return is_tensor(e) || (e == Py_None && kind.optional_elements); }),
+                  is_tensor(o) ? Fit::Converted : Fit::Exact);
+    case Form::Floats:
+      if (is_number(o)) return PyComplex_Check(o) ? Fit::No : Fit::Exact;
+      return when(is_sequence(o) && all_of(o, [](PyObject* e) { return PyFloat_Check(e) || PyIndex_Check(e) || as_scalar(e); }), Fit::Exact);
+    case Form::Generator: return when(nb::isinstance<runtime::Generator>(nb::handle(o)), Fit::Exact);
+    case Form::Type: return when(as_dtype(o).has_value(), Fit::Exact);
+    case Form::Text: return when(PyUnicode_Check(o), Fit::Exact);
   }
+  return Fit::No;
 }
 
-bool optional(ArgKind k) {
-  return k == ArgKind::OptionalTensor || k == ArgKind::OptionalScalar || k == ArgKind::OptionalInt || k == ArgKind::OptionalFloat ||
-         k == ArgKind::OptionalBool || k == ArgKind::OptionalInts || k == ArgKind::OptionalType || k == ArgKind::OptionalText;
+const char* expected_of(const ArgKind& kind) {
+  switch (kind.form) {
+    case Form::Tensor: return "Tensor";
+    case Form::Scalar: return "Number";
+    case Form::Int: return "int";
+    case Form::Float: return "float";
+    case Form::Bool: return "bool";
+    case Form::Ints: return "tuple of ints";
+    case Form::Tensors: return "tuple of Tensors";
+    case Form::Floats: return "tuple of floats";
+    case Form::Generator: return "Generator";
+    case Form::Type: return "dtype";
+    case Form::Text: return "str";
+  }
+  return "";
 }
 
-std::string trim(std::string s) {
-  const size_t b = s.find_first_not_of(' ');
-  if (b == std::string::npos) return "";
-  return s.substr(b, s.find_last_not_of(' ') - b + 1);
-}
+PyObject* interned(const std::string& name) { return PyUnicode_InternFromString(name.c_str()); }
 
-// NumPy's names for the same things.
-bool names_match(const std::string& parameter, const char* given) {
-  if (parameter == given) return true;
-  if (parameter == "self") return !std::strcmp(given, "input") || !std::strcmp(given, "x");
-  if (parameter == "dim") return !std::strcmp(given, "axis");
-  if (parameter == "keepdim") return !std::strcmp(given, "keepdims");
-  if (parameter == "other") return !std::strcmp(given, "x2");
-  if (parameter == "size") return !std::strcmp(given, "shape");
-  return false;
+/// What functions call their first argument.
+const std::string& shown(const std::string& name) {
+  static const std::string input = "input";
+  return name == "self" ? input : name;
 }
 
 }  // namespace
 
-Signature::Signature(const Operator& op) {
-  std::string_view rest = op.signature;
-  bool keyword_only = false;
-  size_t kind = 0;
-  int depth = 0;
-  size_t start = 0;
-  for (size_t i = 0; i <= rest.size(); ++i) {
-    if (i < rest.size() && (rest[i] == '(' || rest[i] == '[')) ++depth;
-    if (i < rest.size() && (rest[i] == ')' || rest[i] == ']')) --depth;
-    if (i < rest.size() && (rest[i] != ',' || depth)) continue;
-    std::string part = trim(std::string(rest.substr(start, i - start)));
-    start = i + 1;
-    if (part.empty()) continue;
-    if (part == "*") {
-      keyword_only = true;
-      continue;
-    }
-    Parameter p;
-    const size_t eq = part.find('=');
-    p.text = trim(part.substr(0, eq));
-    p.name = PyUnicode_InternFromString(p.text.c_str());
-    p.kind = kind < op.kinds.size() ? op.kinds[kind] : ArgKind::Tensor;
-    ++kind;
-    p.has_default = eq != std::string::npos;
-    if (p.has_default) p.default_text = trim(part.substr(eq + 1));
-    p.keyword_only = keyword_only;
-    if (!keyword_only) ++positional;
-    parameters.push_back(std::move(p));
-  }
-  if (kind != op.kinds.size())
-    fail("the signature of operator '", op.name, "' names ", kind, " parameters but its forward takes ", op.kinds.size());
-}
-
-Arguments::~Arguments() = default;
-
-void Arguments::refuse(int i, PyObject* o, const char* expected) const {
-  fail<TypeError>(op_.name, "(): argument '", signature_.parameters[i].text, "' (position ", i + 1, ") must be ", expected, ", not ",
-                  Py_TYPE(o)->tp_name);
-}
-
-void Arguments::set_ints(int i, Dims dims) {
-  Dims* to = ints_used_ < 4 ? &ints_[ints_used_++] : &more_ints_.emplace_back();
-  *to = std::move(dims);
-  values_[i].present = true;
-  values_[i].list = {to->data(), to->size()};
-}
-
-void Arguments::set(int i, PyObject* o) {
-  const Parameter& p = signature_.parameters[i];
-  Value& v = values_[i];
-  if (o == Py_None && optional(p.kind)) {
-    v.present = false;
-    return;
-  }
-  v.present = true;
-  switch (p.kind) {
-    case ArgKind::Tensor:
-    case ArgKind::OptionalTensor: {
-      if (is_tensor(o)) {
-        any_tensor_ = true;
-        v.tensor = &unwrap(o);
-        elements_ += unwrap(o).numel();
-        if (i == 0) like_ = unwrap(o).dtype();
-        mixed_ |= unwrap(o).dtype() != like_;
-        return;
+PyObject* to_python(const ArgKind& kind, const Value& v) {
+  if (!v.present) Py_RETURN_NONE;
+  switch (kind.form) {
+    case Form::Tensor: return v.tensor->is_wrapped() ? from_scalar(item(*v.tensor)) : wrap(*v.tensor);
+    case Form::Tensors: {
+      PyObject* list = PyTuple_New(static_cast<Py_ssize_t>(v.list.size));
+      for (size_t i = 0; i < v.list.size; ++i) {
+        const Tensor& t = v.tensors()[i];
+        PyTuple_SET_ITEM(list, static_cast<Py_ssize_t>(i), t.defined() ? wrap(t) : Py_NewRef(Py_None));
       }
-      tensors_[i] = operand(o, like_);
-      if (!tensors_[i].defined()) refuse(i, o, "Tensor");
-      v.tensor = &tensors_[i];
-      return;
+      return list;
     }
-    case ArgKind::Scalar:
-    case ArgKind::OptionalScalar: {
-      if (is_tensor(o) && unwrap(o).numel() == 1) { v.scalar = item(unwrap(o)); return; }
-      const auto s = as_scalar(o);
-      if (!s) refuse(i, o, "Number");
-      v.scalar = *s;
-      return;
+    case Form::Ints: return tuple_from(v.ints());
+    case Form::Floats: {
+      PyObject* list = PyTuple_New(static_cast<Py_ssize_t>(v.list.size));
+      for (size_t i = 0; i < v.list.size; ++i) PyTuple_SET_ITEM(list, static_cast<Py_ssize_t>(i), PyFloat_FromDouble(v.floats()[i]));
+      return list;
     }
-    case ArgKind::Int:
-    case ArgKind::OptionalInt:
-      if (!PyIndex_Check(o) || PyFloat_Check(o) || PyBool_Check(o)) refuse(i, o, "int");
-      v.i = as_int(o, p.text.c_str());
-      return;
-    case ArgKind::Float:
-    case ArgKind::OptionalFloat:
-      // A tensor that is more than a number is for an overload, which does not lose its history.
-      if (PyComplex_Check(o) || (is_tensor(o) && (unwrap(o).dim() > 0 || unwrap(o).requires_grad()))) refuse(i, o, "float");
-      v.d = as_double(o, p.text.c_str());
-      return;
-    case ArgKind::Bool:
-    case ArgKind::OptionalBool: {
-      if (o == Py_True) { v.b = true; return; }
-      if (o == Py_False) { v.b = false; return; }
-      const auto s = as_scalar(o);
-      if (!s || !s->is_integral()) refuse(i, o, "bool");
-      v.b = s->as_int() != 0;
-      return;
+    case Form::Generator: return nb::cast(v.generator, nb::rv_policy::reference).release().ptr();
+    case Form::Text: return PyUnicode_FromStringAndSize(v.text().data(), static_cast<Py_ssize_t>(v.text().size()));
+    case Form::Scalar: return from_scalar(v.scalar);
+    case Form::Int: return PyLong_FromLongLong(v.i);
+    case Form::Float: return PyFloat_FromDouble(v.d);
+    case Form::Bool: return PyBool_FromLong(v.b);
+    case Form::Type: return Py_NewRef(dtype_object(v.type));
+  }
+  Py_RETURN_NONE;
+}
+
+// --- Which way of calling fits -------------------------------------------------------------------------------------------
+
+Alternate::Alternate(const Signature& s, const std::deque<Default>& d) : signature(&s), defaults(&d) {
+  if (s.op->elementwise && *s.op->name == '_' && *s.op->overloads) elements = s.op->elementwise->types;
+  for (size_t i = 0; i < s.parameters.size(); ++i) {
+    names.push_back(interned(s.parameters[i].name));
+    for (const std::string& other : s.parameters[i].synonyms) synonyms.emplace_back(interned(other), static_cast<int>(i));
+  }
+}
+
+int Alternate::position_of(PyObject* name) const {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<int>(i);
+  for (const auto& [other, i] : synonyms)
+    if (other == name) return i;
+  if (PyUnicode_CHECK_INTERNED(name)) return -1;
+  // Names that programs put together are not interned, as those in their text are.
+  for (size_t i = 0; i < names.size(); ++i)
+    if (PyUnicode_Compare(names[i], name) == 0) return static_cast<int>(i);
+  for (const auto& [other, i] : synonyms)
+    if (PyUnicode_Compare(other, name) == 0) return i;
+  return -1;
+}
+
+Fit Alternate::match(const Given& given, Match& m, Refusal& refusal) const {
+  const std::vector<Parameter>& parameters = signature->parameters;
+  const int n = static_cast<int>(parameters.size()), positional = signature->positional, last = positional - 1;
+  const auto no = [&](Refusal::Why why, int parameter, PyObject* what = nullptr) {
+    refusal = {why, parameter, what};
+    return Fit::No;
+  };
+  Py_ssize_t placed = given.nargs;
+  m.spelt = 0;
+  if (given.nargs > positional) {
+    if (last < 0 || parameters[last].kind->form != Form::Ints || !is_int(given.args[last])) return no(Refusal::Why::TooMany, 0);
+    for (Py_ssize_t a = last; a < given.nargs; ++a)
+      if (!is_whole(given.args[a])) return no(Refusal::Why::Type, last, given.args[a]);
+    m.spelt = given.nargs - last;
+    m.first_spelt = given.args + last;
+    placed = positional;
+  }
+  for (int i = 0; i < n; ++i) m.found[i] = i < placed ? given.args[i] : nullptr;
+  for (Py_ssize_t k = 0; k < given.keywords(); ++k) {
+    if (k == given.out) continue;
+    PyObject* name = PyTuple_GET_ITEM(given.kwnames, k);
+    const int at = position_of(name);
+    if (at < 0) return no(Refusal::Why::Keyword, 0, name);
+    if (m.found[at]) return no(Refusal::Why::Twice, at);
+    m.found[at] = given.args[given.nargs + k];
+  }
+  if (m.spelt && given.keywords() > (given.out >= 0)) return no(Refusal::Why::SpeltWithKeywords, 0);
+  Fit worst = Fit::Exact;
+  bool any_tensor = false;
+  uint32_t types = 0;
+  int number = -1;  // a number in a tensor's place: only beside a tensor
+  for (int i = 0; i < n; ++i) {
+    if (!m.found[i]) {
+      if (parameters[i].has_default) continue;
+      return no(Refusal::Why::Missing, i);
     }
-    case ArgKind::Ints:
-    case ArgKind::OptionalInts:
-      if (!is_int(o) && (!PySequence_Check(o) || PyUnicode_Check(o)) ) refuse(i, o, "tuple of ints");
-      set_ints(i, as_dims(o, (std::string(op_.name) + "(): argument '" + p.text + "'").c_str()));
+    if (m.spelt && i == last) continue;
+    const Fit f = fit_of(*parameters[i].kind, m.found[i]);
+    if (f == Fit::No) return no(Refusal::Why::Type, i, m.found[i]);
+    worst = std::min(worst, f);
+    if (parameters[i].kind->form != Form::Tensor) continue;
+    if (f == Fit::Exact && m.found[i] != Py_None) {
+      any_tensor = true;
+      types |= types::bit(unwrap(m.found[i]).dtype());
+    }
+    if (f == Fit::Converted && number < 0 && !parameters[i].kind->optional) number = i;
+  }
+  if (number >= 0 && !any_tensor) return no(Refusal::Why::Type, number, m.found[number]);
+  if (elements && !(elements & types)) return no(Refusal::Why::Elements, 0, m.found[0]);
+  return worst;
+}
+
+std::string Alternate::text() const {
+  std::string s = signature->text;
+  for (size_t at = 0; (at = s.find("self", at)) != std::string::npos; at += 5)
+    if ((at == 0 || s[at - 1] == ' ') && (at + 4 == s.size() || s[at + 4] == ',')) s.replace(at, 4, "input");
+  return s;
+}
+
+std::string Alternate::explain(const Refusal& r, const Given& given) const {
+  const Parameter* p = signature->parameters.empty() ? nullptr : &signature->parameters[static_cast<size_t>(r.parameter)];
+  switch (r.why) {
+    case Refusal::Why::TooMany:
+      return adjoint::text("takes ", signature->positional, " positional argument", signature->positional == 1 ? "" : "s", " but ", given.nargs, " were given");
+    case Refusal::Why::Keyword: {
+      const char* name = PyUnicode_AsUTF8(r.given);
+      return adjoint::text("got an unexpected keyword argument '", name ? name : "?", "'; it takes (", text(), ")");
+    }
+    case Refusal::Why::Twice: return adjoint::text("got multiple values for argument '", shown(p->name), "'");
+    case Refusal::Why::Missing:
+      return adjoint::text("missing required argument '", shown(p->name), "' (position ", r.parameter + 1, "), which must be ", expected_of(*p->kind));
+    case Refusal::Why::Elements: return adjoint::text("is not implemented for '", is_tensor(r.given) ? name_of(unwrap(r.given).dtype()) : "these types", "'");
+    case Refusal::Why::SpeltWithKeywords: return "sizes spelt out take no keyword arguments";
+    case Refusal::Why::Type: break;
+  }
+  if (p->kind->form == Form::Tensors && is_sequence(r.given) && (PyTuple_Check(r.given) || PyList_Check(r.given))) {
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(r.given); ++k)
+      if (PyObject* e = PySequence_Fast_ITEMS(r.given)[k]; !is_tensor(e))
+        return adjoint::text("expected Tensor as element ", k, " in argument '", shown(p->name), "', but got ", Py_TYPE(e)->tp_name);
+  }
+  return adjoint::text("argument '", shown(p->name), "' (position ", r.parameter + 1, ") must be ", expected_of(*p->kind), ", not ", Py_TYPE(r.given)->tp_name);
+}
+
+// --- Values --------------------------------------------------------------------------------------------------------------
+
+void Arguments::keep_ints(Value& v, Dims dims) {
+  Dims& to = ints_used_ < 3 ? ints_[ints_used_++] : *more_ints_.emplace_back(std::make_unique<Dims>());
+  to = std::move(dims);
+  v.list = {to.data(), to.size()};
+}
+
+void Arguments::set(const Parameter& p, PyObject* o) {
+  Value& v = values_[p.index];
+  v.present = !(o == Py_None && p.kind->optional);
+  if (!v.present) return;
+  switch (p.kind->form) {
+    case Form::Tensor:
+      if (is_tensor(o)) {
+        v.tensor = &unwrap(o);
+        elements_ += v.tensor->numel();
+        if (p.index == 0) like_ = v.tensor->dtype();
+        mixed_ |= v.tensor->dtype() != like_;
+      } else {
+        tensors_[p.index] = operand(o, like_);
+        v.tensor = &tensors_[p.index];
+      }
       return;
-    case ArgKind::Tensors: {
-      if (!PySequence_Check(o)) refuse(i, o, "tuple of Tensors");
-      std::vector<Tensor> list;
+    case Form::Scalar: v.scalar = is_tensor(o) ? item(unwrap(o)) : *as_scalar(o); return;
+    case Form::Int: v.i = as_int(o, p.name.c_str()); return;
+    case Form::Float: v.d = as_double(o, p.name.c_str()); return;
+    case Form::Bool: v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0; return;
+    case Form::Ints: keep_ints(v, as_dims(o, (std::string(op_.name) + "(): argument '" + p.name + "'").c_str())); return;
+    case Form::Tensors: {
       PyObject* fast = PySequence_Fast(o, "");
       if (!fast) throw PythonError{};
       struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{fast};
+      Tensors& list = lists_.emplace_back();
       const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
       list.reserve(static_cast<size_t>(n));
       for (Py_ssize_t k = 0; k < n; ++k) {
         PyObject* e = PySequence_Fast_GET_ITEM(fast, k);
-        // Of the indices of a tensor some may be left out.
-        if (e == Py_None && *op_.name == '_') list.emplace_back();
-        else if (is_tensor(e)) list.push_back(unwrap(e));
-        else fail<TypeError>("expected Tensor as element ", k, " in argument '", p.text, "' of ", op_.name, "(), but got ", Py_TYPE(e)->tp_name);
+        if (is_tensor(e)) list.push_back(unwrap(e));
+        else if (e == Py_None && p.kind->optional_elements) list.emplace_back();
+        else fail<TypeError>("expected Tensor as element ", k, " in argument '", p.name, "' of ", op_.name, "(), but got ", Py_TYPE(e)->tp_name);
         if (list.back().defined()) elements_ += list.back().numel();
       }
-      lists_.push_back(std::move(list));
-      v.list = {lists_.back().data(), lists_.back().size()};
+      v.list = {list.data(), list.size()};
       return;
     }
-    case ArgKind::Type:
-    case ArgKind::OptionalType: {
-      const auto d = as_dtype(o);
-      if (!d) refuse(i, o, "dtype");
-      v.type = *d;
+    case Form::Floats: {
+      std::vector<double>& list = floats_.emplace_back();
+      if (is_number(o)) {
+        list.push_back(as_double(o, p.name.c_str()));
+      } else {
+        PyObject* fast = PySequence_Fast(o, "");
+        if (!fast) throw PythonError{};
+        struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{fast};
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast); ++k) list.push_back(as_double(PySequence_Fast_GET_ITEM(fast, k), p.name.c_str()));
+      }
+      v.list = {list.data(), list.size()};
       return;
     }
-    case ArgKind::Text:
-    case ArgKind::OptionalText: {
+    case Form::Generator: v.generator = nb::cast<runtime::Generator*>(nb::handle(o)); return;
+    case Form::Type: v.type = *as_dtype(o); return;
+    case Form::Text: {
       Py_ssize_t n = 0;
-      const char* s = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &n) : nullptr;
-      if (!s) { PyErr_Clear(); refuse(i, o, "str"); }
+      const char* s = PyUnicode_AsUTF8AndSize(o, &n);
+      if (!s) throw PythonError{};
       v.list = {s, static_cast<size_t>(n)};
       return;
     }
   }
 }
 
-void Arguments::set_default(int i) {
-  const Parameter& p = signature_.parameters[i];
-  Value& v = values_[i];
-  const std::string& d = p.default_text;
-  v.present = d != "None";
-  if (!v.present) return;
-  switch (p.kind) {
-    case ArgKind::Bool: case ArgKind::OptionalBool: v.b = d == "True"; return;
-    case ArgKind::Int: case ArgKind::OptionalInt: v.i = std::stoll(d); return;
-    case ArgKind::Float: case ArgKind::OptionalFloat:
-      v.d = d == "inf" ? HUGE_VAL : d == "-inf" ? -HUGE_VAL : d == "nan" ? std::nan("") : std::stod(d);
-      return;
-    case ArgKind::Scalar: case ArgKind::OptionalScalar:
-      v.scalar = d == "True" ? Scalar(true) : d == "False" ? Scalar(false)
-                 : d.find_first_of(".en") == std::string::npos ? Scalar(static_cast<int64_t>(std::stoll(d))) : Scalar(std::stod(d));
-      return;
-    case ArgKind::Text: case ArgKind::OptionalText:
-      v.list = {d.data() + 1, d.size() - 2};
-      return;
-    case ArgKind::Ints: case ArgKind::OptionalInts: {
+void Arguments::read(const Alternate& alternate, const Match& m) {
+  const Signature& s = *alternate.signature;
+  const std::deque<Default>& defaults = *alternate.defaults;
+  const size_t n = s.parameters.size();
+  // An order may leave arguments out.
+  if (n != defaults.size())
+    for (size_t i = 0; i < defaults.size(); ++i) values_[i] = defaults[i].value;
+  for (size_t i = 0; i < n; ++i) {
+    const Parameter& p = s.parameters[i];
+    if (!m.found[i]) values_[p.index] = defaults[static_cast<size_t>(p.index)].value;
+    else if (m.spelt && static_cast<int>(i) == s.positional - 1) {
       Dims dims;
-      for (size_t at = 0; at < d.size();) {
-        if (d[at] == '-' || std::isdigit(static_cast<unsigned char>(d[at]))) {
-          size_t used = 0;
-          dims.push_back(std::stoll(d.substr(at), &used));
-          at += used;
-        } else {
-          ++at;
-        }
-      }
-      set_ints(i, dims);
-      return;
+      for (Py_ssize_t k = 0; k < m.spelt; ++k) dims.push_back(as_int(m.first_spelt[k], op_.name));
+      values_[p.index].present = true;
+      keep_ints(values_[p.index], std::move(dims));
+    } else {
+      set(p, m.found[i]);
     }
-    default:
-      fail("operator '", op_.name, "': the default of '", p.text, "' cannot be read: ", d);
-  }
-}
-
-void Arguments::parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  const int n = static_cast<int>(signature_.parameters.size());
-  const int positional = signature_.positional;
-  lists_.reserve(2);
-  Py_ssize_t given = nargs;
-  // Sizes may be spelt out: x.view(2, 3), x.permute(1, 0).
-  const int last = positional - 1;
-  if (last >= 0 && nargs >= positional && nargs > last) {
-    const ArgKind k = signature_.parameters[last].kind;
-    if ((k == ArgKind::Ints || k == ArgKind::OptionalInts) && is_int(args[last]) && (nargs > positional)) {
-      Dims dims;
-      for (Py_ssize_t a = last; a < nargs; ++a) dims.push_back(as_int(args[a], op_.name));
-      set_ints(last, dims);
-      given = last;
-      for (int i = 0; i < last; ++i) set(i, args[i]);
-      for (int i = positional; i < n; ++i) {
-        if (!signature_.parameters[i].has_default) fail<TypeError>(op_.name, "() missing required argument '", signature_.parameters[i].text, "'");
-        set_default(i);
-      }
-      if (kwnames && PyTuple_GET_SIZE(kwnames)) fail<TypeError>(op_.name, "(): sizes spelt out take no keyword arguments");
-      return;
-    }
-  }
-  if (given > positional)
-    fail<TypeError>(op_.name, "() takes ", positional, " positional arguments but ", given, " were given");
-  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  PyObject* found[kMost] = {};
-  for (int i = 0; i < given; ++i) found[i] = args[i];
-  for (Py_ssize_t k = 0; k < keywords; ++k) {
-    PyObject* name = PyTuple_GET_ITEM(kwnames, k);
-    int at = -1;
-    for (int i = 0; i < n; ++i)
-      if (signature_.parameters[i].name == name) at = i;
-    if (at < 0) {
-      const char* text = PyUnicode_AsUTF8(name);
-      for (int i = 0; i < n && at < 0; ++i)
-        if (names_match(signature_.parameters[i].text, text)) at = i;
-      if (at < 0) fail<TypeError>(op_.name, "() got an unexpected keyword argument '", text, "'; it takes (", op_.signature, ")");
-    }
-    if (found[at]) fail<TypeError>(op_.name, "() got multiple values for argument '", signature_.parameters[at].text, "'");
-    found[at] = args[nargs + k];
-  }
-  for (int i = 0; i < n; ++i) {
-    if (found[i]) set(i, found[i]);
-    else if (signature_.parameters[i].has_default) set_default(i);
-    else
-      fail<TypeError>(op_.name, "() missing required argument '", signature_.parameters[i].text, "' (position ", i + 1, "), which must be ",
-                      expected_of(signature_.parameters[i].kind));
   }
   // A number beside tensors of several types meets the one that they promote to: it stays as it is until then.
-  if (mixed_)
-    for (int i = 0; i < n; ++i)
-      if (tensors_[i].defined()) tensors_[i] = operand(found[i], DType::Bool);
-  // Numbers stand in for tensors only beside a tensor.
-  if (!any_tensor_)
-    for (int i = 0; i < n; ++i)
-      if (signature_.parameters[i].kind == ArgKind::Tensor && found[i]) refuse(i, found[i], "Tensor");
+  if (mixed_) [[unlikely]]
+    for (size_t i = 0; i < n; ++i)
+      if (Tensor& number = tensors_[s.parameters[i].index]; number.defined()) number = operand(m.found[i], DType::Bool);
 }
 
 }  // namespace adjoint::bind

@@ -2,6 +2,7 @@
 // utils/_selective.py. Start reading at `bind_interpreter`.
 #include "transforms/interpreter.h"
 
+#include "bind/arguments.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
@@ -18,31 +19,6 @@ nb::object sequence_of(std::span<const Tensor> tensors) {
   return list;
 }
 
-/// A boxed argument as a program would have given it.
-PyObject* argument_of(ArgKind kind, const Value& v) {
-  if (!v.present) Py_RETURN_NONE;
-  switch (kind) {
-    case ArgKind::Tensor:
-    case ArgKind::OptionalTensor: return v.tensor->is_wrapped() ? from_scalar(item(*v.tensor)) : wrap(*v.tensor);
-    case ArgKind::Tensors: return sequence_of({static_cast<const Tensor*>(v.list.data), v.list.size}).release().ptr();
-    case ArgKind::Ints:
-    case ArgKind::OptionalInts: return tuple_from({static_cast<const int64_t*>(v.list.data), v.list.size});
-    case ArgKind::Text:
-    case ArgKind::OptionalText: return PyUnicode_FromStringAndSize(static_cast<const char*>(v.list.data), static_cast<Py_ssize_t>(v.list.size));
-    case ArgKind::Scalar:
-    case ArgKind::OptionalScalar: return from_scalar(v.scalar);
-    case ArgKind::Int:
-    case ArgKind::OptionalInt: return PyLong_FromLongLong(v.i);
-    case ArgKind::Float:
-    case ArgKind::OptionalFloat: return PyFloat_FromDouble(v.d);
-    case ArgKind::Bool:
-    case ArgKind::OptionalBool: return PyBool_FromLong(v.b);
-    case ArgKind::Type:
-    case ArgKind::OptionalType: return Py_NewRef(dtype_object(v.type));
-  }
-  Py_RETURN_NONE;
-}
-
 constexpr const char* kToken = "adjoint interpreter";
 
 class PythonInterpreter final : public Interpreter {
@@ -55,7 +31,7 @@ class PythonInterpreter final : public Interpreter {
     if (!supply_) return false;
     nb::gil_scoped_acquire gil;
     nb::object args = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
-    for (size_t i = 0; i < arguments.size(); ++i) PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), argument_of(op.kinds[i], arguments[i]));
+    for (size_t i = 0; i < arguments.size(); ++i) PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), to_python(*op.kinds[i], arguments[i]));
     const nb::object r = called(supply_, operator_object(op), args.ptr());
     if (r.is_none()) return false;
     if (!PySequence_Check(r.ptr())) fail<TypeError>("an interpreter must supply the results of ", op.name, "() as a sequence of Tensors, not ", Py_TYPE(r.ptr())->tp_name);

@@ -16,30 +16,6 @@ namespace adjoint::bind {
 
 namespace {
 
-/// The type of an argument as a stub writes it.
-const char* python_type_of(ArgKind kind) {
-  switch (kind) {
-    case ArgKind::Tensor: return "Tensor | Number";
-    case ArgKind::OptionalTensor: return "Tensor | Number | None";
-    case ArgKind::Scalar: return "Number | Tensor";
-    case ArgKind::OptionalScalar: return "Number | Tensor | None";
-    case ArgKind::Int: return "int";
-    case ArgKind::OptionalInt: return "int | None";
-    case ArgKind::Float: return "float";
-    case ArgKind::OptionalFloat: return "float | None";
-    case ArgKind::Bool: return "bool";
-    case ArgKind::OptionalBool: return "bool | None";
-    case ArgKind::Ints: return "int | Sequence[int]";
-    case ArgKind::OptionalInts: return "int | Sequence[int] | None";
-    case ArgKind::Tensors: return "Sequence[Tensor]";
-    case ArgKind::Type: return "dtype";
-    case ArgKind::OptionalType: return "dtype | None";
-    case ArgKind::Text: return "str";
-    case ArgKind::OptionalText: return "str | None";
-  }
-  return "Any";
-}
-
 nb::list table() {
   nb::list rows;
   for (const Operator* op : operators()) {
@@ -59,9 +35,16 @@ nb::list table() {
     row["module"] = op->module;
     row["python"] = op->python;
     row["several"] = op->several;
-    nb::list kinds;
-    for (ArgKind k : op->kinds) kinds.append(python_type_of(k));
+    row["overloads"] = op->overloads;
+    nb::list kinds, meanings, names;
+    for (const ArgKind* k : op->kinds) {
+      kinds.append(std::string(k->annotation) + (k->optional ? " | None" : ""));
+      meanings.append(k->name);
+    }
+    each_parameter(op->order, [&](const ParameterText& p) { names.append(std::string(p.name())); });
     row["kinds"] = kinds;
+    row["meanings"] = meanings;
+    row["arguments"] = names;
     row["inplace"] = op->inplace && op->name[0] != '_';
     if (const ElementwiseInfo* e = op->elementwise) {
       row["arity"] = e->arity;

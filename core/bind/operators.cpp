@@ -16,27 +16,42 @@ namespace adjoint::bind {
 
 namespace {
 
-enum class Form : uint8_t { Plain, InPlace };
+enum class Style : uint8_t { Plain, InPlace };
+
+/// What one name stands for: rows of the table, of which the arguments choose one, and a function in Python for arguments that
+/// fit none of them.
+struct Overloads {
+  std::vector<const Operator*> rows;
+  PyObject* composition = nullptr;  // owned
+
+  const std::vector<Alternate>& alternates() const {
+    if (alternates_.empty())
+      for (const Operator* row : rows)
+        for (const Signature& s : signatures_of(*row).all) alternates_.emplace_back(s, signatures_of(*row).defaults);
+    return alternates_;
+  }
+
+ private:
+  mutable std::vector<Alternate> alternates_;
+};
 
 /// The callable. As an attribute of a type it is a method descriptor, so that calls pass no bound object around.
 struct OperatorObject {
   PyObject_HEAD
   vectorcallfunc call;
-  const Operator* op;
-  Signature* signature;
-  Form form;
+  const Operator* op;  // the first row
+  Overloads* overloads;
+  Style style;
   PyObject* name;
 };
 PyTypeObject* operator_type = nullptr;
 std::map<std::string, PyTypeObject*> result_types;
 /// The callable of each row, under its first name; owned.
 std::map<const Operator*, PyObject*> callables;
-/// Python's functions for arguments that do not fit an operator's signature; owned.
-std::map<const Operator*, PyObject*> overloads;
-
-const Signature& signature_of(OperatorObject* o) {
-  if (!o->signature) o->signature = new Signature(*o->op);
-  return *o->signature;
+/// What each public name stands for; never destroyed.
+std::map<std::string, Overloads>& overloads_by_name() {
+  static auto& all = *new std::map<std::string, Overloads>;
+  return all;
 }
 
 PyObject* wrap_all(Tensors& ts, const char* returns) {
@@ -113,70 +128,126 @@ PyObject* write_out(PyObject* out, Results& r, const char* name) {
   return Py_NewRef(out);
 }
 
+/// The compositions that run in this thread, the innermost first. One may use its own operator; where it hands on what it was
+/// given, and that fits no row, it would come back to itself for ever.
+struct Running {
+  const Overloads* overloads;
+  PyObject* first;
+  const Running* outer;
+};
+thread_local const Running* running = nullptr;
 
-thread_local const Operator* in_overload = nullptr;
+bool comes_back(const Overloads* overloads, PyObject* first) {
+  for (const Running* r = running; r; r = r->outer)
+    if (r->overloads == overloads && r->first == first) return true;
+  return false;
+}
 
-PyObject* call_overload(OperatorObject* o, PyObject* overload, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  if (o->form == Form::InPlace && !(nargs && is_tensor(args[0])))
-    fail<TypeError>(o->op->name, "_(): argument 'input' (position 1) must be Tensor, not ", nargs ? Py_TYPE(args[0])->tp_name : "missing");
-  const Operator* before = std::exchange(in_overload, o->op);
-  PyObject* r = PyObject_Vectorcall(overload, args, static_cast<size_t>(nargs), kwnames);
-  in_overload = before;
+PyObject* call_composition(OperatorObject* o, const Given& g) {
+  const Running here{o->overloads, g.nargs ? g.args[0] : nullptr, running};
+  running = &here;
+  PyObject* r = PyObject_Vectorcall(o->overloads->composition, g.args, static_cast<size_t>(g.nargs), g.kwnames);
+  running = here.outer;
   if (!r) throw PythonError{};
-  if (o->form == Form::Plain) return r;
+  if (o->style == Style::Plain) return r;
   struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{r};
-  become_result(unwrap(args[0]), unwrap(r), o->op->name);
-  return Py_NewRef(args[0]);
+  become_result(unwrap(g.args[0]), unwrap(r), o->op->name);
+  return Py_NewRef(g.args[0]);
+}
+
+const char* name_of_call(OperatorObject* o) { return PyUnicode_AsUTF8(o->name); }
+
+/// "(Tensor, int, dim=str)"
+std::string types_of(const Given& g) {
+  std::string s = "(";
+  for (Py_ssize_t i = 0; i < g.nargs + g.keywords(); ++i) {
+    if (i) s += ", ";
+    if (i >= g.nargs) (s += PyUnicode_AsUTF8(PyTuple_GET_ITEM(g.kwnames, i - g.nargs))) += "=";
+    s += Py_TYPE(g.args[i])->tp_name;
+  }
+  return s + ")";
+}
+
+[[noreturn]] [[gnu::cold]] void refuse(OperatorObject* o, const Given& g) {
+  const std::vector<Alternate>& all = o->overloads->alternates();
+  std::string forms;
+  int counted = 0;
+  for (const Alternate& a : all) {
+    if (a.signature->old) continue;
+    Match m;
+    Refusal why;
+    a.match(g, m, why);
+    const std::string reason = a.explain(why, g);
+    const bool sentence = why.why == Refusal::Why::Type;
+    forms += text("\n * (", a.text(), "): ", reason);
+    if (++counted == 1 && all.size() == 1) fail<TypeError>(name_of_call(o), sentence ? "(): " : "() ", reason);
+  }
+  fail<TypeError>(name_of_call(o), "() received an invalid combination of arguments - got ", types_of(g), ", but expected one of:", forms);
+}
+
+/// torch warns once of an order that it wants to give up.
+[[gnu::cold]] void warn_of_order(OperatorObject* o, const Alternate& a) {
+  a.warned = true;
+  const Alternate* plain = &a;
+  while (plain->signature->old) --plain;  // of the same row: it stands before
+  const std::string message = text("This overload of ", name_of_call(o), " is deprecated:\n\t", name_of_call(o), "(", a.text(),
+                                   ")\nConsider using one of the following signatures instead:\n\t", name_of_call(o), "(", plain->text(), ")");
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw PythonError{};
+}
+
+/// The alternate that fits best: the first that takes the arguments as they are, else the first that can convert them. Null if none.
+const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
+  const Alternate* best = nullptr;
+  Refusal refusal;
+  const std::vector<Alternate>& all = o->overloads->alternates();
+  for (const Alternate& a : all) {
+    if (!best) {
+      const Fit fit = a.match(g, chosen, refusal);
+      if (fit == Fit::Exact) return &a;
+      if (fit == Fit::Converted) best = &a;
+    } else {
+      Match other;
+      if (a.match(g, other, refusal) != Fit::Exact) continue;
+      chosen = other;
+      return &a;
+    }
+  }
+  return best;
 }
 
 PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  const Operator& op = *o->op;
-  if (o->form == Form::InPlace && (nargs == 0 || !is_tensor(args[0])))
-    fail<TypeError>(op.name, "_(): argument 'self' (position 1) must be Tensor, not ", nargs == 0 ? "missing" : Py_TYPE(args[0])->tp_name,
+  if (o->style == Style::InPlace && (nargs == 0 || !is_tensor(args[0])))
+    fail<TypeError>(name_of_call(o), "(): argument 'self' (position 1) must be Tensor, not ", nargs == 0 ? "missing" : Py_TYPE(args[0])->tp_name,
                     ": it is what is written");
+  static PyObject* const out_name = PyUnicode_InternFromString("out");
+  Given given{args, nargs, kwnames};
   PyObject* out = nullptr;
-  PyObject* rest_names = nullptr;
-  PyObject* const* given = args;
-  PyObject* given_names = kwnames;
-  std::vector<PyObject*> rest;
-  if (kwnames) {
-    const Py_ssize_t k = PyTuple_GET_SIZE(kwnames);
-    for (Py_ssize_t i = 0; i < k; ++i)
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0) out = args[nargs + i];
-    if (out) {
-      rest.assign(args, args + nargs);
-      rest_names = PyTuple_New(k - 1);
-      Py_ssize_t at = 0;
-      for (Py_ssize_t i = 0; i < k; ++i) {
-        if (args[nargs + i] == out && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "out") == 0) continue;
-        PyTuple_SET_ITEM(rest_names, at++, Py_NewRef(PyTuple_GET_ITEM(kwnames, i)));
-        rest.push_back(args[nargs + i]);
-      }
-      args = rest.data();
-      kwnames = rest_names;
-      if (out == Py_None) out = nullptr;
-    }
+  for (Py_ssize_t i = 0; i < given.keywords(); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames, i);
+    if (name != out_name && (PyUnicode_CHECK_INTERNED(name) || PyUnicode_Compare(name, out_name) != 0)) continue;
+    given.out = i;
+    out = args[nargs + i] == Py_None ? nullptr : args[nargs + i];
   }
-  struct Release { PyObject* p; ~Release() { Py_XDECREF(p); } } release{rest_names};
-  Arguments arguments(op, signature_of(o));
-  try {
-    arguments.parse(args, nargs, kwnames);
-  } catch (const TypeError&) {
-    const auto overload = overloads.find(&op);
-    // An overload that comes back to its operator has arguments that nothing fits.
-    if (overload == overloads.end() || in_overload == &op) throw;
-    return call_overload(o, overload->second, given, nargs, given_names);
+  Match match;
+  const Alternate* alternate = choose(o, given, match);
+  if (!alternate) {
+    if (o->overloads->composition && !comes_back(o->overloads, nargs ? args[0] : nullptr)) return call_composition(o, given);
+    refuse(o, given);
   }
+  if (alternate->signature->old && !alternate->warned) warn_of_order(o, *alternate);
+  const Operator& op = alternate->op();
+  Arguments arguments(op);
+  arguments.read(*alternate, match);
   const Value* v = arguments.values();
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock = arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
   const KeptMemory memory(unlock, op, v, out && is_tensor(out) ? &unwrap(out) : nullptr);
-  if (op.elementwise && (out || o->form == Form::InPlace)) {
+  if (op.elementwise && (out || o->style == Style::InPlace)) {
     Tensor in[kMostInputs];
     const ElementwiseInfo& info = given_inputs(*op.elementwise, v, in);
     double p[kMostParameters];
     for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(*op.elementwise, v, i);
-    if (o->form == Form::InPlace) {
+    if (o->style == Style::InPlace) {
       {
         Unlocked u(unlock);
         call_elementwise(info, in, p, &in[0], true);
@@ -196,7 +267,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   // A dtype that is left out is that of out=.
   if (out && is_tensor(out))
     for (size_t i = 0; i < op.kinds.size(); ++i)
-      if (op.kinds[i] == ArgKind::OptionalType && !v[i].present) {
+      if (op.kinds[i]->form == Form::Type && op.kinds[i]->optional && !v[i].present) {
         given_values.assign(v, v + op.kinds.size());
         given_values[i].present = true;
         given_values[i].type = unwrap(out).dtype();
@@ -204,7 +275,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
       }
   // What is overwritten may be what the rule needs: it gets a copy.
   Tensor before;
-  if (o->form == Form::InPlace && !op.writes && thread_state.grad && v[0].tensor->requires_grad()) {
+  if (o->style == Style::InPlace && !op.writes && thread_state.grad && v[0].tensor->requires_grad()) {
     before = owned(*v[0].tensor);
     given_values.assign(v, v + op.kinds.size());
     given_values[0].tensor = &before;
@@ -216,7 +287,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     op.boxed(v, r);
   }
   if (out) return write_out(out, r, op.name);
-  if (o->form == Form::InPlace && !op.writes) {
+  if (o->style == Style::InPlace && !op.writes) {
     become_result(unwrap(args[0]), r.one, op.name);
     return Py_NewRef(args[0]);
   }
@@ -229,7 +300,7 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
   try {
     const ElementwiseInfo* info = o->op->elementwise;
     // The short way: an element-wise operator on nothing but tensors.
-    if (info && !kwnames && o->form == Form::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
+    if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
         is_tensor(args[0]) && (nargs == 1 || is_tensor(args[1]))) {
       if (nargs == 1) return wrap(call_unary(*info, unwrap(args[0])));
       Lent<2> in;
@@ -260,8 +331,12 @@ PyObject* operator_repr(PyObject* self) {
 PyObject* operator_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
 PyObject* operator_doc(PyObject* self, void*) {
   auto* o = reinterpret_cast<OperatorObject*>(self);
-  return PyUnicode_FromFormat("%U(%s)\n\n%s%s", o->name, o->op->signature.c_str(), o->op->doc,
-                              o->form == Form::InPlace ? " In place: self is written and returned." : "");
+  const char* name = name_of_call(o);
+  std::string s;
+  for (const Operator* row : o->overloads->rows) s += text(s.empty() ? "" : "\n", name, "(", row->signature, ")");
+  for (const Operator* row : o->overloads->rows) s += text("\n\n", row->doc);
+  if (o->style == Style::InPlace) s += " In place: self is written and returned.";
+  return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
 }
 PyObject* operator_text_signature(PyObject* self, void*) {
   return PyUnicode_FromFormat("(%s)", reinterpret_cast<OperatorObject*>(self)->op->signature.c_str());
@@ -270,15 +345,31 @@ PyObject* operator_reduce(PyObject* self, PyObject*) { return Py_NewRef(reinterp
 PyObject* operator_module(PyObject*, void*) { return PyUnicode_FromString("adjoint"); }
 
 PyObject* operator_overload(PyObject* self, void*) {
-  const auto found = overloads.find(reinterpret_cast<OperatorObject*>(self)->op);
-  return Py_NewRef(found == overloads.end() ? Py_None : found->second);
+  PyObject* f = reinterpret_cast<OperatorObject*>(self)->overloads->composition;
+  return Py_NewRef(f ? f : Py_None);
+}
+PyObject* operator_forms(PyObject* self, void*) {
+  const Overloads& all = *reinterpret_cast<OperatorObject*>(self)->overloads;
+  PyObject* names = PyTuple_New(static_cast<Py_ssize_t>(all.rows.size()));
+  for (size_t i = 0; names && i < all.rows.size(); ++i) PyTuple_SET_ITEM(names, static_cast<Py_ssize_t>(i), PyUnicode_FromString(all.rows[i]->name));
+  return names;
+}
+PyObject* operator_keywords(PyObject* self, void*) {
+  PyObject* names = PySet_New(nullptr);
+  for (const Alternate& a : reinterpret_cast<OperatorObject*>(self)->overloads->alternates()) {
+    for (PyObject* name : a.names)
+      if (!names || PySet_Add(names, name) < 0) return nullptr;
+    for (const auto& [name, parameter] : a.synonyms)
+      if (PySet_Add(names, name) < 0) return nullptr;
+  }
+  return names;
 }
 int set_operator_overload(PyObject* self, PyObject* value, void*) {
   if (!value) {
     PyErr_SetString(PyExc_AttributeError, "overload cannot be deleted");
     return -1;
   }
-  PyObject*& slot = overloads[reinterpret_cast<OperatorObject*>(self)->op];
+  PyObject*& slot = reinterpret_cast<OperatorObject*>(self)->overloads->composition;
   PyObject* old = slot;
   slot = Py_XNewRef(value);
   Py_XDECREF(old);
@@ -292,6 +383,8 @@ PyGetSetDef operator_getset[] = {{"__name__", operator_name, nullptr, nullptr, n
                                  {"__doc__", operator_doc, nullptr, nullptr, nullptr},
                                  {"__text_signature__", operator_text_signature, nullptr, nullptr, nullptr},
                                  {"overload", operator_overload, set_operator_overload, "The function for arguments that do not fit the signature.", nullptr},
+                                 {"forms", operator_forms, nullptr, "The rows of the table of which the arguments choose one.", nullptr},
+                                 {"keywords", operator_keywords, nullptr, "The names by which arguments may be given, synonyms included.", nullptr},
                                  {"__module__", operator_module, nullptr, nullptr, nullptr},
                                  {}};
 PyType_Slot operator_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
@@ -304,13 +397,13 @@ PyType_Slot operator_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcal
 PyType_Spec operator_spec = {"adjoint._C.Operator", sizeof(OperatorObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, operator_slots};
 
-PyObject* new_operator(const Operator* op, Form form, const std::string& name) {
+PyObject* new_operator(Overloads& overloads, Style style, const std::string& name) {
   auto* o = reinterpret_cast<OperatorObject*>(operator_type->tp_alloc(operator_type, 0));
   if (!o) return nullptr;
   o->call = operator_call;
-  o->op = op;
-  o->signature = nullptr;
-  o->form = form;
+  o->op = overloads.rows.front();
+  o->overloads = &overloads;
+  o->style = style;
   o->name = PyUnicode_InternFromString(name.c_str());
   return reinterpret_cast<PyObject*>(o);
 }
@@ -328,22 +421,11 @@ KeptMemory::KeptMemory(bool when, const Operator& op, const Value* arguments, co
   for (size_t i = 0; i < op.kinds.size(); ++i) {
     const Value& v = arguments[i];
     if (!v.present) continue;
-    if (op.kinds[i] == ArgKind::Tensor || op.kinds[i] == ArgKind::OptionalTensor) keep(*v.tensor);
-    if (op.kinds[i] == ArgKind::Tensors)
-      for (size_t k = 0; k < v.list.size; ++k) keep(static_cast<const Tensor*>(v.list.data)[k]);
+    if (op.kinds[i]->form == Form::Tensor) keep(*v.tensor);
+    if (op.kinds[i]->form == Form::Tensors)
+      for (const Tensor& t : v.tensors()) keep(t);
   }
   if (out) keep(*out);
-}
-
-PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  static std::map<const Operator*, std::unique_ptr<Signature>> signatures;
-  auto& s = signatures[&op];
-  if (!s) s = std::make_unique<Signature>(op);
-  Arguments arguments(op, *s);
-  arguments.parse(args, nargs, kwnames);
-  Results r;
-  op.boxed(arguments.values(), r);
-  return wrap_results(r, op.returns);
 }
 
 PyObject* operator_object(const Operator& op) { return callables.at(&op); }
@@ -372,30 +454,33 @@ bool add_operators(PyObject* module) {
   if (!operator_type) return false;
   if (PyModule_AddObjectRef(module, "Operator", reinterpret_cast<PyObject*>(operator_type)) < 0) return false;
   PyObject* type_dict = tensor_type->tp_dict;
-  auto add = [&](const Operator* op, const std::string& name) {
-    PyObject* plain = new_operator(op, Form::Plain, name);
+  auto add = [&](const Operator* op, Overloads& overloads, const std::string& name) {
+    PyObject* plain = new_operator(overloads, Style::Plain, name);
     if (!plain) return false;
-    callables.try_emplace(op, Py_NewRef(plain));
+    if (name == op->name) callables.try_emplace(op, Py_NewRef(plain));
     bool ok = true;
     if (op->function) ok = ok && PyModule_AddObjectRef(module, name.c_str(), plain) == 0;
     // What the package uses among itself is no method: not in completion, nor in a subclass's way.
     if (op->method && name[0] != '_') ok = ok && PyDict_SetItemString(type_dict, name.c_str(), plain) == 0;
     Py_DECREF(plain);
     if (ok && op->inplace && name[0] != '_' && name.back() != '_') {
-      PyObject* in = new_operator(op, Form::InPlace, name + "_");
+      PyObject* in = new_operator(overloads, Style::InPlace, name + "_");
       ok = in && PyDict_SetItemString(type_dict, (name + "_").c_str(), in) == 0;
       Py_XDECREF(in);
     }
     return ok;
   };
+  // A name stands for its own row first, and then for those that say that they are a form of it.
+  auto& by_name = overloads_by_name();
+  for (const Operator* op : operators()) by_name[op->name].rows.push_back(op);
+  for (const Operator* op : operators())
+    if (*op->overloads) by_name[op->overloads].rows.push_back(op);
   for (const Operator* op : operators()) {
-    if (!add(op, op->name)) return false;
-    for (std::string_view rest = op->aliases; !rest.empty();) {
-      const size_t comma = rest.find(',');
-      if (!add(op, std::string(rest.substr(0, comma)))) return false;
-      rest = comma == std::string_view::npos ? "" : rest.substr(rest.find_first_not_of(' ', comma + 1));
-    }
+    if (!add(op, by_name[op->name], op->name)) return false;
+    each_alias(op->aliases, [&](const std::string& name) { add(op, by_name[op->name], name); });
   }
+  for (auto& [name, overloads] : by_name)
+    if (*overloads.rows.front()->overloads && name != overloads.rows.front()->name && !add(overloads.rows.front(), overloads, name)) return false;
   PyType_Modified(tensor_type);
   return true;
 }

@@ -46,9 +46,6 @@ inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
   return call_elementwise(info, &t, nullptr);
 }
 
-/// Call an operator of the table by Python's arguments.
-PyObject* call_operator(const Operator& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
-
 /// The callable of a row of the table, borrowed; and the row of a callable, null for other objects.
 PyObject* operator_object(const Operator& op);
 const Operator* operator_of(PyObject* o);

@@ -21,50 +21,11 @@ namespace door {
 
 // --- Owned copies of arguments ---------------------------------------------------------------------------------------
 
-struct Nothing {};
 struct Unused {};  // a second empty type: two members of one type would not share an address
-template <class P> struct Own { using type = P; };
-template <> struct Own<IntList> { using type = Dims; };
-template <> struct Own<OptionalInts> { using type = std::optional<Dims>; };
-template <> struct Own<Text> { using type = std::string; };
-template <> struct Own<std::optional<Text>> { using type = std::optional<std::string>; };
-template <> struct Own<const Tensor&> { using type = Nothing; };
-template <> struct Own<OptionalTensor> { using type = Nothing; };
-template <> struct Own<const OptionalTensor&> { using type = Nothing; };
-template <> struct Own<TensorList> { using type = Nothing; };
-template <class P> using own_t = typename Own<P>::type;
+template <class P> using own_t = typename argument_t<P>::Owned;
 
-template <class O, class P> O own(const P& p) {
-  if constexpr (std::is_same_v<O, Nothing>) return {};
-  else if constexpr (std::is_same_v<O, std::optional<Dims>>) return p ? O(Dims(*p)) : O();
-  else if constexpr (std::is_same_v<O, std::optional<std::string>>) return p ? O(std::string(*p)) : O();
-  else if constexpr (std::is_same_v<O, Dims>) return Dims(p);
-  else return O(p);
-}
-/// An owned argument as Python would write it.
-template <class A> std::string describe(const A& a) {
-  if constexpr (std::is_same_v<A, bool>) return a ? "True" : "False";
-  else if constexpr (std::is_arithmetic_v<A>) return text(a);
-  else if constexpr (std::is_same_v<A, std::string>) return "'" + a + "'";
-  else if constexpr (std::is_same_v<A, DType>) return name_of(a);
-  else if constexpr (std::is_same_v<A, Scalar>) return a.is_complex() ? "complex" : a.is_integral() ? text(a.as_int()) : text(a.as_double());
-  else if constexpr (std::is_same_v<A, Dims>) {
-    std::string s = "(";
-    for (int64_t d : a) s += std::to_string(d) + ",";
-    return s + ")";
-  } else if constexpr (requires { a.has_value(); }) return a.has_value() ? describe(*a) : "None";
-  else return "";
-}
-
-template <class P, class O> P lend(const O& o) {
-  if constexpr (std::is_same_v<P, IntList>) return {o.data(), o.size()};
-  else if constexpr (std::is_same_v<P, OptionalInts>) return o ? P(IntList(o->data(), o->size())) : P();
-  else if constexpr (std::is_same_v<P, std::optional<Text>>) return o ? P(Text(*o)) : P();
-  else return P(o);
-}
-
-template <class P> inline constexpr bool is_tensor = std::is_same_v<P, const Tensor&> || std::is_same_v<std::decay_t<P>, OptionalTensor>;
-template <class P> inline constexpr bool is_list = std::is_same_v<P, TensorList>;
+template <class P> inline constexpr bool is_tensor = argument_t<P>::form == Form::Tensor;
+template <class P> inline constexpr bool is_list = argument_t<P>::form == Form::Tensors;
 
 // --- What rules take -------------------------------------------------------------------------------------------------
 
@@ -168,10 +129,8 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     for (int i = 0; i < 8; ++i)
       if (kNeed.outputs >> i & 1 && outputs_[slot(kNeed.outputs, i)].saved())
         v.push_back({.name = i ? "result" + std::to_string(i) : "result", .slot = &outputs_[slot(kNeed.outputs, i)], .output_nr = static_cast<uint32_t>(i)});
-    if constexpr (kNeed.arguments) {
-      int i = 0;
-      std::apply([&](const auto&... a) { ((add_argument(v, names, i++, a)), ...); }, arguments_);
-    }
+    if constexpr (kNeed.arguments)
+      [&]<size_t... I>(std::index_sequence<I...>) { (add_argument<P>(v, names, I, std::get<I>(arguments_)), ...); }(std::index_sequence_for<P...>{});
     return v;
   }
 
@@ -196,7 +155,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     if constexpr (kNeed.outputs != 0)
       for (size_t i = 0; i < results.size(); ++i)
         if (need.outputs >> i & 1) outputs_[slot(kNeed.outputs, static_cast<int>(i))].save(results[i], true, this);
-    if constexpr (kNeed.arguments) arguments_ = {own<own_t<P>>(arguments)...};
+    if constexpr (kNeed.arguments) arguments_ = {argument_t<P>::own(arguments)...};
     const auto kept = [](const auto& saved) { return std::ranges::any_of(saved, &SavedTensor::saved); };
     bool any = kept(inputs_) || kept(outputs_);
     if constexpr (kNeed.list) any |= kept(list_);
@@ -219,17 +178,20 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
       if (tensors[p]) mask |= uint64_t{need.inputs >> p & 1} << edge_of(static_cast<size_t>(number++));
     return mask;
   }
-  template <class A> static void add_argument(std::vector<SavedValue>& v, std::string_view names, int i, const A& a) {
-    if constexpr (!std::is_same_v<A, Nothing>) v.push_back({.name = argument_name(names, i), .text = describe(a)});
-  }
-  static std::string argument_name(std::string_view names, int i) {
-    for (;;) {
-      names.remove_prefix(std::min(names.find_first_not_of(' '), names.size()));
-      const std::string_view name = names.substr(0, names.find(','));
-      // A lone star says that what follows is given by keyword.
-      if (name != "*" && i-- == 0) return std::string(name.substr(0, name.find('=')));
-      names.remove_prefix(std::min(name.size() + 1, names.size()));
+  template <class X> static void add_argument(std::vector<SavedValue>& v, std::string_view names, size_t i, const own_t<X>& a) {
+    if constexpr (!std::is_same_v<own_t<X>, Nothing>) {
+      const auto lent = argument_t<X>::lend(a);
+      Value boxed;
+      argument_t<X>::box(lent, boxed);
+      v.push_back({.name = argument_name(names, static_cast<int>(i)), .text = describe(kind_of<X>, boxed)});
     }
+  }
+  static std::string argument_name(std::string_view signature, int i) {
+    std::string name;
+    each_parameter(signature, [&](const ParameterText& p) {
+      if (i-- == 0) name = p.name();
+    });
+    return name;
   }
 
   template <class F> auto run(const F& f, Gradients& in, uint64_t mask) {
@@ -246,7 +208,9 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
     const auto& s = shapes_[slot(kNeed.shapes, I)];
     return {s.sizes, s.dtype};
   }
-  template <class T, int I> Argument<T, I> fetch(Argument<T, I>*, Gradients&, uint64_t) { return {lend<T>(std::get<I>(arguments_))}; }
+  template <class T, int I> Argument<T, I> fetch(Argument<T, I>*, Gradients&, uint64_t) {
+    return {T(argument_t<std::tuple_element_t<I, std::tuple<P...>>>::lend(std::get<I>(arguments_)))};
+  }
   template <int I> Layout<I> fetch(Layout<I>*, Gradients&, uint64_t) {
     const auto& s = layouts_[slot(kNeed.layouts, I)];
     return {s.sizes, s.strides, s.offset, s.dtype};
@@ -260,7 +224,7 @@ template <class Op, class R, class... P> class OperatorNode final : public Node 
   Needs fetch(Needs*, Gradients&, uint64_t mask) { return {mask}; }
 
   template <class X> void keep_list(const Need& need, const X& x) {
-    if constexpr (std::is_same_v<X, TensorList>) {
+    if constexpr (is_list<X>) {
       if constexpr (kNeed.list)
         if (need.list) {
           list_.resize(x.size());
@@ -307,58 +271,13 @@ template <class R> R from_results(Results& r) {
   else return [&]<size_t... I>(std::index_sequence<I...>) { return R{std::move(r.many[I])...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
 }
 
-template <class P> P from_value(const Value& v) {
-  if constexpr (std::is_same_v<P, const Tensor&>) return *v.tensor;
-  else if constexpr (std::is_same_v<std::decay_t<P>, OptionalTensor>) return v.present ? OptionalTensor(*v.tensor) : OptionalTensor();
-  else if constexpr (std::is_same_v<P, TensorList>) return TensorList(static_cast<const Tensor*>(v.list.data), v.list.size);
-  else if constexpr (std::is_same_v<P, IntList>) return IntList(static_cast<const int64_t*>(v.list.data), v.list.size);
-  else if constexpr (std::is_same_v<P, OptionalInts>)
-    return v.present ? P(IntList(static_cast<const int64_t*>(v.list.data), v.list.size)) : P();
-  else if constexpr (std::is_same_v<P, Text>) return Text(static_cast<const char*>(v.list.data), v.list.size);
-  else if constexpr (std::is_same_v<P, std::optional<Text>>)
-    return v.present ? P(Text(static_cast<const char*>(v.list.data), v.list.size)) : P();
-  else if constexpr (std::is_same_v<P, Scalar>) return v.scalar;
-  else if constexpr (std::is_same_v<P, OptionalScalar>) return v.present ? P(v.scalar) : P();
-  else if constexpr (std::is_same_v<P, int64_t>) return v.i;
-  else if constexpr (std::is_same_v<P, std::optional<int64_t>>) return v.present ? P(v.i) : P();
-  else if constexpr (std::is_same_v<P, double>) return v.d;
-  else if constexpr (std::is_same_v<P, std::optional<double>>) return v.present ? P(v.d) : P();
-  else if constexpr (std::is_same_v<P, bool>) return v.b;
-  else if constexpr (std::is_same_v<P, std::optional<bool>>) return v.present ? P(v.b) : P();
-  else if constexpr (std::is_same_v<P, DType>) return v.type;
-  else {
-    static_assert(std::is_same_v<P, OptionalType>, "an operator's parameter has a type that calls cannot carry");
-    return v.present ? P(v.type) : P();
-  }
-}
-
-template <class P> constexpr ArgKind kind_of() {
-  if constexpr (std::is_same_v<P, const Tensor&>) return ArgKind::Tensor;
-  else if constexpr (std::is_same_v<std::decay_t<P>, OptionalTensor>) return ArgKind::OptionalTensor;
-  else if constexpr (std::is_same_v<P, TensorList>) return ArgKind::Tensors;
-  else if constexpr (std::is_same_v<P, IntList>) return ArgKind::Ints;
-  else if constexpr (std::is_same_v<P, OptionalInts>) return ArgKind::OptionalInts;
-  else if constexpr (std::is_same_v<P, Text>) return ArgKind::Text;
-  else if constexpr (std::is_same_v<P, std::optional<Text>>) return ArgKind::OptionalText;
-  else if constexpr (std::is_same_v<P, Scalar>) return ArgKind::Scalar;
-  else if constexpr (std::is_same_v<P, OptionalScalar>) return ArgKind::OptionalScalar;
-  else if constexpr (std::is_same_v<P, int64_t>) return ArgKind::Int;
-  else if constexpr (std::is_same_v<P, std::optional<int64_t>>) return ArgKind::OptionalInt;
-  else if constexpr (std::is_same_v<P, double>) return ArgKind::Float;
-  else if constexpr (std::is_same_v<P, std::optional<double>>) return ArgKind::OptionalFloat;
-  else if constexpr (std::is_same_v<P, bool>) return ArgKind::Bool;
-  else if constexpr (std::is_same_v<P, std::optional<bool>>) return ArgKind::OptionalBool;
-  else if constexpr (std::is_same_v<P, DType>) return ArgKind::Type;
-  else return ArgKind::OptionalType;
-}
-
 template <class X> uint64_t wants_gradient(const X& x, int& number) {
   if constexpr (std::is_base_of_v<Tensor, X>) {
     // Tensors behind a long list have no bit of their own: they count, and Needs asks for all of them.
     const uint64_t bit = x.defined() && x.requires_grad() ? uint64_t{1} << std::min(number, 63) : 0;
     ++number;
     return bit;
-  } else if constexpr (std::is_same_v<X, TensorList>) {
+  } else if constexpr (is_list<X>) {
     bool any = false;
     for (const Tensor& t : x) any |= t.defined() && t.requires_grad();
     number += static_cast<int>(x.size());
@@ -378,7 +297,7 @@ template <class N, class... P> Ref<Node> connected(const P&... arguments) {
       if constexpr (N::kList) node->edges_.emplace_back();
       if (x.defined() && x.requires_grad()) node->edges_[N::edge_of(e)] = gradient_edge(x);
       ++e;
-    } else if constexpr (std::is_same_v<X, TensorList>) {
+    } else if constexpr (is_list<X>) {
       for (const Tensor& t : x) node->edges_.push_back(t.defined() && t.requires_grad() ? gradient_edge(t) : Edge{});
       e += x.size();
     }
@@ -390,7 +309,7 @@ template <class N, class... P> Ref<Node> connected(const P&... arguments) {
 /// Boxed calls, for transforms and bindings.
 template <class Op, class R, class... P> void boxed(const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
-    R r = DoorOf<Op, R, P...>::call(from_value<P>(v[I])...);
+    R r = DoorOf<Op, R, P...>::call(argument_t<P>::unbox(v[I])...);
     if constexpr (std::is_same_v<R, Tensor>) {
       results.one = std::move(r);
     } else {
@@ -435,7 +354,7 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     if constexpr (Op::writes) return write(std::get<0>(std::tie(arguments...)), Op::name, [&] { return Op::forward(arguments...); });
     else return Op::forward(arguments...);
   }();
-  std::conditional_t<std::is_same_v<R, Tensor> || std::is_same_v<R, Tensors>, door::Nothing, Tensors> listed;
+  std::conditional_t<std::is_same_v<R, Tensor> || std::is_same_v<R, Tensors>, Nothing, Tensors> listed;
   std::span<const Tensor> results;
   if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
   else if constexpr (std::is_same_v<R, Tensors>) results = result;

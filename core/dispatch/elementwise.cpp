@@ -46,14 +46,16 @@ std::string input_name(const ElementwiseInfo& op, int i) {
 
 /// What a node shows of its parameter number k: a number as Python writes it, or None where it was not given.
 SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double value) {
-  std::string_view rest = op.row->signature;
-  for (int i = op.arity + k; i > 0; --i) rest.remove_prefix(rest.find(',') + 2);
-  const std::string_view one = rest.substr(0, rest.find(','));
+  ParameterText parameter;
+  int i = op.arity + k;
+  each_parameter(op.row->order, [&](const ParameterText& p) {
+    if (i-- == 0) parameter = p;
+  });
   const double absent = op.absent ? op.absent(k, type) : 0;
-  const bool given = one.find("=None") == one.npos || (value != absent && (value == value || absent == absent));
+  const bool given = parameter.value != "None" || (value != absent && (value == value || absent == absent));
   char digits[32];
   const std::string number(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-  return {.name = std::string(one.substr(0, one.find('='))), .text = !given ? "None" : std::isfinite(value) ? number : "float('" + number + "')"};
+  return {.name = std::string(parameter.name()), .text = !given ? "None" : std::isfinite(value) ? number : "float('" + number + "')"};
 }
 
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.

@@ -67,11 +67,11 @@ template <class Op> constexpr TypeSet direct_types() {
 
 /// Whether parameter number k has the default None.
 constexpr bool defaults_to_none(std::string_view parameters, int k) {
-  while (parameters.starts_with('*') || k-- > 0) {
-    parameters.remove_prefix(parameters.find(',') + 1);
-    parameters.remove_prefix(parameters.find_first_not_of(' '));
-  }
-  return parameters.substr(0, parameters.find(',')).ends_with("=None");
+  bool none = false;
+  each_parameter(parameters, [&](const ParameterText& p) {
+    if (k-- == 0) none = p.value == "None";
+  });
+  return none;
 }
 /// Whether any of n has it.
 constexpr bool some_none(std::string_view parameters, int n) {
@@ -83,8 +83,11 @@ static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, 
 
 }  // namespace
 
+/// What errors and nodes call an operator: a form that has no name of its own has that of its function.
+template <class Op> constexpr const char* known_as() { return *Op::name == '_' && *Op::overloads ? Op::overloads : Op::name; }
+
 template <class Op> ElementwiseInfo InfoOf<Op>::value = {
-    Op::name, Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, direct_types<Op>(),
+    known_as<Op>(), Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, direct_types<Op>(),
     Op::result, Op::promotes_integers, Op::promotes_bool, Op::keeps_type, Op::inplace, Op::samples, check_of<Op>(), absent_of<Op>(), {nullptr, without_second<Op>(), without_third<Op>()},
     {kind_at<Op, 0>(), kind_at<Op, 1>(), kind_at<Op, 2>()},
     {takes_at<Op, 0>(), takes_at<Op, 1>(), takes_at<Op, 2>()},
@@ -100,24 +103,37 @@ template <class Op> void boxed_elementwise(const Value* v, Results& results) {
   results.one = call_elementwise(op, in, p);
 }
 
+/// What both kinds of operators say in the same way.
+template <class Op> Operator* new_row(const char* order) {
+  auto* row = new Operator{};
+  row->name = Op::name;
+  row->doc = Op::doc;
+  row->order = order;
+  row->signature = shown_signature(order);
+  row->orders = Op::orders;
+  row->old_orders = Op::old_orders;
+  row->family = ADJOINT_TEXT(ADJOINT_FAMILY);
+  row->aliases = Op::aliases;
+  row->python = Op::python;
+  row->overloads = Op::overloads;
+  return row;
+}
+
 template <class Op> void add_elementwise(int index) {
-  static_assert(Op::arity <= kMostInputs && count_parameters(Op::parameters) <= kMostParameters, "more than an element-wise call can hold");
+  static_assert(Op::arity == parameters_in(Op::inputs) && count_parameters(Op::parameters) == parameters_in(Op::parameters),
+                "the names of an element-wise operator's inputs or parameters are not as many as it has");
+  static_assert(Op::arity <= kMostInputs && parameters_in(Op::parameters) <= kMostParameters, "more than an element-wise call has room for");
+  static_assert(names_are_unique(Op::inputs) && names_are_unique(Op::parameters), "two arguments of one name");
   static_assert(!some_none(Op::parameters, count_parameters(Op::parameters)) || requires { &Op::absent; }, "says what a parameter left out stands for");
   static_assert((Op::arity < 2 || !defaults_to_none(Op::inputs, 1) || without_second<Op>()) && (Op::arity < 3 || !defaults_to_none(Op::inputs, 2) || without_third<Op>()),
                 "says which operator a call is that leaves an input out");
   InfoOf<Op>::value.loops = choose_loops(ADJOINT_TEXT(ADJOINT_FAMILY), index);
-  auto* row = new Operator{};
-  row->name = Op::name;
-  row->doc = Op::doc;
-  row->signature = std::string(Op::inputs) + (*Op::parameters ? std::string(", ") + Op::parameters : "");
-  row->family = ADJOINT_TEXT(ADJOINT_FAMILY);
-  row->module = "";
-  row->returns = "";
-  row->aliases = Op::aliases;
-  row->python = Op::python;
-  for (int i = 0; i < Op::arity; ++i) row->kinds.push_back(defaults_to_none(Op::inputs, i) ? ArgKind::OptionalTensor : ArgKind::Tensor);
+  static const std::string order = std::string(Op::inputs) + (*Op::parameters ? std::string(", ") + Op::parameters : "");
+  Operator* row = new_row<Op>(order.c_str());
+  row->module = row->returns = "";
+  for (int i = 0; i < Op::arity; ++i) row->kinds.push_back(defaults_to_none(Op::inputs, i) ? &kind_of<OptionalTensor> : &kind_of<Tensor>);
   for (int k = 0; k < count_parameters(Op::parameters); ++k)
-    row->kinds.push_back(defaults_to_none(Op::parameters, k) ? ArgKind::OptionalFloat : ArgKind::Float);
+    row->kinds.push_back(defaults_to_none(Op::parameters, k) ? &kind_of<std::optional<double>> : &kind_of<double>);
   row->boxed = &boxed_elementwise<Op>;
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
@@ -131,17 +147,15 @@ template <class Op> void add_elementwise(int index) {
 }
 
 template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
-  static_assert(sizeof...(P) <= kMostArguments, "more parameters than a call can hold");
-  auto* row = new Operator{};
-  row->name = Op::name;
-  row->doc = Op::doc;
-  row->signature = Op::signature;
-  row->family = ADJOINT_TEXT(ADJOINT_FAMILY);
+  static_assert((IsArgument<P> && ...), "a parameter has a type that calls cannot carry: see dispatch/arguments.h");
+  static_assert(parameters_in(Op::signature) == sizeof...(P), "the signature names another number of arguments than forward takes");
+  static_assert(names_are_unique(Op::signature), "two arguments of one name");
+  static_assert(orders_fit(Op::signature, Op::orders) && orders_fit(Op::signature, Op::old_orders), "an order names what the signature does not");
+  static_assert(sizeof...(P) <= kMostArguments, "more arguments than calls have room for");
+  Operator* row = new_row<Op>(Op::signature);
   row->module = Op::module;
   row->returns = Op::returns;
-  row->aliases = Op::aliases;
-  row->python = Op::python;
-  row->kinds = {door::kind_of<P>()...};
+  row->kinds = {&kind_of<P>...};
   row->boxed = &door::boxed<Op, R, P...>;
   row->elementwise = nullptr;
   row->view = Op::view;

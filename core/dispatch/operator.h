@@ -9,33 +9,11 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "dispatch/signature.h"
 #include "kernels/loops.h"
 #include "ops/op.h"
 
 namespace adjoint {
-
-enum class ArgKind : uint8_t {
-  Tensor, OptionalTensor, Scalar, OptionalScalar, Int, OptionalInt, Float, OptionalFloat, Bool, OptionalBool,
-  Ints, OptionalInts, Tensors, Type, OptionalType, Text, OptionalText
-};
-
-/// The most that arrays for one call hold; checked where operators are registered.
-inline constexpr int kMostArguments = 12, kMostInputs = 3, kMostParameters = 6;
-
-/// One argument of a boxed call. Owns nothing.
-struct Value {
-  bool present = false;
-  union {
-    const Tensor* tensor;
-    int64_t i;
-    double d;
-    bool b;
-    DType type;
-    struct { const void* data; size_t size; } list;
-  };
-  Scalar scalar;
-  Value() : tensor(nullptr) {}
-};
 
 /// What a boxed call gives back: one tensor, or several.
 struct Results {
@@ -46,16 +24,23 @@ struct Results {
 
 struct ElementwiseInfo;
 
+/// Inputs of an element-wise operator, and parameters besides.
+inline constexpr int kMostInputs = 3, kMostParameters = 6;
+
 struct Operator {
   const char* name;
   const char* doc;
-  std::string signature;
+  std::string signature;  // as users read it
+  /// As the operator writes it: the plain order of its arguments, further ones, and those that torch warns of.
+  const char *order, *orders, *old_orders;
   const char* family;
   const char* module;
   const char* returns;
   const char* aliases;
   const char* python;
-  std::vector<ArgKind> kinds;
+  /// The function of which this is one form.
+  const char* overloads;
+  std::vector<const ArgKind*> kinds;
   /// For C++ and for transforms: the call, after this door's checks.
   void (*boxed)(const Value* arguments, Results& results);
   const ElementwiseInfo* elementwise;  // null for structured operators
@@ -67,6 +52,11 @@ struct Operator {
   /// How many they are; 0 where that depends on the arguments.
   size_t results = 1;
 };
+
+/// Each of the other names of a row.
+template <class F> void each_alias(std::string_view aliases, F&& f) {
+  while (!aliases.empty()) f(std::string(cut(aliases, ',')));
+}
 
 /// Every operator of every family.
 std::vector<const Operator*>& operators();

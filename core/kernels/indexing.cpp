@@ -50,7 +50,7 @@ Part picked_part(const Part& p, IntList spec) {
   return out;
 }
 
-Tensor BasicIndex::forward(const Tensor& self, IntList spec) {
+Tensor BasicIndex::forward(const Tensor& self, IndexSpec spec) {
   if (spec.size() == 4 && spec[0] == static_cast<int64_t>(Pick::Integer) && self.dim() > 0) {
     // x[i], the most common of all.
     const auto sizes = self.sizes(), strides = self.strides();
@@ -230,7 +230,7 @@ bool all_masked(const Tensor& self, TensorList indices) {
 
 }  // namespace
 
-Tensor Index::forward(const Tensor& self, TensorList indices) {
+Tensor Index::forward(const Tensor& self, OptionalTensorList indices) {
   if (all_masked(self, indices)) return compress(self, dense(indices[0]));
   const Tensors plain = without_masks(self, indices);
   return read_at(self, IndexPlan(self, plain, true, ""));
@@ -250,7 +250,7 @@ void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool a
   accumulate ? add_at(self, plan, values) : write_at(self, plan, values);
 }
 
-Tensor IndexSelect::forward(const Tensor& self, int64_t dim, const Tensor& index) {
+Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {
   constexpr auto phrase = "index out of range in self: ";
   const int d = wrap_dim(dim, self.dim(), name);
   if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name, false, phrase));
@@ -263,7 +263,7 @@ Tensor IndexSelect::forward(const Tensor& self, int64_t dim, const Tensor& index
 
 // --- gather ----------------------------------------------------------------------------------------------------------
 
-Tensor Gather::forward(const Tensor& self, int64_t dim, const Tensor& given, bool) {
+Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
   const int d = wrap_dim(dim, self.dim(), name);
   const Tensor index = gather_index(given, name);
   const Tensor out = empty(index.sizes(), self.dtype());
@@ -310,7 +310,7 @@ Tensor Nonzero::forward(const Tensor& self) {
 
 // --- Gradients: adding into zeros ------------------------------------------------------------------------------------
 
-Tensor PutIndex::forward(const Tensor& self, IntList shape, TensorList indices) {
+Tensor PutIndex::forward(const Tensor& self, Sizes shape, OptionalTensorList indices) {
   const Tensor out = empty(shape, self.dtype());
   if (all_masked(out, indices)) {
     const Tensor mask = dense(indices[0]);
@@ -323,7 +323,7 @@ Tensor PutIndex::forward(const Tensor& self, IntList shape, TensorList indices) 
   return out;
 }
 
-Tensor PutSlices::forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index) {
+Tensor PutSlices::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index) {
   const Tensor out = empty(shape, self.dtype());
   const int64_t one[] = {1};
   const Tensor line = out.dim() ? out : Reshape::forward(out, one);
@@ -332,7 +332,7 @@ Tensor PutSlices::forward(const Tensor& self, IntList shape, int64_t dim, const 
   return out;
 }
 
-Tensor PutAlong::forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index) {
+Tensor PutAlong::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index) {
   const Tensor out = empty(shape, self.dtype());
   scatter_into(out, {}, wrap_dim(dim, out.dim(), name), gather_index(index, name), self, Scalar(0), Scattering::Add, name);
   return out;

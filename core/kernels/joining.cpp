@@ -73,7 +73,7 @@ void lay_out(const Tensor& out, TensorList tensors, int d, const Dims& lengths) 
 
 }  // namespace
 
-Tensor Cat::forward(TensorList tensors, int64_t dim) {
+Tensor Cat::forward(TensorList tensors, Dim dim) {
   if (tensors.empty()) fail("cat(): expected a non-empty list of Tensors");
   const Tensor* first = nullptr;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -119,7 +119,7 @@ Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim) {
   return out;
 }
 
-Tensor Stack::forward(TensorList tensors, int64_t dim) {
+Tensor Stack::forward(TensorList tensors, NewDim dim) {
   if (tensors.empty()) fail("stack expects a non-empty TensorList");
   const Tensor& first = tensors[0];
   const int d = wrap_dim(dim, first.dim() + 1, name);

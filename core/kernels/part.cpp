@@ -137,13 +137,13 @@ void check_inside(IntList size, IntList stride, int64_t offset, int64_t numel, i
 
 }  // namespace
 
-Tensor TakeStrided::forward(const Tensor& self, IntList size, IntList stride, int64_t offset) {
+Tensor TakeStrided::forward(const Tensor& self, MemoryInts size, MemoryInts stride, int64_t offset) {
   const Tensor d = dense(self);
   check_inside(size, stride, offset, d.numel(), d.itemsize(), name);
   return alias(d, size, stride, d.offset() + offset);
 }
 
-Tensor PutStrided::forward(const Tensor& self, IntList shape, IntList size, IntList stride, int64_t offset) {
+Tensor PutStrided::forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset) {
   check_inside(size, stride, offset, count_of(shape, name), self.itemsize(), name);
   if (!same(size, self.sizes())) fail(name, "(): a tensor of shape ", to_string(self.sizes()), " was given for a part of shape ", to_string(size));
   Tensor out = zeros(shape, self.dtype());
@@ -185,13 +185,13 @@ Tensor take_part(const Tensor& t, const Part& part) {
   return call<TakeStrided>(t, part.sizes.span(), part.strides.span(), part.offset);
 }
 
-Tensor Select::forward(const Tensor& self, int64_t dim, int64_t index) { return view_of(self, selected(whole(self), dim, index, name)); }
+Tensor Select::forward(const Tensor& self, Dim dim, int64_t index) { return view_of(self, selected(whole(self), dim, index, name)); }
 
-Tensor Narrow::forward(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+Tensor Narrow::forward(const Tensor& self, Dim dim, int64_t start, int64_t length) {
   return view_of(self, narrowed(whole(self), dim, start, length, name));
 }
 
-Tensors Unbind::forward(const Tensor& self, int64_t dim) {
+Tensors Unbind::forward(const Tensor& self, Dim dim) {
   if (self.dim() == 0) fail<IndexError>("unbind(): Dimension specified as ", dim, " but tensor has no dimensions");
   const int d = wrap_dim(dim, self.dim(), name);
   Tensors out;
@@ -234,7 +234,7 @@ Dims equal_lengths(int64_t size, int64_t each) {
 
 }  // namespace
 
-Tensors SplitSizes::forward(const Tensor& self, IntList split_sizes, int64_t dim) {
+Tensors SplitSizes::forward(const Tensor& self, IntList split_sizes, Dim dim) {
   const int d = cut_dim(self, dim, "split_with_sizes");
   int64_t sum = 0;
   for (int64_t n : split_sizes) {
@@ -250,7 +250,7 @@ Tensors SplitSizes::forward(const Tensor& self, IntList split_sizes, int64_t dim
 
 Dims SplitEvery::lengths(int64_t size, int64_t split_size) { return split_size == 0 ? Dims{0} : equal_lengths(size, split_size); }
 
-Tensors SplitEvery::forward(const Tensor& self, int64_t split_size, int64_t dim) {
+Tensors SplitEvery::forward(const Tensor& self, int64_t split_size, Dim dim) {
   const int d = cut_dim(self, dim, "split");
   if (split_size < 0) fail("split expects split_size be non-negative, but got split_size=", split_size);
   if (split_size == 0 && self.size(d) != 0)
@@ -265,7 +265,7 @@ Dims Chunk::lengths(int64_t size, int64_t chunks) {
   return Dims(static_cast<size_t>(chunks), 0);
 }
 
-Tensors Chunk::forward(const Tensor& self, int64_t chunks, int64_t dim) {
+Tensors Chunk::forward(const Tensor& self, int64_t chunks, Dim dim) {
   const int d = cut_dim(self, dim, name);
   if (chunks <= 0) fail("chunk expects `chunks` to be greater than 0, got: ", chunks);
   return cut(self, lengths(self.size(d), chunks).span(), d);
@@ -278,7 +278,7 @@ Dims SplitSections::lengths(int64_t size, int64_t sections) {
   return out;
 }
 
-Tensors SplitSections::forward(const Tensor& self, int64_t sections, int64_t dim) {
+Tensors SplitSections::forward(const Tensor& self, int64_t sections, Dim dim) {
   if (self.dim() == 0) fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   const int d = cut_dim(self, dim, "tensor_split");
   if (sections <= 0) fail("tensor_split(): number of sections must be larger than 0, got ", sections);
@@ -329,15 +329,15 @@ Tensor join_slices(Tensors gs, IntList sizes, int64_t dim) {
   return call<Stack>(TensorList(gs), int64_t{d});
 }
 
-Tensor Diagonal::forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+Tensor Diagonal::forward(const Tensor& self, int64_t offset, Dim dim1, Dim dim2) {
   return view_of(self, diagonal_of(whole(self), offset, dim1, dim2, name));
 }
 
-Tensor Unfold::forward(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+Tensor Unfold::forward(const Tensor& self, Dim dimension, int64_t size, int64_t step) {
   return view_of(self, windows_of(whole(self), dimension, size, step, name));
 }
 
-Tensor AsStrided::forward(const Tensor& self, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
+Tensor AsStrided::forward(const Tensor& self, MemoryInts size, MemoryInts stride, std::optional<int64_t> storage_offset) {
   if (size.size() != stride.size())
     fail("as_strided(): mismatch in length of strides and shape: ", to_string(stride), " and ", to_string(size));
   const int64_t offset = storage_offset.value_or(self.offset());

@@ -268,6 +268,11 @@ Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
   return call<Mul>(with_one(self, 1), with_one(vec2, 0));
 }
 
+Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
+  const Tensor sum = kernels::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
+  return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools
+}
+
 Tensor linear_input_gradient(const Tensor& g, const Tensor& weight, IntList sizes) {
   if (weight.dim() == 1) return matmul_gradient_left(g, weight, sizes);
   return call<Matmul>(g, conjugate(weight));

@@ -27,7 +27,7 @@ Dims padded_with_ones(IntList values, size_t ndim) {
 
 Tensor Attach::forward(const Tensor& self, const Tensor&) { return copy_of(self); }
 
-Tensor Flip::forward(const Tensor& self, IntList dims) {
+Tensor Flip::forward(const Tensor& self, DimList dims) {
   const uint64_t mask = dims.empty() ? 0 : dim_mask(dims, self.dim(), name);
   const Tensor out = empty_along({&self, 1}, self.sizes(), self.dtype());
   if (out.numel() == 0) return out;
@@ -48,7 +48,7 @@ Tensor Flip::forward(const Tensor& self, IntList dims) {
   return out;
 }
 
-Tensor Roll::forward(const Tensor& self, IntList shifts, IntList dims) {
+Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
   if (shifts.empty()) fail("roll(): `shifts` required");
   if (dims.empty() && shifts.size() == 1) {
     const int64_t flat[] = {self.numel()}, zero[] = {0};
@@ -90,7 +90,7 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, IntList dims) {
   return out;
 }
 
-Tensor Repeat::forward(const Tensor& self, IntList repeats) {
+Tensor Repeat::forward(const Tensor& self, Repeats repeats) {
   const size_t n = repeats.size(), lead = n - self.sizes().size();
   if (n < self.sizes().size())
     fail("repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: ", n, " < ", self.dim());
@@ -121,7 +121,7 @@ Tensor sum_repeats(const Tensor& g, IntList sizes, IntList repeats) {
   return call<Reshape>(call<Sum>(call<Reshape>(g, pairs.span()), OptionalInts(repeated.span()), false, OptionalType()), sizes);
 }
 
-Tensor RepeatInterleave::forward(const Tensor& self, int64_t repeats, int64_t dim) {
+Tensor RepeatInterleave::forward(const Tensor& self, int64_t repeats, Dim dim) {
   if (repeats < 0) fail("repeat_interleave(): repeats can not be negative, but got ", repeats);
   const int d = wrap_dim(dim, self.dim(), "repeat_interleave");
   if (self.dim() == 0) {
@@ -168,7 +168,7 @@ Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
   return out;
 }
 
-Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, int64_t dim) {
+Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, Dim dim) {
   const int d = wrap_dim(dim, self.dim(), "repeat_interleave");
   return IndexSelect::forward(self, dim, sources(repeats, self.dim() ? self.size(d) : 1));
 }
@@ -215,7 +215,7 @@ Tensor Triu::forward(const Tensor& self, int64_t diagonal) {
   return triangle(self, name, [=](int64_t row, int64_t columns) { return std::pair(column_from(row, diagonal, 0, columns), columns); });
 }
 
-Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2) {
   const int64_t n = self.dim() + 1;
   if (self.dim() == 0) fail("diag_embed(): input tensor must have at least 1 dimension");
   const int a = wrap_dim(dim1, n, name), b = wrap_dim(dim2, n, name);

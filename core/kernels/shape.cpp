@@ -115,7 +115,7 @@ Tensor reshaped(const Tensor& self, IntList shape) {
 
 }  // namespace
 
-Tensor Expand::forward(const Tensor& self, IntList size) {
+Tensor Expand::forward(const Tensor& self, Sizes size) {
   const auto from = self.sizes(), steps = self.strides();
   if (size.size() < from.size())
     fail("expand(): the number of sizes provided (", size.size(),
@@ -141,12 +141,12 @@ Tensor Expand::forward(const Tensor& self, IntList size) {
   return over_shape(self, sizes.span(), strides);
 }
 
-Tensor Reshape::forward(const Tensor& self, IntList shape) {
+Tensor Reshape::forward(const Tensor& self, Sizes shape) {
   const Dims sizes = infer_shape(shape, self.numel(), name);
   return reshaped(self, sizes.span());
 }
 
-Tensor View::forward(const Tensor& self, IntList size) {
+Tensor View::forward(const Tensor& self, Sizes size) {
   const Dims sizes = infer_shape(size, self.numel(), name);
   const auto strides = view_strides(self.sizes(), self.strides(), sizes.span());
   if (!strides)
@@ -156,7 +156,7 @@ Tensor View::forward(const Tensor& self, IntList size) {
   return over_shape(self, sizes.span(), *strides);
 }
 
-Tensor Transpose::forward(const Tensor& self, int64_t dim0, int64_t dim1) {
+Tensor Transpose::forward(const Tensor& self, Dim dim0, Dim dim1) {
   const int a = wrap_dim(dim0, self.dim(), name), b = wrap_dim(dim1, self.dim(), name);
   Dims sizes(self.sizes()), strides(self.strides());
   if (self.dim()) {
@@ -178,7 +178,7 @@ Dims Permute::inverse(IntList dims) {
   return back;
 }
 
-Tensor Permute::forward(const Tensor& self, IntList dims) {
+Tensor Permute::forward(const Tensor& self, Permutation dims) {
   if (static_cast<int64_t>(dims.size()) != self.dim())
     fail("permute(): number of dimensions in the tensor input does not match the length of the "
          "desired ordering of dimensions i.e. input.dim() = ", self.dim(), " is not equal to len(dims) = ", dims.size());
@@ -193,12 +193,12 @@ Tensor Permute::forward(const Tensor& self, IntList dims) {
   return permuted(self, order.span());
 }
 
-Tensor MoveDim::forward(const Tensor& self, IntList source, IntList destination) {
+Tensor MoveDim::forward(const Tensor& self, DimList source, DimList destination) {
   const Dims order = moved_order(source, destination, self.dim(), name);
   return permuted(self, order.span());
 }
 
-Tensor Squeeze::forward(const Tensor& self, OptionalInts dim) {
+Tensor Squeeze::forward(const Tensor& self, OptionalDims dim) {
   const auto sizes = self.sizes(), strides = self.strides();
   uint64_t mask = 0;
   if (!dim) mask = ~uint64_t{0};
@@ -213,7 +213,7 @@ Tensor Squeeze::forward(const Tensor& self, OptionalInts dim) {
   return over_shape(self, to.span(), steps);
 }
 
-Tensor Unsqueeze::forward(const Tensor& self, int64_t dim) {
+Tensor Unsqueeze::forward(const Tensor& self, NewDim dim) {
   const size_t at = static_cast<size_t>(wrap_dim(dim, self.dim() + 1, name));
   Dims sizes(self.sizes()), strides(self.strides());
   const int64_t step = at < sizes.size() ? checked_multiply(sizes[at], strides[at], name) : 1;
@@ -222,7 +222,7 @@ Tensor Unsqueeze::forward(const Tensor& self, int64_t dim) {
   return over_shape(self, sizes.span(), strides);
 }
 
-Tensor Flatten::forward(const Tensor& self, int64_t start_dim, int64_t end_dim) {
+Tensor Flatten::forward(const Tensor& self, Dim start_dim, Dim end_dim) {
   const int start = wrap_dim(start_dim, self.dim(), name), end = wrap_dim(end_dim, self.dim(), name);
   if (start > end) fail("flatten() has invalid args: start_dim (", start_dim, ") cannot come after end_dim (", end_dim, ")");
   if (self.dim() == 0) {
@@ -237,7 +237,7 @@ Tensor Flatten::forward(const Tensor& self, int64_t start_dim, int64_t end_dim) 
   return reshaped(self, shape.span());
 }
 
-Tensor Unflatten::forward(const Tensor& self, int64_t dim, IntList sizes) {
+Tensor Unflatten::forward(const Tensor& self, Dim dim, IntList sizes) {
   const int d = wrap_dim(dim, self.dim(), name);
   if (self.dim() == 0) fail("unflatten(): a tensor without dimensions cannot be unflattened");
   if (sizes.empty()) fail("unflatten(): sizes must be non-empty");

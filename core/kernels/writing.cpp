@@ -98,13 +98,13 @@ Tensor ZeroAll::forward(const Tensor& self) {
   return self;
 }
 
-Tensor ZeroBasic::forward(const Tensor& self, IntList spec) {
+Tensor ZeroBasic::forward(const Tensor& self, IndexSpec spec) {
   const Tensor out = copy_of(self);
   copy_into(view_of(out, picked_part(whole(out), spec)), zero_like(out));
   return out;
 }
 
-Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IntList spec) {
+Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IndexSpec spec) {
   const Tensor part = view_of(self, picked_part(whole(self), spec));
   refuse_overlap(part, "_set_basic");
   copy_into(part, apart(fitted(value, part.sizes(), ""), self));
@@ -112,13 +112,13 @@ Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IntList spec) 
 }
 Tensor SetBasic::source(const Tensor& g, IntList sizes, IntList spec) { return sum_to_value(call<BasicIndex>(g, spec), sizes); }
 
-Tensor ZeroIndex::forward(const Tensor& self, TensorList indices) {
+Tensor ZeroIndex::forward(const Tensor& self, OptionalTensorList indices) {
   const Tensor out = copy_of(self);
   put_at(out, zero_like(out), indices, false);
   return out;
 }
 
-Tensor IndexPut::forward(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
+Tensor IndexPut::forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate) {
   put_at(self, values, indices, accumulate);
   return self;
 }
@@ -144,16 +144,16 @@ Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor&
   return call<ConstantPad>(picked_up, pad.span(), Scalar(0));
 }
 
-Tensor Scatter::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce) {
+Tensor Scatter::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce) {
   return scattered(self, dim, index, &src, nullptr, reduce.value_or(Text()), "scatter");
 }
-Tensor ScatterValue::forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value, std::optional<Text> reduce) {
+Tensor ScatterValue::forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value, std::optional<Text> reduce) {
   return scattered(self, dim, index, nullptr, &value, reduce.value_or(Text()), "scatter");
 }
-Tensor ScatterMultiply::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor ScatterMultiply::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
   return scattered(self, dim, index, &src, nullptr, "multiply", "scatter");
 }
-Tensor ScatterMultiplyValue::forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
+Tensor ScatterMultiplyValue::forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value) {
   return scattered(self, dim, index, nullptr, &value, "multiply", "scatter");
 }
 Tensor ScatterMultiply::self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src) {
@@ -173,7 +173,7 @@ Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int
   const Recorded all = at_source((Recorded(g) * (Recorded(self) * product).conj()).tensor) / factors.conj();
   return select(at_source(zeros_there) == Recorded(marks), all, none).tensor;
 }
-Tensor ScatterAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor ScatterAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
   return scattered(self, dim, index, &src, nullptr, "add", name);
 }
 
@@ -204,7 +204,7 @@ void need_source(const Slices& s, const Tensor& source, const char* op) {
 
 }  // namespace
 
-Tensor IndexAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha) {
+Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha) {
   refuse_overflow(alpha, rounding_dtype(self.dtype()), name);
   const Slices s(self, dim, index, name);
   need_source(s, source, name);
@@ -212,7 +212,7 @@ Tensor IndexAdd::forward(const Tensor& self, int64_t dim, const Tensor& index, c
   return s.out;
 }
 
-Tensor IndexFill::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+Tensor IndexFill::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
   if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
   refuse_overflow(item(value), self.dtype(), name);
   const Slices s(self, dim, index, name, true);
@@ -226,7 +226,7 @@ Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
   return call<Sum>(call<Sub>(g, kept(g, dim, index)), OptionalInts(), false, OptionalType());
 }
 
-Tensor IndexCopy::forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+Tensor IndexCopy::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source) {
   const Slices s(self, dim, index, name);
   need_source(s, source, name);
   copy_into(s.out, self);

@@ -62,6 +62,29 @@ struct Sub : Binary {
 #endif
 };
 
+// With a scale that is a real number; for others there is ops/composed.h.
+struct AddScaled : Binary {
+  static constexpr auto name = "_add_scaled";
+  static constexpr auto overloads = "add";
+  static constexpr auto old_orders = "self, alpha, other";
+  static constexpr auto doc = "self + alpha * other.";
+  static constexpr auto parameters = "*, alpha";
+  template <class T> ADJOINT_INLINE static T forward(T a, T b, T alpha) { return a + alpha * b; }
+  template <class T> static One derivative(Wrt<0>, T) { return {}; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, T alpha) { return alpha; }
+};
+
+struct SubScaled : Binary {
+  static constexpr auto name = "_sub_scaled";
+  static constexpr auto overloads = "sub";
+  static constexpr auto old_orders = "self, alpha, other";
+  static constexpr auto doc = "self - alpha * other.";
+  static constexpr auto parameters = "*, alpha";
+  template <class T> ADJOINT_INLINE static T forward(T a, T b, T alpha) { return a - alpha * b; }
+  template <class T> static One derivative(Wrt<0>, T) { return {}; }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, T alpha) { return -alpha; }
+};
+
 struct Mul : Binary {
   static constexpr auto name = "mul";
   static constexpr auto python = "__mul__";
@@ -214,6 +237,7 @@ struct Lerp : Ternary {
 struct Addcmul : Ternary {
   static constexpr auto name = "addcmul";
   static constexpr auto doc = "self + value * tensor1 * tensor2.";
+  static constexpr auto old_orders = "self, value, tensor1, tensor2";
   static constexpr auto inputs = "self, tensor1, tensor2";
   static constexpr auto parameters = "*, value=1";
   static constexpr TypeSet types = types::numeric;
@@ -228,6 +252,7 @@ struct Addcmul : Ternary {
 struct Addcdiv : Ternary {
   static constexpr auto name = "addcdiv";
   static constexpr auto doc = "self + value * tensor1 / tensor2.";
+  static constexpr auto old_orders = "self, value, tensor1, tensor2";
   static constexpr auto inputs = "self, tensor1, tensor2";
   static constexpr auto parameters = "*, value=1";
   static constexpr Domain samples{0.5, 3};
@@ -239,7 +264,8 @@ struct Addcdiv : Ternary {
   }
 };
 
-using Arithmetic = Family<Add, Sub, Mul, Div, Neg, Positive, Sign, Sgn, Abs, Reciprocal, Square, Sqrt, Rsqrt, Lerp, Addcmul, Addcdiv>;
+using Arithmetic = Family<Add, Sub, AddScaled, SubScaled, Mul, Div, Neg, Positive, Sign, Sgn, Abs, Reciprocal, Square, Sqrt, Rsqrt, Lerp, Addcmul,
+                          Addcdiv>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
 

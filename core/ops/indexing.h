@@ -29,7 +29,7 @@ struct BasicIndex : Structured {
   static constexpr auto doc = "The view that a mixture of integers, slices and new axes picks.";
   static constexpr auto signature = "self, spec";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList spec);
+  static Tensor forward(const Tensor& self, IndexSpec spec);
   /// Named for the last thing that the index does, as if its entries were operators of their own.
   template <class A> static const char* recorded_as(const A& arguments) {
     const Dims& spec = std::get<1>(arguments);
@@ -55,7 +55,7 @@ struct Index : Structured {
   static constexpr auto name = "_index";
   static constexpr auto doc = "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
   static constexpr auto signature = "self, indices";
-  static Tensor forward(const Tensor& self, TensorList indices);
+  static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return call<PutIndex>(g, IntList(s), TensorList(indices)); }};
 };
 
@@ -63,7 +63,7 @@ struct PutIndex : Structured {
   static constexpr auto name = "_put_index";
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at the positions that index tensors, or masks, name.";
   static constexpr auto signature = "self, shape, indices";
-  static Tensor forward(const Tensor& self, IntList shape, TensorList indices);
+  static Tensor forward(const Tensor& self, Sizes shape, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<Index>(g, TensorList(indices)); }};
 };
 
@@ -71,7 +71,7 @@ struct IndexSelect : Structured {
   static constexpr auto name = "index_select";
   static constexpr auto doc = "The slices along a dimension that a vector of integers names.";
   static constexpr auto signature = "self, dim, index";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
     return call<PutSlices>(g, IntList(s), dim.value, index);
   }};
@@ -81,7 +81,7 @@ struct PutSlices : Structured {
   static constexpr auto name = "_put_slices";
   static constexpr auto doc = "Zeros of the given shape, with slices added where a vector of integers says along a dimension.";
   static constexpr auto signature = "self, shape, dim, index";
-  static Tensor forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index);
+  static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<IndexSelect>(g, dim.value, index); }};
 };
 
@@ -89,7 +89,7 @@ struct Gather : Structured {
   static constexpr auto name = "gather";
   static constexpr auto doc = "For each position, the element of self there but for one dimension, in which `index` says where.";
   static constexpr auto signature = "self, dim, index, *, sparse_grad=False";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
     return call<PutAlong>(g, IntList(s), dim.value, index);
   }};
@@ -99,7 +99,7 @@ struct PutAlong : Structured {
   static constexpr auto name = "_put_along";
   static constexpr auto doc = "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
   static constexpr auto signature = "self, shape, dim, index";
-  static Tensor forward(const Tensor& self, IntList shape, int64_t dim, const Tensor& index);
+  static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<Gather>(g, dim.value, index, false); }};
 };
 

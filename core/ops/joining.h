@@ -16,7 +16,7 @@ struct Cat : Structured {
   static constexpr auto doc = "Tensors of the same sizes but in one dimension, end to end along that one.";
   static constexpr auto signature = "tensors, dim=0";
   static constexpr bool method = false;
-  static Tensor forward(TensorList tensors, int64_t dim);
+  static Tensor forward(TensorList tensors, Dim dim);
   static constexpr auto vjp = JointRule{[](Grad g, ListSizes sizes, Argument<int64_t, 1> dim) { return cut_gradient(g, sizes, dim); }};
 };
 
@@ -27,7 +27,7 @@ struct Stack : Structured {
   static constexpr auto doc = "Tensors of one shape side by side, along a new dimension.";
   static constexpr auto signature = "tensors, dim=0";
   static constexpr bool method = false;
-  static Tensor forward(TensorList tensors, int64_t dim);
+  static Tensor forward(TensorList tensors, NewDim dim);
   static Tensors gradient(const Tensor& g, int64_t dim);
   static constexpr auto vjp = JointRule{[](Grad g, Argument<int64_t, 1> dim) { return gradient(g, dim); }};
 };

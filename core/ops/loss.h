@@ -102,7 +102,7 @@ struct NllLossBackward : Structured {
   static constexpr auto name = "_nll_loss_backward";
   static constexpr auto doc = "The transpose of nll_loss: linear, as that is.";
   static constexpr auto signature = "g, size, target, weight, reduction, ignore_index";
-  static Tensor forward(const Tensor& g, IntList size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
+  static Tensor forward(const Tensor& g, Sizes size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
     return kernels::nll_backward(g, size, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0});
   }
   static constexpr auto vjp = Rules{[](Grad g, Input<2> target, Input<3> weight, Argument<Text, 4> reduction, Argument<int64_t, 5> ignore) {

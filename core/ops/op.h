@@ -99,6 +99,10 @@ struct Elementwise {
   /// Names and defaults of real parameters after the inputs, as a Python signature.
   static constexpr const char* parameters = "";
   static constexpr Domain samples{-2, 2};
+  /// The function of which this operator is one form, chosen by the arguments: _max_dim is one of max.
+  static constexpr const char* overloads = "";
+  /// Further orders of the arguments, and those that torch warns of (dispatch/signature.h).
+  static constexpr const char *orders = "", *old_orders = "";
   /// Other names of the function and method, comma-separated.
   static constexpr const char* aliases = "";
   /// The Python operator that this is: "__add__".

@@ -41,7 +41,7 @@ struct TakeStrided : Structured {
   static constexpr auto doc = "Elements of a tensor's row-major order, by strides and an offset from its first.";
   static constexpr auto signature = "self, size, stride, offset";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList size, IntList stride, int64_t offset);
+  static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size, Argument<IntList, 2> stride,
                                        Argument<int64_t, 3> offset) {
     return put_part(g, s, {Dims(size.value), Dims(stride.value), offset});
@@ -52,7 +52,7 @@ struct PutStrided : Structured {
   static constexpr auto name = "_put_strided";
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
   static constexpr auto signature = "self, shape, size, stride, offset";
-  static Tensor forward(const Tensor& self, IntList shape, IntList size, IntList stride, int64_t offset);
+  static Tensor forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride,
                                        Argument<int64_t, 4> offset) {
     return take_part(g, {Dims(size.value), Dims(stride.value), offset});
@@ -64,7 +64,7 @@ struct Select : Structured {
   static constexpr auto doc = "The slice at one index along a dimension: a view with that dimension gone.";
   static constexpr auto signature = "self, dim, index";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t dim, int64_t index);
+  static Tensor forward(const Tensor& self, Dim dim, int64_t index);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> index) {
     return put_part(g, s, selected(whole(s), dim, index, name));
   }};
@@ -75,7 +75,7 @@ struct Narrow : Structured {
   static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
   static constexpr auto signature = "self, dim, start, length";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t dim, int64_t start, int64_t length);
+  static Tensor forward(const Tensor& self, Dim dim, int64_t start, int64_t length);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> start,
                                        Argument<int64_t, 3> length) {
     return put_part(g, s, narrowed(whole(s), dim, start, length, name));
@@ -87,7 +87,7 @@ struct Unbind : Structured {
   static constexpr auto doc = "The slices along a dimension, as views.";
   static constexpr auto signature = "self, dim=0";
   static constexpr bool view = true;
-  static Tensors forward(const Tensor& self, int64_t dim);
+  static Tensors forward(const Tensor& self, Dim dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> dim) {
     return join_slices(std::move(gs), s, dim);
   }};
@@ -95,11 +95,13 @@ struct Unbind : Structured {
 
 struct SplitSizes : Structured {
   static constexpr auto name = "_split_sizes";
+  static constexpr auto overloads = "split";
+  static constexpr auto aliases = "split_with_sizes";
   static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
-  static constexpr auto signature = "self, split_sizes, dim=0";
+  static constexpr auto signature = "self|tensor, split_sizes|split_size|split_size_or_sections, dim=0";
   template <class A> static const char* recorded_as(const A&) { return "split_with_sizes"; }
   static constexpr bool view = true;
-  static Tensors forward(const Tensor& self, IntList split_sizes, int64_t dim);
+  static Tensors forward(const Tensor& self, IntList split_sizes, Dim dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<IntList, 1> sizes, Argument<int64_t, 2> dim) {
     return join_pieces(std::move(gs), s, sizes.value, dim);
   }};
@@ -109,12 +111,13 @@ struct SplitSizes : Structured {
 
 struct SplitEvery : Structured {
   static constexpr auto name = "_split_every";
+  static constexpr auto overloads = "split";
   static constexpr auto doc = "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
-  static constexpr auto signature = "self, split_size, dim=0";
+  static constexpr auto signature = "self|tensor, split_size|split_size_or_sections, dim=0";
   template <class A> static const char* recorded_as(const A&) { return "split"; }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t split_size);
-  static Tensors forward(const Tensor& self, int64_t split_size, int64_t dim);
+  static Tensors forward(const Tensor& self, int64_t split_size, Dim dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> size, Argument<int64_t, 2> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], size).span(), dim);
   }};
@@ -127,7 +130,7 @@ struct Chunk : Structured {
   template <class A> static const char* recorded_as(const A&) { return "split"; }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t chunks);
-  static Tensors forward(const Tensor& self, int64_t chunks, int64_t dim);
+  static Tensors forward(const Tensor& self, int64_t chunks, Dim dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> chunks, Argument<int64_t, 2> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], chunks).span(), dim);
   }};
@@ -139,7 +142,7 @@ struct SplitSections : Structured {
   static constexpr auto signature = "self, sections, dim=0";
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t sections);
-  static Tensors forward(const Tensor& self, int64_t sections, int64_t dim);
+  static Tensors forward(const Tensor& self, int64_t sections, Dim dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> n, Argument<int64_t, 2> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], n).span(), dim);
   }};
@@ -150,7 +153,7 @@ struct Diagonal : Structured {
   static constexpr auto doc = "The diagonal over two dimensions as the last dimension of a view; offset > 0 lies above the main one.";
   static constexpr auto signature = "self, offset=0, dim1=0, dim2=1";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2);
+  static Tensor forward(const Tensor& self, int64_t offset, Dim dim1, Dim dim2);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
                                        Argument<int64_t, 3> b) {
     return put_part(g, s, diagonal_of(whole(s), offset, a, b, name));
@@ -163,7 +166,7 @@ struct Unfold : Structured {
   static constexpr auto signature = "self, dimension, size, step";
   static constexpr bool view = true;
   static constexpr bool function = false;
-  static Tensor forward(const Tensor& self, int64_t dimension, int64_t size, int64_t step);
+  static Tensor forward(const Tensor& self, Dim dimension, int64_t size, int64_t step);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> size,
                                        Argument<int64_t, 3> step) {
     return put_part(g, s, windows_of(whole(s), dim, size, step, name));
@@ -175,7 +178,7 @@ struct AsStrided : Structured {
   static constexpr auto doc = "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
   static constexpr auto signature = "self, size, stride, storage_offset=None";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList size, IntList stride, std::optional<int64_t> storage_offset);
+  static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, std::optional<int64_t> storage_offset);
   static constexpr auto vjp = Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,
                                        Argument<std::optional<int64_t>, 3> offset) {
     return as_strided_gradient(g, input, {Dims(size.value), Dims(stride.value), offset.value.value_or(input.offset)});
@@ -225,7 +228,7 @@ struct ViewAsComplex : Structured {
   static constexpr auto vjp = Rules{[](Grad g) { return call<ViewAsReal>(g); }};
 };
 
-using PartOps = Family<TakeStrided, PutStrided, Select, Narrow, Unbind, SplitSizes, SplitEvery, Chunk, SplitSections, Diagonal,
+using PartOps = Family<TakeStrided, PutStrided, Select, Narrow, Unbind, SplitEvery, SplitSizes, Chunk, SplitSections, Diagonal,
                        Unfold, AsStrided, Real, Imag, ViewAsReal, ViewAsComplex>;
 
 }  // namespace adjoint

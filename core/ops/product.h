@@ -118,12 +118,15 @@ struct Outer : Structured {
 };
 
 /// beta * self + alpha * (a @ b); with beta = 0 self is not read, whatever it holds.
-template <int Rank> struct AddProduct : Structured {
+template <int A, int B = A> struct AddProduct : Structured {
   static constexpr auto signature = "self, mat1, mat2, *, beta=1, alpha=1";
+  // As a function and as a method.
+  static constexpr auto old_orders = "beta, self, alpha, mat1, mat2; beta, self, mat1, mat2; self, beta, alpha, mat1, mat2; self, beta, mat1, mat2";
   static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
-    kernels::need_rank(a, Rank, op, "the first factor");
-    kernels::need_rank(b, Rank, op, "the second factor");
-    return kernels::add_product(self, a, b, beta, alpha, op);
+    kernels::need_rank(a, A, op, "the first factor");
+    kernels::need_rank(b, B, op, "the second factor");
+    if constexpr (B == 1) return kernels::scaled_sum(self, kernels::matmul(a, b, op), beta, alpha, op);
+    else return kernels::add_product(self, a, b, beta, alpha, op);
   }
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
@@ -143,9 +146,36 @@ struct Baddbmm : AddProduct<3> {
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
   static constexpr auto signature = "self, batch1, batch2, *, beta=1, alpha=1";
+  static constexpr auto old_orders = "beta, self, alpha, batch1, batch2; beta, self, batch1, batch2; self, beta, alpha, batch1, batch2; self, beta, batch1, batch2";
   static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
     return sum(self, batch1, batch2, beta, alpha, name);
   }
+};
+
+struct Addmv : AddProduct<2, 1> {
+  static constexpr auto name = "addmv";
+  static constexpr bool inplace = true;
+  static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
+  static constexpr auto doc = "beta * self + alpha * (mat @ vec); with beta = 0 self is ignored, NaN included.";
+  static constexpr auto signature = "self, mat, vec, *, beta=1, alpha=1";
+  static constexpr auto old_orders = "beta, self, alpha, mat, vec; beta, self, mat, vec; self, beta, alpha, mat, vec; self, beta, mat, vec";
+  static Tensor forward(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
+    return sum(self, mat, vec, beta, alpha, name);
+  }
+};
+
+struct Addr : Structured {
+  static constexpr auto name = "addr";
+  static constexpr bool inplace = true;
+  static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
+  static constexpr auto doc = "beta * self + alpha * outer(vec1, vec2); with beta = 0 self is ignored, NaN included.";
+  static constexpr auto signature = "self, vec1, vec2, *, beta=1, alpha=1";
+  static constexpr auto old_orders = "beta, self, alpha, vec1, vec2; beta, self, vec1, vec2; self, beta, alpha, vec1, vec2; self, beta, vec1, vec2";
+  static Tensor forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
+      [](Grad g, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(call<Matmul>(g, conjugate(b)), alpha.value.conj()); },
+      [](Grad g, Input<1> a, Argument<Scalar, 4> alpha) { return scaled(call<Matmul>(conjugate(a), g), alpha.value.conj()); }};
 };
 
 struct Linear : Structured {
@@ -161,6 +191,6 @@ struct Linear : Structured {
       [](Grad g) { return Tensor(g); }};
 };
 
-using Products = Family<Mm, Bmm, Mv, Dot, BatchedMatmul, Matmul, Outer, Addmm, Baddbmm, Linear>;
+using Products = Family<Mm, Bmm, Mv, Dot, BatchedMatmul, Matmul, Outer, Addmm, Baddbmm, Addmv, Addr, Linear>;
 
 }  // namespace adjoint

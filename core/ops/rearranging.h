@@ -17,7 +17,7 @@ struct Flip : Structured {
   static constexpr auto name = "flip";
   static constexpr auto doc = "A copy with the order of elements along the given dimensions reversed.";
   static constexpr auto signature = "self, dims";
-  static Tensor forward(const Tensor& self, IntList dims);
+  static Tensor forward(const Tensor& self, DimList dims);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
 };
 
@@ -27,7 +27,7 @@ struct Roll : Structured {
       "A copy with the elements moved along dimensions, those that fall off coming in at the other end. Without "
       "dimensions the tensor is rolled as if it were flat.";
   static constexpr auto signature = "self, shifts, dims=()";
-  static Tensor forward(const Tensor& self, IntList shifts, IntList dims);
+  static Tensor forward(const Tensor& self, IntList shifts, DimList dims);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> shifts, Argument<IntList, 2> dims) {
     return call<Roll>(g, negated(shifts.value).span(), dims.value);
   }};
@@ -38,7 +38,7 @@ struct Repeat : Structured {
   static constexpr auto doc = "Copies of the tensor side by side, so many along each dimension.";
   static constexpr auto signature = "self, repeats";
   static constexpr bool function = false;
-  static Tensor forward(const Tensor& self, IntList repeats);
+  static Tensor forward(const Tensor& self, Repeats repeats);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
 };
 
@@ -46,7 +46,7 @@ struct Tile : Structured {
   static constexpr auto name = "tile";
   static constexpr auto doc = "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
   static constexpr auto signature = "self, dims";
-  static Tensor forward(const Tensor& self, IntList dims) { return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span()); }
+  static Tensor forward(const Tensor& self, Repeats dims) { return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span()); }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> dims) {
     return sum_repeats(g, s, padded_with_ones(dims.value, s.sizes.size()).span());
   }};
@@ -56,7 +56,7 @@ struct RepeatInterleave : Structured {
   static constexpr auto name = "_repeat_interleave";
   static constexpr auto doc = "Each slice along a dimension repeated the same number of times.";
   static constexpr auto signature = "self, repeats, dim";
-  static Tensor forward(const Tensor& self, int64_t repeats, int64_t dim);
+  static Tensor forward(const Tensor& self, int64_t repeats, Dim dim);
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats, Argument<int64_t, 2> dim) {
     return gradient(g, s, repeats, dim);
@@ -67,7 +67,7 @@ struct RepeatInterleaveEach : Structured {
   static constexpr auto name = "_repeat_interleave_each";
   static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
   static constexpr auto signature = "self, repeats, dim";
-  static Tensor forward(const Tensor& self, const Tensor& repeats, int64_t dim);
+  static Tensor forward(const Tensor& self, const Tensor& repeats, Dim dim);
   /// For each slice of the result, which one of the input it is.
   static Tensor sources(const Tensor& repeats, int64_t size);
   static Tensor gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim);
@@ -98,7 +98,7 @@ struct DiagEmbed : Structured {
   static constexpr auto name = "diag_embed";
   static constexpr auto doc = "Matrices of zeros with the last dimension of the input on a diagonal.";
   static constexpr auto signature = "self, offset=0, dim1=-2, dim2=-1";
-  static Tensor forward(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2);
+  static Tensor forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2);
   static Tensor gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a, Argument<int64_t, 3> b) {
     return gradient(g, offset, a, b);

@@ -58,7 +58,7 @@ struct Sum : Structured {
   static constexpr auto name = "sum";
   static constexpr auto doc = "Sum of the elements over the given dimensions. Integers add up in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::sum(self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
@@ -70,7 +70,7 @@ struct NanSum : Structured {
   static constexpr auto name = "nansum";
   static constexpr auto doc = "Sum of the elements over the given dimensions, NaN counted as 0.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::nansum(self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
@@ -83,7 +83,7 @@ struct Mean : Structured {
   static constexpr auto name = "mean";
   static constexpr auto doc = "Mean of the elements over the given dimensions; NaN where there are none.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::mean(self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
@@ -95,7 +95,7 @@ struct Prod : Structured {
   static constexpr auto name = "prod";
   static constexpr auto doc = "Product of the elements over the given dimensions. Integers multiply in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim, OptionalType dtype) {
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::prod(self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
@@ -106,38 +106,41 @@ struct Prod : Structured {
 struct Var : Structured {
   static constexpr auto name = "var";
   static constexpr auto doc = "Variance over the given dimensions: squared distances from the mean over n - correction. Real for complex input.";
-  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
-    return std::get<0>(kernels::moments(self, dim, correction, keepdim, false, false, name));
+  static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr auto orders = "self, correction|unbiased";
+  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+    return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, false, false, name));
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::var(g, self, dim, correction, keepdim);
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::var(g, self, dim, correction.value.value_or(1), keepdim);
   }};
 };
 
 struct Std : Structured {
   static constexpr auto name = "std";
   static constexpr auto doc = "Standard deviation over the given dimensions: the square root of `var`.";
-  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
-    return std::get<0>(kernels::moments(self, dim, correction, keepdim, true, false, name));
+  static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr auto orders = "self, correction|unbiased";
+  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+    return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, true, false, name));
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::std(g, self, result, dim, correction, keepdim);
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::std(g, self, result, dim, correction.value.value_or(1), keepdim);
   }};
 };
 
 struct VarMean : Structured {
   static constexpr auto name = "var_mean";
   static constexpr auto doc = "Variance and mean over the given dimensions, in one pass.";
-  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
+  static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "var, mean";
   static constexpr bool method = false;
-  static kernels::Pair forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
-    return kernels::moments(self, dim, correction, keepdim, false, true, name);
+  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+    return kernels::moments(self, dim, correction.value_or(1), keepdim, false, true, name);
   }
-  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::add(g.defined() ? rules::var(g, self, dim, correction, keepdim) : Tensor(),
+  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::add(g.defined() ? rules::var(g, self, dim, correction.value.value_or(1), keepdim) : Tensor(),
                       m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
   }};
 };
@@ -145,14 +148,15 @@ struct VarMean : Structured {
 struct StdMean : Structured {
   static constexpr auto name = "std_mean";
   static constexpr auto doc = "Standard deviation and mean over the given dimensions, in one pass.";
-  static constexpr auto signature = "self, dim=None, correction=1.0, keepdim=False";
+  static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "std, mean";
   static constexpr bool method = false;
-  static kernels::Pair forward(const Tensor& self, OptionalInts dim, double correction, bool keepdim) {
-    return kernels::moments(self, dim, correction, keepdim, true, true, name);
+  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+    return kernels::moments(self, dim, correction.value_or(1), keepdim, true, true, name);
   }
-  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<double, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::add(g.defined() ? rules::std(g, self, result, dim, correction, keepdim) : Tensor(),
+  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+    return rules::add(g.defined() ? rules::std(g, self, result, dim, correction.value.value_or(1), keepdim) : Tensor(),
                       m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
   }};
 };
@@ -166,7 +170,7 @@ struct Amax : Structured {
   static constexpr auto name = "amax";
   static constexpr auto doc = "Largest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, true, name); }
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, true, name); }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
 
@@ -174,12 +178,13 @@ struct Amin : Structured {
   static constexpr auto name = "amin";
   static constexpr auto doc = "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, false, name); }
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, false, name); }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
 
 struct MaxAll : Structured {
   static constexpr auto name = "_max_all";
+  static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, true, "max"); }
@@ -188,6 +193,7 @@ struct MaxAll : Structured {
 
 struct MinAll : Structured {
   static constexpr auto name = "_min_all";
+  static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, false, "min"); }
@@ -201,19 +207,21 @@ inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0
 
 struct MaxDim : Structured {
   static constexpr auto name = "_max_dim";
+  static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element along a dimension and the index where it is first found. The gradient goes to that element.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, true, "max"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, true, "max"); }
   static constexpr auto vjp = Rules{extreme_index_rule};
 };
 
 struct MinDim : Structured {
   static constexpr auto name = "_min_dim";
+  static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element along a dimension and the index where it is first found. The gradient goes to that element.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, false, "min"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, false, "min"); }
   static constexpr auto vjp = Rules{extreme_index_rule};
 };
 
@@ -222,7 +230,7 @@ struct Aminmax : Structured {
   static constexpr auto doc = "Smallest and largest element, of the tensor or along one dimension.";
   static constexpr auto signature = "self, *, dim=None, keepdim=False";
   static constexpr auto returns = "min, max";
-  static kernels::Pair forward(const Tensor& self, OptionalInts dim, bool keepdim) {
+  static kernels::Pair forward(const Tensor& self, OptionalDims dim, bool keepdim) {
     return {kernels::extreme(self, dim, keepdim, false, name), kernels::extreme(self, dim, keepdim, true, name)};
   }
   static constexpr auto vjp = Rules{[](GradOf<0> low, GradOf<1> high, Input<0> self, Output<0> min, Output<1> max, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
@@ -239,7 +247,7 @@ struct Argmax : NoGradient {
   static constexpr auto name = "argmax";
   static constexpr auto doc = "Index of the first largest element: along a dimension, or in the flattened tensor. A NaN counts as largest.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static Tensor forward(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
     return kernels::place_of_extreme(self, dim, keepdim, true, name);
   }
 };
@@ -248,7 +256,7 @@ struct Argmin : NoGradient {
   static constexpr auto name = "argmin";
   static constexpr auto doc = "Index of the first smallest element: along a dimension, or in the flattened tensor. A NaN counts as smallest.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static Tensor forward(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
     return kernels::place_of_extreme(self, dim, keepdim, false, name);
   }
 };
@@ -257,28 +265,28 @@ struct All : NoGradient {
   static constexpr auto name = "all";
   static constexpr auto doc = "Whether all elements over the given dimensions are nonzero.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::truth(self, dim, keepdim, true, name); }
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::truth(self, dim, keepdim, true, name); }
 };
 
 struct Any : NoGradient {
   static constexpr auto name = "any";
   static constexpr auto doc = "Whether any element over the given dimensions is nonzero.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::truth(self, dim, keepdim, false, name); }
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::truth(self, dim, keepdim, false, name); }
 };
 
 struct CountNonzero : NoGradient {
   static constexpr auto name = "count_nonzero";
   static constexpr auto doc = "Number of nonzero elements over the given dimensions.";
   static constexpr auto signature = "self, dim=None";
-  static Tensor forward(const Tensor& self, OptionalInts dim) { return kernels::count_nonzero(self, dim, name); }
+  static Tensor forward(const Tensor& self, OptionalDims dim) { return kernels::count_nonzero(self, dim, name); }
 };
 
 struct LogSumExp : Structured {
   static constexpr auto name = "logsumexp";
   static constexpr auto doc = "log(sum(exp(x))) over the given dimensions, without overflow in between.";
   static constexpr auto signature = "self, dim, keepdim=False";
-  static Tensor forward(const Tensor& self, OptionalInts dim, bool keepdim) { return kernels::logsumexp(self, dim, keepdim, name); }
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::logsumexp(self, dim, keepdim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
     return rules::logsumexp(g, self, result, dim, keepdim);
   }};
@@ -290,7 +298,7 @@ struct VectorNorm : Structured {
       "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for ±inf the extreme of |x|. "
       "The gradient is 0 where the norm is.";
   static constexpr auto signature = "self, ord=2.0, dim=None, keepdim=False, *, dtype=None";
-  static Tensor forward(const Tensor& self, double ord, OptionalInts dim, bool keepdim, OptionalType dtype) {
+  static Tensor forward(const Tensor& self, double ord, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
   }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<double, 1> ord, Argument<OptionalInts, 2> dim, Argument<bool, 3> keepdim) {

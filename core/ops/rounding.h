@@ -52,7 +52,8 @@ struct Round : Step {
 struct RoundDecimals : Unary {
   static constexpr auto name = "_round_decimals";
   static constexpr auto doc = "Each element to the nearest multiple of 10^-decimals.";
-  static constexpr auto parameters = "decimals=0";
+  static constexpr auto overloads = "round";
+  static constexpr auto parameters = "*, decimals=0";
   static constexpr TypeSet types = types::floating;
   template <class T> ADJOINT_INLINE static T forward(T x, T decimals) {
     const T scale = power_of_ten(math::abs(decimals));

@@ -64,6 +64,7 @@ struct Ordered : Binary {
 
 struct Maximum : Ordered {
   static constexpr auto name = "maximum";
+  static constexpr auto overloads = "max";
   static constexpr auto doc = "The larger of two elements; NaN where either is.";
   template <class T> ADJOINT_INLINE static T forward(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) return math::max(a, b);
@@ -79,6 +80,7 @@ struct Maximum : Ordered {
 
 struct Minimum : Ordered {
   static constexpr auto name = "minimum";
+  static constexpr auto overloads = "min";
   static constexpr auto doc = "The smaller of two elements; NaN where either is.";
   template <class T> ADJOINT_INLINE static T forward(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) return math::min(a, b);

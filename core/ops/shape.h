@@ -27,7 +27,7 @@ struct Expand : Structured {
   static constexpr auto doc = "A view with dimensions of size 1 repeated to the given sizes; -1 keeps a size.";
   static constexpr auto signature = "self, size";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList size);
+  static Tensor forward(const Tensor& self, Sizes size);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return sum_to_shape(g, s); }};
 };
 
@@ -37,7 +37,7 @@ struct Reshape : Structured {
       "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
   static constexpr auto signature = "self, shape";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList shape);
+  static Tensor forward(const Tensor& self, Sizes shape);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
@@ -49,7 +49,7 @@ struct View : Structured {
   static constexpr auto signature = "self, size";
   static constexpr bool view = true;
   static constexpr bool function = false;
-  static Tensor forward(const Tensor& self, IntList size);
+  static Tensor forward(const Tensor& self, Sizes size);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
@@ -57,9 +57,9 @@ struct Transpose : Structured {
   static constexpr auto name = "transpose";
   static constexpr auto aliases = "swapaxes, swapdims";
   static constexpr auto doc = "A view with two dimensions exchanged.";
-  static constexpr auto signature = "self, dim0, dim1";
+  static constexpr auto signature = "self, dim0|axis0, dim1|axis1";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t dim0, int64_t dim1);
+  static Tensor forward(const Tensor& self, Dim dim0, Dim dim1);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> a, Argument<int64_t, 2> b) {
     return call<Transpose>(g, a.value, b.value);
   }};
@@ -79,7 +79,7 @@ struct Permute : Structured {
   static constexpr auto doc = "A view with the dimensions in the given order.";
   static constexpr auto signature = "self, dims";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList dims);
+  static Tensor forward(const Tensor& self, Permutation dims);
   static Dims inverse(IntList dims);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) {
     const Dims back = inverse(dims);
@@ -93,7 +93,7 @@ struct MoveDim : Structured {
   static constexpr auto doc = "A view with the dimensions `source` moved to `destination`; the others keep their order.";
   static constexpr auto signature = "self, source, destination";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, IntList source, IntList destination);
+  static Tensor forward(const Tensor& self, DimList source, DimList destination);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> source, Argument<IntList, 2> destination) {
     return call<MoveDim>(g, destination.value, source.value);
   }};
@@ -104,7 +104,7 @@ struct Squeeze : Structured {
   static constexpr auto doc = "A view without the dimensions of size 1: all of them, or those given.";
   static constexpr auto signature = "self, dim=None";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, OptionalInts dim);
+  static Tensor forward(const Tensor& self, OptionalDims dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
@@ -113,7 +113,7 @@ struct Unsqueeze : Structured {
   static constexpr auto doc = "A view with a new dimension of size 1 at the given place.";
   static constexpr auto signature = "self, dim";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t dim);
+  static Tensor forward(const Tensor& self, NewDim dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
@@ -122,7 +122,7 @@ struct Flatten : Structured {
   static constexpr auto doc = "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
   static constexpr auto signature = "self, start_dim=0, end_dim=-1";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t start_dim, int64_t end_dim);
+  static Tensor forward(const Tensor& self, Dim start_dim, Dim end_dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
@@ -131,7 +131,7 @@ struct Unflatten : Structured {
   static constexpr auto doc = "A view with one dimension made several; one of the sizes may be -1.";
   static constexpr auto signature = "self, dim, sizes";
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, int64_t dim, IntList sizes);
+  static Tensor forward(const Tensor& self, Dim dim, IntList sizes);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
 };
 

@@ -24,7 +24,7 @@ struct Softmax : Structured {
   static constexpr auto name = "softmax";
   static constexpr auto doc = "exp(x) / sum(exp(x)) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
-  static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, false, name); }
+  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, false, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
 };
 
@@ -32,7 +32,7 @@ struct LogSoftmax : Structured {
   static constexpr auto name = "log_softmax";
   static constexpr auto doc = "x - log(sum(exp(x))) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
-  static Tensor forward(const Tensor& self, int64_t dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, true, name); }
+  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
 };
 
@@ -40,14 +40,14 @@ struct SoftmaxBackward : Structured {
   static constexpr auto name = "_softmax_backward";
   static constexpr auto doc = "result * (g - sum(g * result)): the gradient of softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
-  static Tensor forward(const Tensor& g, const Tensor& result, int64_t dim) { return kernels::softmax_backward(g, result, dim, false); }
+  static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) { return kernels::softmax_backward(g, result, dim, false); }
 };
 
 struct LogSoftmaxBackward : Structured {
   static constexpr auto name = "_log_softmax_backward";
   static constexpr auto doc = "g - exp(result) * sum(g): the gradient of log_softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
-  static Tensor forward(const Tensor& g, const Tensor& result, int64_t dim) { return kernels::softmax_backward(g, result, dim, true); }
+  static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) { return kernels::softmax_backward(g, result, dim, true); }
 };
 
 using SoftmaxOps = Family<Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>;

@@ -35,7 +35,7 @@ struct ScatterAlong : Structured {
   static constexpr auto name = "_scatter_along";
   static constexpr auto doc = "Zeros of the given size along a dimension, with self added up where the indices say.";
   static constexpr auto signature = "self, indices, dim, size";
-  static Tensor forward(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size) { return kernels::scatter_along(self, indices, dim, size); }
+  static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim, int64_t size) { return kernels::scatter_along(self, indices, dim, size); }
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) { return call<GatherAlong>(g, indices, dim.value); }};
 };
 
@@ -43,7 +43,7 @@ struct GatherAlong : Structured {
   static constexpr auto name = "_gather_along";
   static constexpr auto doc = "The elements of self that the indices name along a dimension.";
   static constexpr auto signature = "self, indices, dim";
-  static Tensor forward(const Tensor& self, const Tensor& indices, int64_t dim) { return kernels::gather_along(self, indices, dim); }
+  static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) { return kernels::gather_along(self, indices, dim); }
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
     return rules::place(g, indices, s, dim, true);
   }};
@@ -54,7 +54,7 @@ struct Sort : Structured {
   static constexpr auto doc = "The elements in order along a dimension, and the indices they had.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t dim, bool descending, bool) { return kernels::sort(self, dim, descending, true, name); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) { return kernels::sort(self, dim, descending, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
     return rules::place(g, indices, s, dim, true);
   }};
@@ -65,7 +65,7 @@ struct Argsort : Structured {
   static constexpr auto doc = "The indices that sort the elements along a dimension.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
   static constexpr bool differentiable = false;
-  static Tensor forward(const Tensor& self, int64_t dim, bool descending, bool) {
+  static Tensor forward(const Tensor& self, Dim dim, bool descending, bool) {
     return std::get<1>(kernels::sort(self, dim, descending, false, name));
   }
 };
@@ -75,7 +75,7 @@ struct TopK : Structured {
   static constexpr auto doc = "The k largest (or smallest) elements along a dimension, and their indices.";
   static constexpr auto signature = "self, k, dim=-1, largest=True, sorted=True";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
+  static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
     return kernels::topk(self, k, dim, largest, sorted, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
@@ -88,7 +88,7 @@ struct KthValue : Structured {
   static constexpr auto doc = "The k-th smallest element along a dimension, counted from 1, and its index.";
   static constexpr auto signature = "self, k, dim=-1, keepdim=False";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t k, int64_t dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
+  static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
     return rules::place(g, indices, s, dim, keepdim);
   }};
@@ -101,19 +101,21 @@ inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0
 
 struct MedianDim : Structured {
   static constexpr auto name = "_median_dim";
+  static constexpr auto overloads = "median";
   static constexpr auto doc = "The median along a dimension (the lower one of an even number), and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
   static constexpr auto vjp = Rules{median_picked_rule};
 };
 
 struct NanMedianDim : Structured {
   static constexpr auto name = "_nanmedian_dim";
+  static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
   static constexpr auto vjp = Rules{median_picked_rule};
 };
 
@@ -122,6 +124,7 @@ inline constexpr auto shared_median_rule = [](Grad g, Input<0> self, Output<0> r
 
 struct MedianAll : Structured {
   static constexpr auto name = "_median_all";
+  static constexpr auto overloads = "median";
   static constexpr auto doc = "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, false, "median"); }
@@ -130,6 +133,7 @@ struct MedianAll : Structured {
 
 struct NanMedianAll : Structured {
   static constexpr auto name = "_nanmedian_all";
+  static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
   static constexpr auto signature = "self";
   static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, true, "nanmedian"); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autograd/mode.h"
+#include "dispatch/arguments.h"
 #include "ops/op.h"
 
 namespace adjoint {
@@ -10,17 +11,6 @@ namespace adjoint {
 /// Call an operator through the door: `call<Sum>(g, dims, true)`. Arguments convert to the types of Op::forward.
 template <class Op, class... A> Tensor call(A&&... args);
 template <class Op, class... A> Tensors call_all(A&&... args);
-
-using OptionalInts = std::optional<IntList>;
-using OptionalType = std::optional<DType>;
-using OptionalScalar = std::optional<Scalar>;
-/// A text argument: rounding_mode, reduction.
-using Text = std::string_view;
-/// A tensor argument that may be left out: undefined then.
-struct OptionalTensor : Tensor {
-  using Tensor::Tensor;
-  OptionalTensor(const Tensor& t) : Tensor(t) {}
-};
 
 /// Whether a rule must express itself in operators that can be differentiated again; else it may call a fused one.
 inline bool recording() { return thread_state.grad; }
@@ -92,6 +82,10 @@ struct Structured {
   static constexpr const char* module = "";
   static constexpr const char* aliases = "";
   static constexpr const char* python = "";
+  /// The function of which this operator is one form, chosen by the arguments: _max_dim is one of max.
+  static constexpr const char* overloads = "";
+  /// Further orders of the arguments, and those that torch warns of (dispatch/signature.h).
+  static constexpr const char *orders = "", *old_orders = "";
 };
 
 }  // namespace adjoint

@@ -53,7 +53,7 @@ struct ZeroBasic : Structured {
   static constexpr auto name = "_zero_basic";
   static constexpr auto doc = "A copy with zeros at the part that a basic index picks.";
   static constexpr auto signature = "self, spec";
-  static Tensor forward(const Tensor& self, IntList spec);
+  static Tensor forward(const Tensor& self, IndexSpec spec);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> spec) { return call<ZeroBasic>(g, spec.value); }};
 };
 
@@ -64,7 +64,7 @@ struct SetBasic : Structured {
   static constexpr bool writes = true;
   /// Whether its part overlaps itself is looked at when that is known.
   static constexpr bool writes_one_value = true;
-  static Tensor forward(const Tensor& self, const Tensor& value, IntList spec);
+  static Tensor forward(const Tensor& self, const Tensor& value, IndexSpec spec);
   static Tensor source(const Tensor& g, IntList sizes, IntList spec);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> spec) { return call<ZeroBasic>(g, spec.value); },
                                     [](Grad g, Shape<1> s, Argument<IntList, 2> spec) { return source(g, s, spec.value); }};
@@ -74,7 +74,7 @@ struct ZeroIndex : Structured {
   static constexpr auto name = "_zero_index";
   static constexpr auto doc = "A copy with zeros at the positions that index tensors name.";
   static constexpr auto signature = "self, indices";
-  static Tensor forward(const Tensor& self, TensorList indices);
+  static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<ZeroIndex>(g, TensorList(indices)); }};
 };
 
@@ -83,7 +83,7 @@ struct IndexPut : Structured {
   static constexpr auto doc = "Write values, or add them, to the positions that index tensors name.";
   static constexpr auto signature = "self, values, indices, accumulate=False";
   static constexpr bool writes = true;
-  static Tensor forward(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate);
+  static Tensor forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate);
   static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
   static constexpr auto vjp =
       Rules{[](Grad g, InputList indices, Argument<bool, 3> add) { return add.value ? Tensor(g) : call<ZeroIndex>(g, TensorList(indices)); },
@@ -96,7 +96,7 @@ struct Scatter : Structured {
   static constexpr auto name = "_scatter";
   static constexpr auto doc = "A copy with the elements of src written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src, reduce=None";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce);
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
         return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
@@ -108,7 +108,7 @@ struct ScatterValue : Structured {
   static constexpr auto name = "_scatter_value";
   static constexpr auto doc = "A copy with one number written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value, reduce=None";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value, std::optional<Text> reduce);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value, std::optional<Text> reduce);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
     return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
   }};
@@ -118,7 +118,7 @@ struct ScatterMultiply : Structured {
   static constexpr auto name = "_scatter_multiply";
   static constexpr auto doc = "A copy multiplied by the elements of src where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static Tensor self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src);
   static Tensor source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
   static constexpr auto vjp = Rules{
@@ -130,7 +130,7 @@ struct ScatterMultiplyValue : Structured {
   static constexpr auto name = "_scatter_multiply_value";
   static constexpr auto doc = "A copy multiplied by one number where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, Scalar value);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 3> value) {
     return call<ScatterMultiplyValue>(g, dim.value, index, value.value.conj());
   }};
@@ -141,7 +141,7 @@ struct ScatterAdd : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
             [](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); }};
@@ -152,7 +152,7 @@ struct IndexAdd : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with alpha times the slices of source added at the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source, *, alpha=1";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
             [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
@@ -165,7 +165,7 @@ struct IndexFill : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, value";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value);
   static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
   static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return kept(g, dim, index); },
@@ -178,7 +178,7 @@ struct IndexCopy : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source";
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source);
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
             [](Grad) { return Tensor(); },

@@ -4,45 +4,6 @@ namespace adjoint {
 
 namespace {
 
-/// A boxed argument from one that lies at an address as its kind says.
-Value value_at(ArgKind kind, const void* at) {
-  Value v;
-  v.present = true;
-  const auto optional = [&]<class T>(const std::optional<T>* given, auto&& take) {
-    v.present = given->has_value();
-    if (v.present) take(**given);
-  };
-  const auto list = [&](const auto& l) { v.list = {l.data(), l.size()}; };
-  const auto number = [&](const Scalar& s) { v.scalar = s; };
-  switch (kind) {
-    case ArgKind::Tensor: v.tensor = static_cast<const Tensor*>(at); break;
-    case ArgKind::OptionalTensor:
-      v.tensor = static_cast<const Tensor*>(at);
-      v.present = v.tensor->defined();
-      break;
-    case ArgKind::Tensors: list(*static_cast<const TensorList*>(at)); break;
-    case ArgKind::Ints: list(*static_cast<const IntList*>(at)); break;
-    case ArgKind::OptionalInts: optional(static_cast<const std::optional<IntList>*>(at), list); break;
-    case ArgKind::Text: list(*static_cast<const std::string_view*>(at)); break;
-    case ArgKind::OptionalText: optional(static_cast<const std::optional<std::string_view>*>(at), list); break;
-    case ArgKind::Scalar: number(*static_cast<const Scalar*>(at)); break;
-    case ArgKind::OptionalScalar: optional(static_cast<const std::optional<Scalar>*>(at), number); break;
-    case ArgKind::Int: v.i = *static_cast<const int64_t*>(at); break;
-    case ArgKind::OptionalInt: optional(static_cast<const std::optional<int64_t>*>(at), [&](int64_t i) { v.i = i; }); break;
-    case ArgKind::Float: v.d = *static_cast<const double*>(at); break;
-    case ArgKind::OptionalFloat: optional(static_cast<const std::optional<double>*>(at), [&](double d) { v.d = d; }); break;
-    case ArgKind::Bool: v.b = *static_cast<const bool*>(at); break;
-    case ArgKind::OptionalBool: optional(static_cast<const std::optional<bool>*>(at), [&](bool b) { v.b = b; }); break;
-    case ArgKind::Type: v.type = *static_cast<const DType*>(at); break;
-    case ArgKind::OptionalType: optional(static_cast<const std::optional<DType>*>(at), [&](DType d) { v.type = d; }); break;
-  }
-  return v;
-}
-
-}  // namespace
-
-namespace {
-
 /// An interpreter and those around it as they are when a call comes: each may take itself out, and others, when it is asked.
 std::vector<Ref<Interpreter>> from(Interpreter* innermost) {
   std::vector<Ref<Interpreter>> all;
@@ -85,8 +46,8 @@ bool supplied(Interpreter* innermost, const Operator& op, std::span<const Value>
 }
 
 bool supplied(Interpreter* innermost, const Operator& op, const void* const* arguments, Results& results) {
-  std::vector<Value> values;
-  for (size_t i = 0; i < op.kinds.size(); ++i) values.push_back(value_at(op.kinds[i], arguments[i]));
+  std::vector<Value> values(op.kinds.size());
+  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
   return supplied(innermost, op, values, results);
 }
 

@@ -2,7 +2,7 @@
 
 Each function is written once and published twice, as function and as method: see `_register.overload`. A function of
 the same name as an operator is called only for arguments that the operator's own signature does not take. Shapes and
-indexing are in `_shaping`, products in `_products`. Start reading at `add`.
+indexing are in `_shaping`, products in `_products`. Start reading at `float_power`.
 """
 
 from __future__ import annotations
@@ -15,57 +15,6 @@ from adjoint._creation import _into
 from adjoint._register import overload
 
 # --- arithmetic ----------------------------------------------------------------------------------------------------
-
-
-def _times(alpha, input, other):
-    """``alpha * other``, with torch's rule that integers are not scaled by fractions."""
-    if not isinstance(alpha, Tensor):
-        whole = [x.dtype for x in (input, other) if isinstance(x, Tensor)]
-        if isinstance(alpha, float) and not builtins.any(d.is_floating_point or d.is_complex for d in whole):
-            raise RuntimeError(
-                "For integral input tensors, argument alpha must not be a floating point number."
-            )
-        if isinstance(alpha, complex) and not builtins.any(d.is_complex for d in whole):
-            raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return other * alpha
-
-
-@overload
-def add(input, other, *, alpha=1, out=None) -> Tensor:
-    """``input + alpha * other``."""
-    return _C.add(input, _times(alpha, input, other), out=out)
-
-
-@overload
-def sub(input, other, *, alpha=1, out=None) -> Tensor:
-    """``input - alpha * other``."""
-    return _C.sub(input, _times(alpha, input, other), out=out)
-
-
-@overload
-def rsub(input, other, *, alpha=1) -> Tensor:
-    """``other - alpha * input``."""
-    return _C.sub(other, input if alpha == 1 else _times(alpha, other, input))
-
-
-@overload
-def div(input, other, *, rounding_mode=None, out=None) -> Tensor:
-    """The quotient, rounded towards zero ('trunc') or down ('floor') where asked."""
-    if rounding_mode is None:
-        return _C.div(input, other, out=out)
-    if rounding_mode == "floor":
-        return _C.floor_divide(input, other, out=out)
-    if rounding_mode == "trunc":
-        return _C._trunc_divide(input, other, out=out)
-    raise RuntimeError(
-        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
-    )
-
-
-@overload
-def round(input, *, decimals=0, out=None) -> Tensor:
-    """To the nearest number of so many decimals, halves to even."""
-    return _C._round_decimals(input, decimals, out=out)
 
 
 @overload
@@ -270,84 +219,6 @@ def _category(dtype):
 
 
 # --- reductions ----------------------------------------------------------------------------------------------------
-
-
-def _extreme(name, over_all, over_dim, of_two):
-    def extreme(input, dim=None, keepdim=False, *, other=None, out=None):
-        if isinstance(dim, Tensor):
-            other, dim = dim, None
-        if other is not None:
-            return of_two(input, other, out=out)
-        if dim is None:
-            result = over_all(input)
-            return result if out is None else _into(out, result, name)
-        result = over_dim(input, dim, keepdim)
-        if out is None:
-            return result
-        return type(result)((_into(out[0], result[0], name), _into(out[1], result[1], name)))
-
-    extreme.__name__ = extreme.__qualname__ = name
-    extreme.__doc__ = f"""The {name}imum of all elements; along a dimension, with its indices; or of two tensors.
-
-    Parameters
-    ----------
-    dim : int, optional
-        Gives ``(values, indices)`` along it. Ties: the first index, which also gets the gradient.
-    keepdim : bool
-        Keep the reduced dimension with size 1.
-    other : Tensor, optional
-        In the place of `dim`: the element-wise {name}imum of two tensors.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.{name}(ad.tensor([1.0, 3.0, 2.0]), 0).indices
-    tensor({1 if name == "max" else 0})
-    """
-    return overload(extreme)
-
-
-if hasattr(_C, "_max_dim"):
-    max = _extreme("max", _C._max_all, _C._max_dim, _C.maximum)
-    min = _extreme("min", _C._min_all, _C._min_dim, _C.minimum)
-
-
-def _middle(name, over_all, over_dim):
-    def middle(input, dim=None, keepdim=False):
-        return over_all(input) if dim is None else over_dim(input, dim, keepdim)
-
-    middle.__name__ = middle.__qualname__ = name
-    middle.__doc__ = f"""The median of all elements{", NaN left out" if name == "nanmedian" else ""}, or along a dimension with its indices.
-
-    Of an even number of elements it is the lower one of the two in the middle.
-    """
-    return overload(middle)
-
-
-if hasattr(_C, "_median_dim"):
-    median = _middle("median", _C._median_all, _C._median_dim)
-    nanmedian = _middle("nanmedian", _C._nanmedian_all, _C._nanmedian_dim)
-
-
-def _spread(name):
-    def spread(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
-        if isinstance(dim, bool):
-            dim, unbiased = None, dim
-        if correction is None:
-            correction = 1 if unbiased is None else int(unbiased)
-        elif unbiased is not None:
-            raise TypeError(f"{name}(): give either unbiased or correction, not both")
-        keywords = {} if out is None else {"out": out}
-        return operator(input, dim, correction, keepdim, **keywords)
-
-    spread.__name__ = spread.__qualname__ = name
-    operator = getattr(_C, name)
-    return overload(spread)
-
-
-for _name in ("var", "std", "var_mean", "std_mean"):
-    if hasattr(_C, _name):
-        _spread(_name)
 
 
 @overload

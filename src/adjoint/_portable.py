@@ -129,7 +129,7 @@ class Older(Members):
             size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad
         )
 
-    def sum_to_size(self, *size) -> Tensor:
+    def sum_to_size(self, *sizes, size=None) -> Tensor:
         """Summed over the dimensions that broadcasting would repeat, to a given shape.
 
         Examples
@@ -138,7 +138,8 @@ class Older(Members):
         >>> ad.ones(2, 3).sum_to_size(1, 3)
         tensor([[2., 2., 2.]])
         """
-        size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        sizes = sizes if size is None else (size,)
+        size = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
         lead = self.ndim - len(size)
         if lead < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[lead:])):
             raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}.")

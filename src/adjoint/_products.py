@@ -33,39 +33,6 @@ def ger(input, vec2, *, out=None) -> Tensor:
     return _C.outer(input, vec2, out=out)
 
 
-@overload(inplace=True)
-def addmv(input, mat, vec, *, beta=1, alpha=1, out=None) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``; with ``beta=0`` the input is ignored, NaN included."""
-    return _scaled_sum("addmv", input, _C.mv(mat, vec), beta, alpha, out)
-
-
-@overload(inplace=True)
-def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None) -> Tensor:
-    """``beta * input + alpha * outer(vec1, vec2)``; with ``beta=0`` the input is ignored, NaN included."""
-    return _scaled_sum("addr", input, _C.outer(vec1, vec2), beta, alpha, out)
-
-
-def _scaled_sum(name, input, product, beta, alpha, out):
-    dtype = _C.promote_types(input.dtype, product.dtype)
-    for factor, value in (("beta", beta), ("alpha", alpha)):
-        if isinstance(value, float) and not (dtype.is_floating_point or dtype.is_complex):
-            raise RuntimeError(
-                f"{name}(): For integral input tensors, argument {factor} must not be a floating point number."
-            )
-        if isinstance(value, complex) and value.imag and not dtype.is_complex:
-            raise RuntimeError(
-                f"{name}(): value cannot be converted to type {dtype.name} without overflow: {factor} is {value}"
-            )
-    if alpha != 1:
-        product = product * alpha
-    if beta == 0:
-        result = _C._attach(product, input)
-    else:
-        result = (input if beta == 1 else input * beta) + product
-    result = result.to(dtype)
-    return result if out is None else _into(out, result, name)
-
-
 @overload(method=False)
 def tensordot(a, b, dims=2, out=None) -> Tensor:
     """Sums of products over several dimensions of both.

@@ -163,7 +163,7 @@ def randn(
 
 
 def randint(
-    low,
+    low=None,
     high=None,
     size=None,
     *,
@@ -193,11 +193,20 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    low, high = _range_of("randint", low, high)
     result = _empty(size, dtype or _C.int64)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     _C._random_(result, low, high, generator, True)
     return _finish(result, out, requires_grad, "randint")
+
+
+def _range_of(name, low, high):
+    if high is None:
+        raise TypeError(
+            f"{name}(): missing argument 'high': numbers are drawn from low up to but without high"
+        )
+    return 0 if low is None else low, high
 
 
 def randperm(
@@ -238,7 +247,7 @@ def randn_like(
 
 def randint_like(
     input,
-    low,
+    low=None,
     high=None,
     *,
     dtype=None,
@@ -252,6 +261,7 @@ def randint_like(
     check_device(device)
     if high is None:
         low, high = 0, low
+    low, high = _range_of("randint_like", low, high)
     result = empty_like(input, dtype=dtype, memory_format=memory_format)
     _C._random_(result, low, high, generator, True)
     return _finish(result, None, requires_grad)

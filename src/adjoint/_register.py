@@ -42,7 +42,7 @@ def overload(function=None, *, method=True, inplace=False):
     """Publish a composition of operators as ``adjoint.name`` and ``Tensor.name``.
 
     Where the core has an operator of that name, the operator stays what users call, and the function is what it turns
-    to when the arguments do not fit its signature: ``add(x, y, alpha=2)``.
+    to when the arguments fit none of the operator's own signatures.
 
     Parameters
     ----------

@@ -14,29 +14,6 @@ from adjoint._register import overload
 
 
 @overload
-def split(tensor, split_size_or_sections, dim=0) -> tuple[Tensor, ...]:
-    """Consecutive pieces along a dimension, as views: all of one size, but for the last, or of given sizes.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> [x.tolist() for x in ad.split(ad.arange(5), 2)]
-    [[0, 1], [2, 3], [4]]
-    >>> [x.tolist() for x in ad.split(ad.arange(5), [1, 4])]
-    [[0], [1, 2, 3, 4]]
-    """
-    if isinstance(split_size_or_sections, (list, tuple)):
-        return _C._split_sizes(tensor, split_size_or_sections, dim)
-    return _C._split_every(tensor, split_size_or_sections, dim)
-
-
-@overload
-def split_with_sizes(tensor, split_sizes, dim=0) -> tuple[Tensor, ...]:
-    """`split` with a list of sizes."""
-    return _C._split_sizes(tensor, split_sizes, dim)
-
-
-@overload
 def tensor_split(input, indices_or_sections, dim=0) -> tuple[Tensor, ...]:
     """Consecutive pieces along a dimension, as views: so many of nearly one size, or cut at the given places."""
     if isinstance(indices_or_sections, Tensor):
@@ -92,7 +69,7 @@ def unsafe_chunk(input, chunks, dim=0) -> tuple[Tensor, ...]:
 
 
 @overload
-def unsafe_split(input, split_size, dim=0) -> tuple[Tensor, ...]:
+def unsafe_split(tensor, split_size, dim=0) -> tuple[Tensor, ...]:
     """`split`, with parts that may be written in place: they are copies, and share no memory.
 
     Examples
@@ -104,7 +81,7 @@ def unsafe_split(input, split_size, dim=0) -> tuple[Tensor, ...]:
     >>> x.grad
     tensor([3., 3., 0., 0.])
     """
-    return tuple(part.clone() for part in input.split(split_size, dim))
+    return tuple(part.clone() for part in tensor.split(split_size, dim))
 
 
 @overload
@@ -123,12 +100,6 @@ def ravel(input) -> Tensor:
 def adjoint(input) -> Tensor:
     """The transposed conjugate of the last two dimensions."""
     return input.mH
-
-
-@overload
-def broadcast_to(input, size) -> Tensor:
-    """A view with dimensions of size 1 repeated to the given sizes."""
-    return input.expand(size)
 
 
 @overload(method=False)
@@ -400,19 +371,6 @@ def block_diag(*tensors) -> Tensor:
 
 
 # --- indexing --------------------------------------------------------------------------------------------------------
-
-
-@overload
-def where(condition, self=None, other=None):
-    """With one argument, the indices where it is not zero, one tensor per dimension."""
-    if self is None and other is None:
-        return nonzero(condition, as_tuple=True)
-    like = self if isinstance(self, Tensor) else other
-    if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
-    raise TypeError(
-        f"where(): expected two values, tensors or numbers, but got {self!r} and {type(like).__name__}"
-    )
 
 
 @overload

@@ -234,7 +234,7 @@ class Memory(Members):
     def _typed_storage(self) -> TypedStorage:
         return TypedStorage(_owner=self)
 
-    def resize_(self, *size, memory_format=None) -> Tensor:
+    def resize_(self, *sizes, size=None, memory_format=None) -> Tensor:
         """Give this tensor another shape in row-major order, keeping its elements as far as they go; new ones are zero.
 
         Raises
@@ -250,7 +250,8 @@ class Memory(Members):
             )
         from adjoint import zeros
 
-        sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        sizes = sizes if size is None else (size,)
+        sizes = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
         if tuple(sizes) == tuple(self.shape):
             return self
         result = zeros(sizes, dtype=self.dtype)

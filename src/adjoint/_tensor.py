@@ -394,6 +394,14 @@ for _dtype in _DTYPES:
     _shorthand(_dtype._type_name.lower().replace("complex", "c"), _dtype)
 
 
+def _sizes(size, keywords, name):
+    if not keywords:
+        return size
+    from adjoint._creation import _size
+
+    return _size(size, keywords, name)
+
+
 @extend
 class Making(Members):
     """Tensors of this one's dtype, and its shape seen otherwise."""
@@ -406,25 +414,25 @@ class Making(Members):
         return _C.tensor(data, dtype or self.dtype, requires_grad)
 
     def new_empty(
-        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
     ) -> Tensor:
         """As `empty`, in this tensor's dtype."""
         check_device(device)
-        return _C._empty(size, dtype or self.dtype, requires_grad)
+        return _C._empty(_sizes(size, keywords, "new_empty"), dtype or self.dtype, requires_grad)
 
     def new_zeros(
-        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
     ) -> Tensor:
         """As `zeros`, in this tensor's dtype."""
         check_device(device)
-        return _C._zeros(size, dtype or self.dtype, requires_grad)
+        return _C._zeros(_sizes(size, keywords, "new_zeros"), dtype or self.dtype, requires_grad)
 
     def new_ones(
-        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
     ) -> Tensor:
         """As `ones`, in this tensor's dtype."""
         check_device(device)
-        return _C._full(size, 1, dtype or self.dtype, requires_grad)
+        return _C._full(_sizes(size, keywords, "new_ones"), 1, dtype or self.dtype, requires_grad)
 
     def new_full(
         self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False

@@ -51,7 +51,7 @@ def parameterised():
 def test_every_parameter_of_an_element_wise_operator_is_shown(row):
     names = re.findall(r"(\w+)=", row["signature"])
     assert len(names) == row["parameters"]
-    y = getattr(ad._C, row["name"])(ad.full((2,), 0.5, requires_grad=True), *([0.25] * len(names)))
+    y = getattr(ad._C, row["name"])(ad.full((2,), 0.5, requires_grad=True), **dict.fromkeys(names, 0.25))
     if y.grad_fn is None:
         pytest.skip("it has no gradient")
     assert [getattr(y.grad_fn, "_saved_" + name) for name in names] == [0.25] * len(names)
