@@ -6,10 +6,12 @@ every element of every input, along the real and, for complex inputs, the imagin
 Wirtinger directions are covered.
 """
 
+import ast
 import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 import numpy as np
 
@@ -249,3 +251,16 @@ def run_python(*arguments, folder=None):
             check=False,
             timeout=300,
         )
+
+
+def torch_program(source, *arguments):
+    """What a program prints that runs under ``python -m adjoint.as_torch -c``; it must succeed."""
+    done = run_python("-m", "adjoint.as_torch", "-c", textwrap.dedent(source), *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def torch_values(source):
+    """What a program hands to `show`, call by call; several arguments as a tuple."""
+    show = "def show(*values): print(repr(values[0] if len(values) == 1 else values))\n"
+    return [ast.literal_eval(line) for line in torch_program(show + textwrap.dedent(source)).splitlines()]

@@ -3,33 +3,16 @@
 What changes the process runs in one of its own. Start reading at `test_script`.
 """
 
-import ast
 import os
 import pathlib
 import subprocess
 import sys
-import textwrap
 import zipfile
 
 import pytest
-from helpers import run_python
+from helpers import run_python, torch_program, torch_values
 
-import adjoint as ad
 from adjoint.as_torch.standins.torch_version import TorchVersion
-
-
-def torch_program(source, *arguments):
-    """What a program prints that runs under ``python -m adjoint.as_torch -c``; it must succeed."""
-    done = run_python("-m", "adjoint.as_torch", "-c", textwrap.dedent(source), *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def values(source):
-    """What a program hands to `show`, call by call; several arguments as a tuple."""
-    show = "def show(*values): print(repr(values[0] if len(values) == 1 else values))\n"
-    return [ast.literal_eval(line) for line in torch_program(show + textwrap.dedent(source)).splitlines()]
-
 
 # --- ways to ask -------------------------------------------------------------------------------------------------------
 
@@ -165,7 +148,7 @@ def test_importing_adjoint_brings_none_of_it():
 
 def test_modules_are_the_same_objects():
     assert (
-        values("""
+        torch_values("""
         import torch, adjoint
         import torch.nn as nn
         import torch.nn.functional as F
@@ -189,7 +172,7 @@ def test_modules_are_the_same_objects():
 
 
 def test_submodules_come_with_torch():
-    assert values("""
+    assert torch_values("""
         import torch
         show([getattr(torch, n).__name__.rpartition(".")[2] for n in
                ("nn", "optim", "autograd", "linalg", "special", "testing", "random", "utils", "jit", "cuda", "backends")])
@@ -198,7 +181,7 @@ def test_submodules_come_with_torch():
 
 
 def test_all_names_of_adjoint():
-    (missing,) = values("""
+    (missing,) = torch_values("""
         import torch, adjoint, types
         names = [n for n in dir(adjoint) if n not in adjoint._LAZY and not isinstance(getattr(adjoint, n), types.ModuleType)]
         show([n for n in names if n != "__version__" and getattr(torch, n, None) is not getattr(adjoint, n)])
@@ -254,7 +237,7 @@ def test_what_does_not_exist_is_named():
 
 
 def test_modules_inside_of_standins():
-    assert values("""
+    assert torch_values("""
         import torch.backends.cudnn as cudnn, torch
         import torch.backends.cuda
         from torch.backends import mkl
@@ -277,11 +260,11 @@ def test_modules_inside_of_standins():
 
 
 def test_adjoint_itself_is_not_found_below_torch():
-    assert values("import torch; show([hasattr(torch, n) for n in ('as_torch', 'demo', '_lines')])") == [
-        [False] * 3
-    ]
+    assert torch_values(
+        "import torch; show([hasattr(torch, n) for n in ('as_torch', 'demo', '_lines')])"
+    ) == [[False] * 3]
     # Of torch's core there is a stand-in, which is not Adjoint's.
-    assert values(
+    assert torch_values(
         "import torch, adjoint; show(torch._C is adjoint._C, hasattr(torch._C, '_run_backward'))"
     ) == [(False, False)]
 
@@ -290,7 +273,7 @@ def test_adjoint_itself_is_not_found_below_torch():
 
 
 def test_tensor_types_of_old():
-    assert values(
+    assert torch_values(
         """
         import torch
         from torch.autograd import Variable
@@ -387,7 +370,7 @@ def test_version_parses():
         and parsed >= packaging.parse("2.13")
         and version >= packaging.parse("2.8")
     )
-    assert values("import torch; show(str(torch.__version__)); show(torch.version.cuda)") == [
+    assert torch_values("import torch; show(str(torch.__version__)); show(torch.version.cuda)") == [
         "2.13.0+adjoint",
         None,
     ]
@@ -397,7 +380,7 @@ def test_version_parses():
 
 
 def test_questions_have_answers():
-    out = values(
+    out = torch_values(
         """
         import torch
         show([torch.cuda.is_available(), torch.cuda.device_count(), torch.backends.mps.is_available(),
@@ -419,7 +402,7 @@ def test_questions_have_answers():
 
 
 def test_decorators_leave_functions_as_they_are():
-    assert values("""
+    assert torch_values("""
         import torch
         def f(x): return x + 1
         m = torch.nn.Linear(1, 1)
@@ -431,7 +414,7 @@ def test_decorators_leave_functions_as_they_are():
 
 def test_functions_that_torch_has_twice():
     assert (
-        values("""
+        torch_values("""
         import torch
         x = torch.tensor([-1.0, 2.0])
         show(torch.relu_(x) is x and x.tolist() == [0.0, 2.0])
@@ -443,7 +426,7 @@ def test_functions_that_torch_has_twice():
 
 
 def test_training_as_written_for_torch():
-    (losses,) = values("""
+    (losses,) = torch_values("""
         import torch
         import torch.nn as nn
         import torch.nn.functional as F
@@ -478,65 +461,3 @@ def test_children_are_not_touched(tmp_path):
     command = [sys.executable, "-m", "adjoint.as_torch", "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert "BuiltinImporter" in found and "as_torch" not in found
-
-
-# --- how tensors are told from others ------------------------------------------------------------------------------------
-
-
-def test_the_modules_of_types_are_torch_s():
-    program = """
-        import torch
-        show(type(torch.ones(1)).__module__, str(torch.Tensor))
-        show(torch.nn.Parameter.__module__, type(torch.nn.Parameter(torch.ones(1))).__module__)
-        class Own(torch.Tensor): pass
-        show(Own.__module__)
-    """
-    assert values(program) == [
-        ("torch", "<class 'torch.Tensor'>"),
-        ("torch.nn.parameter", "torch.nn.parameter"),
-        "__main__",
-    ]
-
-
-def test_without_it_they_are_adjoint_s():
-    assert ad.Tensor.__module__ == "adjoint" and ad.nn.Parameter.__module__ == "adjoint.nn.parameter"
-
-
-def test_files_say_the_same_with_it_and_without(tmp_path):
-    program = f"""
-        import pickle, torch
-        layer = torch.nn.Linear(1, 1)
-        layer.weight.note = "kept"
-        torch.save(dict(layer.state_dict(), x=torch.ones(2), p=layer.weight, b=torch.nn.Buffer(torch.ones(1)), d=torch.float16,
-                        s=torch.Size([3]), device=torch.device("cuda:1")), {str(tmp_path / "saved")!r})
-        print(pickle.loads(pickle.dumps(torch.Tensor)) is torch.Tensor, end="")
-    """
-    assert torch_program(program) == "True"
-    loaded = ad.load(tmp_path / "saved")
-    assert (
-        type(loaded["x"]) is ad.Tensor and type(loaded["p"]) is ad.nn.Parameter and loaded["p"].note == "kept"
-    )
-    assert type(loaded["b"]) is ad.nn.Buffer and loaded["d"] is ad.float16 and loaded["s"] == ad.Size([3])
-    assert loaded["device"] == ad.device("cuda:1")
-
-
-def test_types_are_called_in_errors_as_torch_calls_them():
-    with pytest.raises(AttributeError, match="^'Tensor' object has no attribute 'nothing'"):
-        ad.ones(1).nothing  # noqa: B018
-    with pytest.raises(AttributeError, match="^'dtype' object has no attribute 'nothing'"):
-        ad.float32.nothing  # noqa: B018
-
-
-def test_what_is_missing_below_a_module_is_named_too():
-    program = """
-        import torch
-        for path in ("nn.utils.parametrize", "optim.lr_scheduler.Missing", "nn.functional.missing", "linalg.missing"):
-            value = torch
-            try:
-                for name in path.split("."):
-                    value = getattr(value, name)
-                show("there")
-            except AttributeError as error:
-                show(f"Adjoint does not have torch.{path}" in str(error))
-    """
-    assert values(program) == [True] * 4

@@ -20,6 +20,7 @@ class _Storage:
 
     __slots__ = ("_tensor",)
 
+    _tensor: Tensor
     device = cpu
     is_cuda = is_sparse = is_hpu = False
 
