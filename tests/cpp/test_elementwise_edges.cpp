@@ -73,7 +73,7 @@ void edges() {
   slopes("clamp_max", {vector({-2, -1, 0, 1, 2}), vector({1})}, {{1, 1, 1, 1, 0}, {1}});
   slopes("maximum", {vector({1, 2, 3}), vector({2, 2, 2})}, {{0, 0.5, 1}, {1, 0.5, 0}});
   slopes("minimum", {vector({1, 2, 3}), vector({2, 2, 2})}, {{1, 0.5, 0}, {0, 0.5, 1}});
-  slopes("fmax", {vector({nan, 1, 2}), vector({1, nan, 2})}, {{0, 1, 0.5}, {1, 0, 0.5}});
+  slopes("fmax", {vector({nan, 1, 2}), vector({1, nan, 2})}, {{0, 1, 1}, {1, 0, 0}});
   slopes("nan_to_num", {vector({nan, inf, -inf, 1})}, {{0, 0, 0, 1}});
   slopes("hypot", {vector({0, 3}), vector({0, 4})}, {{0, 0.6}, {0, 0.8}});
   slopes("xlogy", {vector({0, 0}), vector({0, 2})}, {{0, std::log(2.0)}, {0, 0}});
@@ -156,12 +156,12 @@ void edges() {
   values("_round_decimals", {vector({1250, -1350, 1234})}, {1200, -1400, 1200}, {-2});
   values("angle", {vector({-1, 0, 2, nan})}, {3.14159265358979323846, 0, 0, nan});
   values("sgn", {vector({-3, 0, 9}, l)}, {-1, 0, 1});
-  // ψ'(1) = π²/6, ψ''(1) = -2 ζ(3), ψ'(-1/2) = π²/2 + 4, and n beyond what is there.
+  // ψ'(1) = π²/6, ψ''(1) = -2 ζ(3), ψ'(-1/2) = π²/2 + 4, and a large order.
   CHECK(check::close(read(run("_polygamma", {vector({1})}, {1}))[0].re, 1.6449340668482264365, 1e-15));
   CHECK(check::close(read(run("_polygamma", {vector({1})}, {2}))[0].re, -2.4041138063191885708, 1e-15));
   CHECK(check::close(read(run("_polygamma", {vector({-0.5})}, {1}))[0].re, 8.9348022005446793094, 1e-15));
   CHECK(check::close(read(run("_polygamma", {vector({0.25})}, {5}))[0].re, 120 * (4096 + 0.2853), 1e-3));
-  CHECK(std::isnan(read(run("_polygamma", {vector({1})}, {31}))[0].re));
+  CHECK(check::close(read(run("_polygamma", {vector({1})}, {31}))[0].re, 8.2228386560924632e33, 1e-14));
 
   // Refused, and nothing written.
   const Tensor x = vector({1, 2, 3}, l);
