@@ -5,7 +5,17 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 
-from .optimizer import Optimizer, check_at_least_zero, new_step, read_steps, with_gradients
+from .optimizer import (
+    Optimizer,
+    as_real,
+    as_type_of,
+    check_at_least_zero,
+    check_betas,
+    new_step,
+    options,
+    read_steps,
+    with_gradients,
+)
 
 __all__ = ["Adam", "AdamW"]
 
@@ -68,30 +78,12 @@ class Adam(Optimizer):
         fused=None,
         decoupled_weight_decay=False,
     ):
-        if isinstance(lr, ad.Tensor):
-            if foreach and not capturable:
-                raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-            if lr.numel() != 1:
-                raise ValueError(f"Tensor lr must be 1-element, but has shape {tuple(lr.shape)}")
         check_at_least_zero(lr=lr, eps=eps)
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        if isinstance(lr, ad.Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": tuple(betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -194,32 +186,9 @@ class AdamW(Adam):
         differentiable=False,
         fused=None,
     ):
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+        super().__init__(params, **options(locals()), decoupled_weight_decay=True)
 
     def __setstate__(self, state):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
-
-
-def as_real(tensor):
-    """A complex tensor as real numbers (a view), a real one as it is."""
-    return ad.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def as_type_of(param, tensor):
-    """The inverse of `as_real` for a tensor that belongs to `param`."""
-    return ad.view_as_complex(tensor) if param.is_complex() else tensor

@@ -113,6 +113,10 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                 f"{type(params).__module__}.{type(params).__name__}"
             )
+        if defaults.get("fused") and defaults.get("differentiable"):
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if defaults.get("fused") and defaults.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         self.defaults = defaults
         self.state = State()
         self.param_groups = []
@@ -374,12 +378,36 @@ def _like(param, name, value):
     return value.to(param.device, param.dtype) if param.is_floating_point() else value.to(param.device)
 
 
+def options(scope) -> dict:
+    """The options of an optimiser from the ``locals()`` of its ``__init__``: its signature is their only list."""
+    return {name: value for name, value in scope.items() if name not in ("self", "params", "__class__")}
+
+
 def check_at_least_zero(**values) -> None:
-    """ValueError for an option that is negative; the keyword, spaces for underscores, names it."""
+    """ValueError for an option that is negative, by its name, and for a rate that is several numbers."""
     for name, value in values.items():
+        if isinstance(value, ad.Tensor) and value.numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element, but has shape {tuple(value.shape)}")
         if not 0.0 <= value:
             shown = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
             raise ValueError(f"Invalid {shown}: {value}")
+
+
+def check_betas(betas) -> None:
+    """ValueError for a decay rate of running moments that is outside [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def as_real(tensor):
+    """A complex tensor as real numbers (a view), a real one as it is."""
+    return ad.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def as_type_of(param, tensor):
+    """The inverse of `as_real` for a tensor that belongs to `param`."""
+    return ad.view_as_complex(tensor) if param.is_complex() else tensor
 
 
 def with_gradients(group) -> tuple[list, list]:

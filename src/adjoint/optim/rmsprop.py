@@ -5,8 +5,16 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 
-from .adam import as_real, as_type_of
-from .optimizer import Optimizer, check_at_least_zero, new_step, read_steps, with_gradients
+from .optimizer import (
+    Optimizer,
+    as_real,
+    as_type_of,
+    check_at_least_zero,
+    new_step,
+    options,
+    read_steps,
+    with_gradients,
+)
 
 __all__ = ["RMSprop"]
 
@@ -60,19 +68,7 @@ class RMSprop(Optimizer):
         differentiable=False,
     ):
         check_at_least_zero(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 
-from .optimizer import Optimizer, check_at_least_zero, with_gradients
+from .optimizer import Optimizer, check_at_least_zero, options, with_gradients
 
 __all__ = ["SGD"]
 
@@ -63,18 +63,7 @@ class SGD(Optimizer):
         check_at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def step(self, closure=None):
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""

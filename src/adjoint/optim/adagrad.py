@@ -1,0 +1,79 @@
+"""Adagrad: steps divided by the root of the sum of all squared gradients."""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from .each import EachParameter
+from .optimizer import check_at_least_zero, new_step, options
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(EachParameter):
+    """Adagrad (Duchi, Hazan and Singer, 2011).
+
+    With g = ±∇ + weight_decay · p and s = s + g², step t is p -= lr / (1 + (t - 1) lr_decay) · g / (√s + eps).
+
+    Parameters
+    ----------
+    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
+    lr, lr_decay, weight_decay, eps : float
+    initial_accumulator_value : float
+        What s is before the first step.
+    maximize : bool
+        Climb instead of descending.
+    differentiable : bool
+        Record the step, so that it can be differentiated itself.
+    foreach, fused : kept in the groups for state dicts; there is one implementation
+
+    Raises
+    ------
+    ValueError
+        An option is out of range.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nn.Parameter(ad.tensor([3.0]))
+    >>> optimizer = ad.optim.Adagrad([x], lr=0.5)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    2.5
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+        foreach=None,
+        *,
+        maximize=False,
+        differentiable=False,
+        fused=None,
+    ):
+        check_at_least_zero(
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
+        super().__init__(params, options(locals()))
+        # As in torch the state is there before the first step.
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param] = {"step": new_step(), **self._begin(group, param)}
+
+    def _begin(self, group, param):
+        value = group["initial_accumulator_value"]
+        return {"sum": ad.full_like(param, complex(value, value) if param.is_complex() else value).detach()}
+
+    def _update(self, group, t, lr, param, grad, state):
+        state["sum"].addcmul_(grad, grad)
+        param.sub_(grad / (state["sum"].sqrt() + group["eps"]) * (lr / (1 + (t - 1) * group["lr_decay"])))

@@ -1,0 +1,81 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from .each import EachParameter
+from .optimizer import check_at_least_zero, options
+
+__all__ = ["ASGD"]
+
+
+class ASGD(EachParameter):
+    """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
+
+    With g = ±∇ + weight_decay · p, step t is p = (1 - lambd · η) p - η g, after which the average
+    ``state[p]["ax"]`` moves by μ (p - ax), η = lr / (1 + lambd · lr · t)^alpha and μ = 1 / max(1, t - t0). η and μ
+    are kept as tensors of the default dtype.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
+    lr, lambd, alpha : float
+    t0 : float
+        The step at which averaging starts.
+    weight_decay : float
+    maximize : bool
+        Climb instead of descending.
+    differentiable : bool
+        Record the step, so that it can be differentiated itself.
+    foreach, capturable : kept in the groups for state dicts; there is one implementation
+
+    Raises
+    ------
+    ValueError
+        An option is out of range.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.nn.Parameter(ad.tensor([3.0]))
+    >>> optimizer = ad.optim.ASGD([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 3)
+    2.4
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lambd=1e-4,
+        alpha=0.75,
+        t0=1e6,
+        weight_decay=0,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+        capturable=False,
+    ):
+        check_at_least_zero(lr=lr, weight_decay=weight_decay)
+        super().__init__(params, options(locals()))
+
+    def _begin(self, group, param):
+        return {
+            "eta": ad.tensor(float(group["lr"])),
+            "mu": ad.tensor(1.0),
+            "ax": ad.zeros_like(param),
+        }
+
+    def _update(self, group, t, lr, param, grad, state):
+        eta, mu = state["eta"].item(), state["mu"].item()
+        param.mul_(1 - group["lambd"] * eta).sub_(grad * eta)
+        if mu == 1:
+            state["ax"].copy_(param)
+        else:
+            state["ax"].lerp_(param, mu)
+        with ad.no_grad():
+            state["eta"].fill_(float(lr) / (1 + group["lambd"] * float(lr) * t) ** group["alpha"])
+            state["mu"].fill_(1 / max(1, t - group["t0"]))

@@ -1,0 +1,43 @@
+"""Learning rates that change over time.
+
+A scheduler writes ``group["lr"]`` of its optimiser: once when it is made, and at every ``step()``, which is
+called after the optimiser's. Most are factors: the rate of this epoch is the rate of the epoch before times
+`_factor()`, so that several schedulers compose. Start with `LRScheduler` in `_base` and `StepLR` in `_factors`.
+"""
+
+from ._base import LRScheduler, _each_group
+from ._cosines import CosineAnnealingLR, CosineAnnealingWarmRestarts
+from ._cycles import CyclicLR, OneCycleLR
+from ._factors import (
+    ConstantLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    MultiStepLR,
+    PolynomialLR,
+    StepLR,
+)
+from ._plateau import ReduceLROnPlateau
+from ._sequences import ChainedScheduler, SequentialLR
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
+
+_LRScheduler = LRScheduler

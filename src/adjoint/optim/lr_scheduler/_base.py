@@ -1,0 +1,115 @@
+"""`LRScheduler`, the base of the schedules: it writes the rates of its optimiser, epoch by epoch."""
+
+from __future__ import annotations
+
+import warnings
+
+import adjoint as ad
+
+from ..optimizer import Optimizer
+
+__all__ = ["LRScheduler"]
+
+
+def _check_optimizer(optimizer):
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+def _each_group(optimizer, name, value):
+    """One value for each parameter group, from a list of them or from one for all."""
+    groups = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * groups
+    if len(value) != groups:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. "
+            f"{name} has {len(value)} values, param_groups has {groups}."
+        )
+    return list(value)
+
+
+def _set_rate(group, value):
+    if isinstance(group["lr"], ad.Tensor):
+        with ad.no_grad():
+            group["lr"].fill_(value)
+    else:
+        group["lr"] = value
+
+
+class LRScheduler:
+    """Base class: a subclass overrides `get_lr`.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    last_epoch : int
+        The epoch to resume after; -1 starts afresh and takes the present rates as the initial ones.
+
+    Attributes
+    ----------
+    base_lrs : list of float, the initial rate of each group
+    last_epoch : int
+    """
+
+    def __init__(self, optimizer, last_epoch=-1):
+        _check_optimizer(optimizer)
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", float(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
+                    f"last_epoch >= 0"
+                )
+        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def get_lr(self) -> list[float]:
+        """The rates of this epoch, one for each group."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that were set last, one for each group."""
+        return self._last_lr
+
+    def step(self, epoch=None) -> None:
+        """Go to the next epoch (or to `epoch`) and set its rates."""
+        if self._step_count == 1 and self.optimizer._steps_taken == 0:
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
+                "order, `optimizer.step()` first, or the first value of the schedule is skipped.",
+                stacklevel=2,
+            )
+        self._step_count += 1
+        if epoch is None:
+            self.last_epoch += 1
+            rates = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            closed = getattr(self, "_get_closed_form_lr", None)
+            rates = self.get_lr() if closed is None else closed()
+        self._write(rates)
+
+    def _initial_step(self) -> None:
+        """The step that every schedule begins with; it belongs to no step of the optimiser."""
+        self._step_count = 0
+        self.step()
+
+    def _write(self, rates):
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            _set_rate(group, rate)
+        self._last_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict:
+        """Everything but the optimiser."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict) -> None:
+        """Take over what `state_dict` returned."""
+        self.__dict__.update(state_dict)
+
+    def _rates(self):
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
