@@ -45,7 +45,7 @@ class NAdam(EachParameter):
     >>> (x * x).sum().backward()
     >>> optimizer.step()
     >>> round(x.item(), 3)
-    2.468
+    2.472
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from copy import deepcopy
 import adjoint as ad
 
 from ..nn.module import Module
-from .lr_scheduler import LRScheduler, _each_group
+from .lr_scheduler._base import LRScheduler, _each_group
 
 __all__ = [
     "SWALR",

@@ -98,6 +98,10 @@ class LRScheduler:
         self._step_count = 0
         self.step()
 
+    def _rewind(self):
+        """Forget the step that was made at the beginning, for a schedule whose turn is later."""
+        self.last_epoch -= 1
+
     def _write(self, rates):
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             _set_rate(group, rate)

@@ -34,6 +34,10 @@ class _Several(LRScheduler):
                 )
         return optimizer
 
+    def _rewind(self):
+        for scheduler in self._schedulers:
+            scheduler._rewind()
+
     def state_dict(self) -> dict:
         """Everything but the optimiser; "_schedulers" has the state dicts of the schedulers."""
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
@@ -92,16 +96,10 @@ class SequentialLR(_Several):
         # Every scheduler has made its first step; only that of the first one counts.
         for group in optimizer.param_groups:
             _set_rate(group, group["initial_lr"])
-        self._rewind()
+        for scheduler in schedulers:
+            scheduler._rewind()
         schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
-
-    def _rewind(self):
-        for scheduler in self._schedulers:
-            if isinstance(scheduler, SequentialLR):
-                scheduler._rewind()
-            elif not isinstance(scheduler, ChainedScheduler):
-                scheduler.last_epoch -= 1
 
     def _initial_step(self):
         self._schedulers[0]._initial_step()
