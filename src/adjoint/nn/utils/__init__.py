@@ -1,5 +1,6 @@
-"""Helpers around parameters: clipping gradients, and parameters as one vector."""
+"""Helpers around parameters: clipping gradients, parameters as one vector or as functions, packed sequences."""
 
+from . import parametrizations, parametrize, rnn
 from .clip import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .vector import parameters_to_vector, vector_to_parameters
 
@@ -9,5 +10,8 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "rnn",
     "vector_to_parameters",
 ]

@@ -1,0 +1,360 @@
+"""Parameters that are functions of other parameters: ``module.weight`` is computed each time it is read.
+
+`register_parametrization` gives the module a class of its own, whose property `weight` runs the modules of a
+`ParametrizationList` over what it keeps, the original. Start there.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import contextmanager
+
+import adjoint as ad
+
+from ..containers import ModuleDict, ModuleList
+from ..parameter import Parameter
+
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]
+
+_cache: dict = {}
+_cached_depth = 0
+
+
+@contextmanager
+def cached():
+    """Compute each parametrised tensor once within the block.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.nn.utils.parametrize.cached():
+    ...     pass
+    """
+    global _cached_depth
+    _cached_depth += 1
+    try:
+        yield
+    finally:
+        _cached_depth -= 1
+        if not _cached_depth:
+            _cache.clear()
+
+
+def _keep(module, name, tensor):
+    """Register a tensor as the parameter or the buffer that it is."""
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
+
+
+class ParametrizationList(ModuleList):
+    """The modules that compute a tensor, in order, and the original tensor, or the originals.
+
+    Parameters
+    ----------
+    modules : list of Module
+        Each may have `right_inverse`, which gives the original for a value.
+    original : Tensor or Parameter
+    unsafe : bool
+        Do not check shapes and dtypes.
+
+    Raises
+    ------
+    ValueError
+        The value computed has another shape or dtype than the tensor it stands for.
+    """
+
+    def __init__(self, modules, original, unsafe=False):
+        if len(modules) == 0:
+            raise ValueError("ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        shape, dtype = original.shape, original.dtype
+        with ad.no_grad():
+            new = self._inverse(original)
+        self.is_tensor = isinstance(new, ad.Tensor)
+        if not self.is_tensor and not isinstance(new, (list, tuple)):
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                f"Got {type(new).__name__}"
+            )
+        if self.is_tensor:
+            if original.dtype != new.dtype:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+                )
+            if isinstance(original, Parameter):
+                if new is not original:
+                    original.data = new.detach()  # the optimisers that hold it go on
+                new = original
+            _keep(self, "original", new)
+        else:
+            self.ntensors = len(new)
+            for i, tensor in enumerate(new):
+                if not isinstance(tensor, ad.Tensor):
+                    raise ValueError(
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                        f"Got element {i} of the sequence with type {type(tensor).__name__}."
+                    )
+                if isinstance(original, Parameter):
+                    tensor = Parameter(tensor.detach(), original.requires_grad)
+                _keep(self, f"original{i}", tensor)
+        if not unsafe:
+            value = self()
+            if not isinstance(value, ad.Tensor):
+                raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
+            if value.dtype != dtype or value.shape != shape:
+                raise ValueError(
+                    "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
+                    f"`unsafe` flag is enabled.\nunparametrized: {tuple(shape)}, {dtype}\n"
+                    f"parametrized: {tuple(value.shape)}, {value.dtype}"
+                )
+
+    def _originals(self):
+        if self.is_tensor:
+            return (self.original,)
+        return tuple(getattr(self, f"original{i}") for i in range(self.ntensors))
+
+    def _inverse(self, value):
+        for module in reversed(list(self)):
+            if not hasattr(module, "right_inverse"):
+                continue
+            value = module.right_inverse(value)
+        return value
+
+    def right_inverse(self, value) -> None:
+        """Change the originals so that the value computed becomes `value`."""
+        for module in self:
+            if not hasattr(module, "right_inverse"):
+                raise RuntimeError(
+                    f"parametrization {type(module).__name__} does not implement right_inverse."
+                )
+        with ad.no_grad():
+            new = self._inverse(value)
+            for original, tensor in zip(self._originals(), (new,) if self.is_tensor else new, strict=True):
+                original.copy_(tensor)
+
+    def forward(self):
+        """The value of the tensor."""
+        if not len(self):
+            raise RuntimeError("ParametrizationList has no modules")
+        first, *rest = list(self)
+        value = first(*self._originals())
+        for module in rest:
+            value = module(value)
+        return value
+
+
+def _own_class(module):
+    """Give the module a class of its own, which can have properties, under the old class."""
+    base = type(module)
+
+    def reduce(self, protocol):
+        raise RuntimeError(
+            "Serialization of parametrized modules is only supported through state_dict(). See: "
+            "https://pytorch.org/tutorials/beginner/saving_loading_models.html"
+        )
+
+    def deepcopy(self, memo):
+        # A new instance of the same class: the class is only read after this.
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return new
+
+    members = {"__reduce_ex__": reduce, "__deepcopy__": deepcopy, "__module__": base.__module__}
+    module.__class__ = type(f"Parametrized{base.__name__}", (base,), members)
+
+
+def _own_property(module, name):
+    def read(self):
+        if not _cached_depth:
+            return self.parametrizations[name]()
+        key = id(self), name
+        if key not in _cache:
+            # The module is kept as well, so that no other one gets its id.
+            _cache[key] = self, self.parametrizations[name]()
+        return _cache[key][1]
+
+    def write(self, value):
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(read, write))
+
+
+def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
+    """Let a parameter or buffer of a module be computed by another module.
+
+    Parameters
+    ----------
+    module : Module
+    tensor_name : str
+    parametrization : Module
+        Its `forward` takes the original and gives the value; its `right_inverse`, if it has one, gives the original
+        (or several) for a value, and is asked for the present one. A second parametrisation works on the first's value.
+    unsafe : bool
+        Do not check that shape and dtype stay.
+
+    Returns
+    -------
+    Module
+        The module itself.
+
+    Raises
+    ------
+    ValueError
+        The module has no such parameter or buffer, or the value has another shape or dtype.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Symmetric(ad.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).mT
+    >>> layer = ad.nn.utils.parametrize.register_parametrization(ad.nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.mT).all())
+    True
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'parametrizations.weight.original']
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        chain = module.parametrizations[tensor_name]
+        if not unsafe:
+            value = getattr(module, tensor_name)
+            result = parametrization(value)
+            if (
+                not isinstance(result, ad.Tensor)
+                or result.dtype != value.dtype
+                or result.shape != value.shape
+            ):
+                raise ValueError(
+                    "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
+                    f"`unsafe` flag is enabled: {tensor_name} is {tuple(value.shape)}, {value.dtype}"
+                )
+        if hasattr(parametrization, "right_inverse"):
+            old = getattr(module, tensor_name).detach()
+            chain.append(parametrization)
+            with ad.no_grad():
+                inner = parametrization.right_inverse(old)
+                for earlier in reversed(list(chain)[:-1]):
+                    inner = earlier.right_inverse(inner) if hasattr(earlier, "right_inverse") else inner
+                for original, tensor in zip(
+                    chain._originals(), (inner,) if chain.is_tensor else inner, strict=True
+                ):
+                    original.copy_(tensor)
+        else:
+            chain.append(parametrization)
+        chain.unsafe |= unsafe
+        return module
+    if tensor_name not in module._parameters and tensor_name not in module._buffers:
+        raise ValueError(
+            f"Module '{type(module).__name__}' does not have a parameter, a buffer, or a parametrized element with "
+            f"name '{tensor_name}'"
+        )
+    chain = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe=unsafe)
+    delattr(module, tensor_name)
+    if not is_parametrized(module):
+        _own_class(module)
+        module.parametrizations = ModuleDict()
+    _own_property(module, tensor_name)
+    module.parametrizations[tensor_name] = chain
+    return module
+
+
+def is_parametrized(module, tensor_name=None) -> bool:
+    """Whether a tensor of the module, or the one named, is parametrised."""
+    parametrizations = getattr(module, "parametrizations", None)
+    if not isinstance(parametrizations, ModuleDict):
+        return False
+    return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
+
+
+def remove_parametrizations(module, tensor_name, leave_parametrized=True):
+    """Make the tensor an ordinary one again, with its present value, or with that of the original.
+
+    Parameters
+    ----------
+    module : Module
+    tensor_name : str
+    leave_parametrized : bool
+        Keep the value computed; otherwise the original comes back, of which there must be one.
+
+    Returns
+    -------
+    Module
+        The module itself.
+
+    Raises
+    ------
+    ValueError
+        The tensor is not parametrised, or there are several originals to come back.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layer = ad.nn.utils.parametrizations.weight_norm(ad.nn.Linear(3, 2))
+    >>> layer = ad.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    >>> type(layer).__name__, sorted(layer.state_dict())
+    ('Linear', ['bias', 'weight'])
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"Module {type(module).__name__} does not have a parametrization on {tensor_name}")
+    chain = module.parametrizations[tensor_name]
+    if chain.is_tensor:
+        tensor = chain.original
+        if leave_parametrized:
+            with ad.no_grad():
+                value = getattr(module, tensor_name).detach()
+            if isinstance(tensor, Parameter):
+                tensor.data = value
+            else:
+                tensor = value
+    elif leave_parametrized:
+        value = getattr(module, tensor_name).detach()
+        learned = any(original.requires_grad for original in chain._originals())
+        tensor = Parameter(value) if learned else value
+    else:
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    _keep(module, tensor_name, tensor)
+    if not is_parametrized(module):
+        delattr(module, "parametrizations")
+        module.__class__ = type(module).__bases__[0]
+    return module
+
+
+def type_before_parametrizations(module) -> type:
+    """The class that the module had before it was parametrised."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(from_module, to_module, tensor_name=None):
+    """Give `to_module` the parametrisations of `from_module`, of one tensor or of all, with their tensors."""
+    if not is_parametrized(from_module):
+        return to_module
+    for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
+        source = from_module.parametrizations[name]
+        for part in source:
+            register_parametrization(to_module, name, part, unsafe=source.unsafe)
+        target = to_module.parametrizations[name]
+        with ad.no_grad():
+            for mine, theirs in zip(target._originals(), source._originals(), strict=True):
+                mine.copy_(theirs)
+    return to_module
