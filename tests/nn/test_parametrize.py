@@ -119,3 +119,37 @@ def test_errors():
         parametrizations.orthogonal(nn.Linear(2, 2), orthogonal_map="x")
     with pytest.raises(ValueError, match="Expected a matrix or batch of matrices"):
         parametrizations.orthogonal(nn.Linear(2, 2), "bias")
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_norm_by_a_hook(dim):
+    layer = nn.Linear(3, 2)
+    before = layer.weight.tolist()
+    nn.utils.weight_norm(layer, dim=dim)
+    assert sorted(n for n, _ in layer.named_parameters()) == ["bias", "weight_g", "weight_v"]
+    layer.weight_g.data.mul_(2)
+    layer(ad.ones(1, 3)).sum().backward()
+    assert layer.weight_g.grad is not None and layer.weight_v.grad is not None
+    np.testing.assert_allclose(layer.weight.tolist(), 2 * np.array(before), rtol=1e-5)
+    with pytest.raises(
+        RuntimeError, match="Cannot register two weight_norm hooks on the same parameter weight"
+    ):
+        nn.utils.weight_norm(layer)
+    nn.utils.remove_weight_norm(layer)
+    np.testing.assert_allclose(layer.weight.tolist(), 2 * np.array(before), rtol=1e-5)
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
+    layer(ad.ones(1, 3))
+    with pytest.raises(ValueError, match="weight_norm of 'weight' not found"):
+        nn.utils.remove_weight_norm(layer)
+
+
+def test_skip_init():
+    ad.manual_seed(3)
+    expected = ad.rand(2).tolist()
+    ad.manual_seed(3)
+    layer = nn.utils.skip_init(nn.Linear, 3, 2, bias=False)
+    assert layer.weight.requires_grad and layer.bias is None and ad.rand(2).tolist() == expected
+    with pytest.raises(RuntimeError, match="Module must support a 'device' arg to skip initialization"):
+        nn.utils.skip_init(nn.Flatten)
+    with pytest.raises(RuntimeError, match="Expected a Module"):
+        nn.utils.skip_init(list)

@@ -59,7 +59,10 @@ REAL_ONLY = ("Adafactor", "Muon")
 
 def optimise(lib, kind, options, arrays, targets, steps=50):
     """The values of the parameters after each step, the layout of the state, and the losses."""
-    options = {k: lib.tensor(0.02) if isinstance(v, str) and v == "tensor" else v for k, v in options.items()}
+    options = {
+        k: lib.tensor(0.02, dtype=lib.float64) if isinstance(v, str) and v == "tensor" else v
+        for k, v in options.items()
+    }
     params = [lib.nn.Parameter(lib.tensor(a.copy())) for a in arrays]
     goals = [lib.tensor(t) for t in targets]
     optimizer = getattr(lib.optim, kind)(params, **options)

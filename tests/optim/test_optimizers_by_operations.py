@@ -295,7 +295,9 @@ def test_lbfgs_on_a_quadratic_bowl(search, history):
     matrix = ad.tensor(matrix @ matrix.T + np.eye(6))
     goal = ad.tensor(RNG.standard_normal(6))
     p = nn.Parameter(ad.zeros(6))
-    optimizer = optim.LBFGS([p], history_size=history, line_search_fn=search, max_iter=40, max_eval=100, tolerance_change=1e-15)
+    optimizer = optim.LBFGS(
+        [p], history_size=history, line_search_fn=search, max_iter=40, max_eval=100, tolerance_change=1e-15
+    )
     evaluations = 0
 
     def closure():
@@ -315,7 +317,9 @@ def test_lbfgs_on_a_quadratic_bowl(search, history):
 
 def test_lbfgs_on_rosenbrock():
     p = nn.Parameter(ad.tensor([-1.5, 2.0]))
-    optimizer = optim.LBFGS([p], line_search_fn="strong_wolfe", max_iter=60, max_eval=200, tolerance_change=1e-15)
+    optimizer = optim.LBFGS(
+        [p], line_search_fn="strong_wolfe", max_iter=60, max_eval=200, tolerance_change=1e-15
+    )
 
     def closure():
         optimizer.zero_grad()

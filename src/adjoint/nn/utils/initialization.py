@@ -1,0 +1,42 @@
+"""`skip_init`: a module whose first values nobody needs."""
+
+from __future__ import annotations
+
+import inspect
+
+import adjoint as ad
+
+from ..module import Module
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """Make a module whose parameters will be overwritten; the state of the random numbers stays as it is.
+
+    Parameters
+    ----------
+    module_cls : class of Module that takes `device`
+    *args, **kwargs
+        Its arguments.
+
+    Raises
+    ------
+    RuntimeError
+        The class is no Module, or takes no `device`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> tuple(ad.nn.utils.skip_init(ad.nn.Linear, 3, 2).weight.shape)
+    (2, 3)
+    """
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    state = ad.get_rng_state()
+    try:
+        return module_cls(*args, **kwargs)
+    finally:
+        ad.set_rng_state(state)

@@ -1,0 +1,79 @@
+"""`weight_norm` as it was before `parametrizations`: a hook computes the weight before each forward pass."""
+
+from __future__ import annotations
+
+from ..parameter import Parameter
+from .parametrizations import norm_except
+
+__all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
+
+
+class WeightNorm:
+    """The hook: writes ``module.name`` from ``name_g`` and ``name_v``."""
+
+    def __init__(self, name, dim):
+        self.name = name
+        self.dim = -1 if dim is None else dim
+
+    def compute_weight(self, module):
+        """g · v / ‖v‖."""
+        g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
+        return v * (g / norm_except(v, self.dim))
+
+    def __call__(self, module, inputs):
+        setattr(module, self.name, self.compute_weight(module))
+
+
+def weight_norm(module, name="weight", dim=0):
+    """Split a weight into ``name_g``, its lengths, and ``name_v``, its direction.
+
+    `parametrizations.weight_norm` does the same without a hook.
+
+    Raises
+    ------
+    RuntimeError
+        The parameter is split already.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layer = ad.nn.utils.weight_norm(ad.nn.Linear(3, 2))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight_g', 'weight_v']
+    """
+    if _hook_of(module, name)[0] is not None:
+        raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+    hook = WeightNorm(name, dim)
+    weight = module._parameters[name]
+    delattr(module, name)
+    module.register_parameter(name + "_g", Parameter(norm_except(weight.detach(), hook.dim)))
+    module.register_parameter(name + "_v", Parameter(weight.detach()))
+    hook(module, None)
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def remove_weight_norm(module, name="weight"):
+    """Make the weight a parameter again, with its present value.
+
+    Raises
+    ------
+    ValueError
+        The parameter has no `weight_norm`.
+    """
+    key, hook = _hook_of(module, name)
+    if key is None:
+        raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    weight = hook.compute_weight(module).detach()
+    for which in (name, name + "_g", name + "_v"):
+        delattr(module, which)
+    module.register_parameter(name, Parameter(weight))
+    del module._forward_pre_hooks[key]
+    return module
+
+
+def _hook_of(module, name):
+    for key, (hook, _) in (module._forward_pre_hooks or {}).items():
+        if isinstance(hook, WeightNorm) and hook.name == name:
+            return key, hook
+    return None, None
