@@ -107,6 +107,7 @@ del _module
 _LAZY = (
     "as_torch",
     "autograd",
+    "distributions",
     "linalg",
     "nn",
     "optim",

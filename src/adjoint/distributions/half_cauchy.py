@@ -1,0 +1,44 @@
+"""The absolute value of a Cauchy variable."""
+
+from __future__ import annotations
+
+import math
+
+import adjoint as ad
+from adjoint.distributions import constraints
+from adjoint.distributions.cauchy import Cauchy
+from adjoint.distributions.transformed_distribution import Folded
+
+__all__ = ["HalfCauchy"]
+
+
+class HalfCauchy(Folded):
+    """|X| with X of the Cauchy distribution around 0.
+
+    Parameters
+    ----------
+    scale : float or Tensor
+        Of X, and the median.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.distributions.HalfCauchy(2.0).cdf(ad.tensor(2.0))
+    tensor(0.5000)
+    """
+
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    _base = Cauchy
+
+    def __init__(self, scale, validate_args=None):
+        self._derive(validate_args, scale=scale)
+
+    @property
+    def mean(self):
+        return ad.full_like(self.scale, math.inf)
+
+    @property
+    def variance(self):
+        return self.base_dist.variance

@@ -1,0 +1,53 @@
+"""The exponential of a normal variable."""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint.distributions import constraints
+from adjoint.distributions.normal import Normal
+from adjoint.distributions.transformed_distribution import Derived
+from adjoint.distributions.transforms import ExpTransform
+
+__all__ = ["LogNormal"]
+
+
+class LogNormal(Derived):
+    """exp(X) with X of the normal distribution.
+
+    Parameters
+    ----------
+    loc, scale : float or Tensor
+        The mean and the standard deviation of X.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.distributions.LogNormal(0.0, 1.0).mean
+    tensor(1.6487)
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self._derive(validate_args, loc=loc, scale=scale)
+
+    def _parts(self):
+        return Normal(self.loc, self.scale, validate_args=False), [ExpTransform()]
+
+    @property
+    def mean(self):
+        return (self.loc + self.scale.square() / 2).exp()
+
+    @property
+    def mode(self):
+        return (self.loc - self.scale.square()).exp()
+
+    @property
+    def variance(self):
+        square = self.scale.square()
+        return ad.expm1(square) * (2 * self.loc + square).exp()
+
+    def entropy(self):
+        return self.base_dist.entropy() + self.loc

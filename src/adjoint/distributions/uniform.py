@@ -1,0 +1,80 @@
+"""The uniform distribution on an interval."""
+
+from __future__ import annotations
+
+import math
+
+import adjoint as ad
+from adjoint._C import Size
+from adjoint.distributions import constraints
+from adjoint.distributions.distribution import Distribution
+from adjoint.distributions.utils import broadcast_all
+
+__all__ = ["Uniform"]
+
+
+class Uniform(Distribution):
+    """Constant density on the half-open interval [low, high).
+
+    Parameters
+    ----------
+    low, high : float or Tensor
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.distributions.Uniform(0.0, 4.0).variance
+    tensor(1.3333)
+    """
+
+    has_rsample = True
+
+    def __init__(self, low, high, validate_args=None):
+        self._set(validate_args, low=low, high=high)
+
+    @property
+    def arg_constraints(self):
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self):
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def _range(self):
+        return self.high - self.low
+
+    @property
+    def mean(self):
+        return (self.high + self.low) / 2
+
+    @property
+    def mode(self):
+        return ad.full_like(self.high, math.nan)
+
+    @property
+    def stddev(self):
+        return self._range / math.sqrt(12)
+
+    @property
+    def variance(self):
+        return self._range.square() / 12
+
+    def rsample(self, sample_shape=Size()):
+        u = ad.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
+        return self.low + u * self._range
+
+    def log_prob(self, value):
+        self._check(value)
+        value, low, high = broadcast_all(value, self.low, self.high)
+        return -(high - low).log().masked_fill((value < low) | (value >= high), math.inf)
+
+    def cdf(self, value):
+        self._check(value)
+        return ((value - self.low) / self._range).clamp(min=0, max=1)
+
+    def icdf(self, value):
+        return value * self._range + self.low
+
+    def entropy(self):
+        return self._range.log()
