@@ -20,8 +20,6 @@ class LowerCholeskyTransform(Transform):
     def __eq__(self, other):
         return isinstance(other, LowerCholeskyTransform)
 
-    __hash__ = None
-
     def _call(self, x):
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
 
@@ -37,8 +35,6 @@ class PositiveDefiniteTransform(Transform):
 
     def __eq__(self, other):
         return isinstance(other, PositiveDefiniteTransform)
-
-    __hash__ = None
 
     def _call(self, x):
         factor = LowerCholeskyTransform()(x)

@@ -61,15 +61,13 @@ identity_transform = ComposeTransform([])
 class _Elementwise(Transform):
     """A bijection of each element that rises."""
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: constraints.Constraint = constraints.real
+    codomain: constraints.Constraint = constraints.positive
     bijective = True
     sign = +1
 
     def __eq__(self, other):
         return type(self) is type(other)
-
-    __hash__ = None
 
 
 class ExpTransform(_Elementwise):
@@ -162,8 +160,6 @@ class PowerTransform(_Elementwise):
     def __eq__(self, other):
         return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
 
-    __hash__ = None
-
     def _call(self, x):
         return x.pow(self.exponent)
 
@@ -187,8 +183,6 @@ class AbsTransform(Transform):
 
     def __eq__(self, other):
         return isinstance(other, AbsTransform)
-
-    __hash__ = None
 
     def _call(self, x):
         return x.abs()
@@ -241,8 +235,6 @@ class AffineTransform(Transform):
             and _same(self.loc, other.loc)
             and _same(self.scale, other.scale)
         )
-
-    __hash__ = None
 
     @property
     def sign(self):
@@ -328,8 +320,6 @@ class SoftmaxTransform(Transform):
     def __eq__(self, other):
         return isinstance(other, SoftmaxTransform)
 
-    __hash__ = None
-
     def _call(self, x):
         return x.softmax(-1)
 
@@ -360,8 +350,6 @@ class StickBreakingTransform(Transform):
 
     def __eq__(self, other):
         return isinstance(other, StickBreakingTransform)
-
-    __hash__ = None
 
     @staticmethod
     def _offset(x, n):

@@ -13,6 +13,8 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 class _Several(LRScheduler):
     """What holds schedulers: their checks, and a state dict that has theirs."""
 
+    _schedulers: list
+
     def _check(self, schedulers, optimizer, purpose):
         name = type(self).__name__
         if not schedulers:
