@@ -1,0 +1,131 @@
+// The innermost loops of convolution for one instruction set.
+//
+// Both read an image that lies in padded planes, through a list of offsets, one for each tap: neither a matrix of
+// patches nor a special case for a stride or a dilation. `block` keeps a tile of results in registers, so many
+// outputs times three vectors of neighbouring pixels; `sums`, the gradient of the weight, keeps so many taps times
+// two vectors of outputs. Where rows of the padded image meet, pixels are computed that nobody asked for.
+#include "kernels/cpu/convolution.h"
+
+#include "kernels/cpu/math/math.h"
+#include "kernels/cpu/variants.h"
+
+namespace adjoint::inline ADJOINT_ISA {
+namespace {
+
+#if ADJOINT_LEVEL >= 4
+constexpr int kBytes = 64, kOutputs = 8, kRows = 12;
+#elif ADJOINT_LEVEL >= 3
+constexpr int kBytes = 32, kOutputs = 4, kRows = 6;
+#else
+constexpr int kBytes = 16, kOutputs = 4, kRows = 6;
+#endif
+constexpr int kVectors = 3;
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+constexpr int kWidth = kBytes / sizeof(T);
+
+template <class T>
+ADJOINT_INLINE Vector<T> load(const T* p) {
+  return *reinterpret_cast<const Vector<T>*>(p);
+}
+template <class T>
+ADJOINT_INLINE void store(T* p, Vector<T> v) {
+  *reinterpret_cast<Vector<T>*>(p) = v;
+}
+
+/// O outputs of P vectors of pixels.
+template <class T, int O, int P>
+ADJOINT_INLINE void tile(int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets,
+                         const T* weights, const T* start, T* to, int64_t to_step) {
+  Vector<T> sum[O][P];
+#pragma GCC unroll 16
+  for (int o = 0; o < O; ++o)
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) sum[o][p] = start[o] - Vector<T>{};
+  for (int64_t c = 0; c < channels; ++c, x += plane)
+    for (int64_t k = 0; k < taps; ++k, weights += O) {
+      const T* at = x + offsets[k];
+      Vector<T> v[P];
+#pragma GCC unroll 16
+      for (int p = 0; p < P; ++p) v[p] = load(at + p * kWidth<T>);
+#pragma GCC unroll 16
+      for (int o = 0; o < O; ++o) {
+        const Vector<T> w = weights[o] - Vector<T>{};
+#pragma GCC unroll 16
+        for (int p = 0; p < P; ++p) sum[o][p] += w * v[p];
+      }
+    }
+#pragma GCC unroll 16
+  for (int o = 0; o < O; ++o)
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) store(to + o * to_step + p * kWidth<T>, sum[o][p]);
+}
+
+template <class T, int O, int P>
+void lines(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets,
+           const T* weights, const T* start, T* to, int64_t to_step) {
+  constexpr int W = kWidth<T>;
+  int64_t p = 0;
+  for (; length - p > (P - 1) * W; p += P * W)
+    tile<T, O, P>(channels, plane, x + p, taps, offsets, weights, start, to + p, to_step);
+  for (; length - p > W; p += 2 * W)
+    tile<T, O, 2>(channels, plane, x + p, taps, offsets, weights, start, to + p, to_step);
+  if (length > p) tile<T, O, 1>(channels, plane, x + p, taps, offsets, weights, start, to + p, to_step);
+}
+
+template <class T, int R>
+void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int64_t* offsets, const T* g, T* to) {
+  constexpr int W = kWidth<T>;
+  Vector<T> sum[R][2];
+  int64_t at[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    at[r] = offsets[r];
+    sum[r][0] = load(to + r * 2 * W);
+    sum[r][1] = load(to + r * 2 * W + W);
+  }
+  for (int64_t h = 0; h < rows; ++h, x += pitch)
+    for (int64_t w = 0; w < columns; ++w, g += 2 * W) {
+      const Vector<T> left = load(g), right = load(g + W);
+      const T* q = x + w;
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const Vector<T> v = q[at[r]] - Vector<T>{};
+        sum[r][0] += v * left;
+        sum[r][1] += v * right;
+      }
+    }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    store(to + r * 2 * W, sum[r][0]);
+    store(to + r * 2 * W + W, sum[r][1]);
+  }
+}
+
+template <class T>
+void sums(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count, const int64_t* offsets, const T* g,
+          T* to) {
+  constexpr int W = kWidth<T>;
+  int64_t r = 0;
+  for (; r + kRows <= count; r += kRows) sums_of<T, kRows>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r + 3 <= count; r += 3) sums_of<T, 3>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r < count; ++r) sums_of<T, 1>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+}
+
+template <class T>
+constexpr ConvolutionTable<T> table{kOutputs,       kWidth<T>, &lines<T, kOutputs, kVectors>,
+                                    &lines<T, 1, 8>, 2 * kWidth<T>,             &sums<T>};
+
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<ConvolutionTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
+
+}  // namespace
+}  // namespace adjoint::inline ADJOINT_ISA

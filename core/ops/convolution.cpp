@@ -1,0 +1,177 @@
+// What the rows of convolution make, and their rules: each row's are the two others.
+#include "ops/convolution.h"
+
+#include "dispatch/operator.h"
+#include "kernels/convolution.h"
+#include "kernels/copy.h"
+#include "ops/product.h"
+#include "ops/reduction.h"
+
+namespace adjoint {
+
+namespace kernel = kernels::convolution;
+
+namespace {
+
+kernel::Geometry geometry(IntList image, IntList weight, IntList stride, IntList padding, IntList dilation,
+                          int64_t groups, const char* op) {
+  const size_t n = image.size() - 2;
+  if (image.size() < 3 || image.size() > 5 || weight.size() != image.size() || stride.size() != n ||
+      padding.size() != n || dilation.size() != n)
+    fail(op, "(): expected an image and a weight of 3 to 5 dimensions, and a number for each spatial one, but got ",
+         to_string(image), " and ", to_string(weight));
+  if (groups < 1 || image[1] != weight[1] * groups || weight[0] % groups)
+    fail(op, "(): images of shape ", to_string(image), " do not fit weights of shape ", to_string(weight), " in ",
+         groups, " groups");
+  kernel::Geometry s{image[0], groups, weight[1], weight[0] / groups, {}, {}, {}, {}, {}, {}};
+  for (size_t d = 0; d < 3; ++d) {
+    const bool there = d + n >= 3;
+    const size_t i = d + n - 3;
+    s.image[d] = there ? image[2 + i] : 1;
+    s.kernel[d] = there ? weight[2 + i] : 1;
+    s.stride[d] = there ? stride[i] : 1;
+    s.padding[d] = there ? padding[i] : 0;
+    s.dilation[d] = there ? dilation[i] : 1;
+    if (s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0)
+      fail(op, "(): stride and dilation must be positive and padding not negative, but got ", to_string(stride), ", ",
+           to_string(dilation), " and ", to_string(padding));
+    if (s.kernel[d] < 1) fail(op, "(): a kernel needs a size, but the weight has shape ", to_string(weight));
+    const int64_t span = s.image[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
+    if (span < 0)
+      fail(op, "(): Calculated padded input size is smaller than the kernel: image ", to_string(image), ", weight ",
+           to_string(weight), ", padding ", to_string(padding), ", dilation ", to_string(dilation));
+    s.result[d] = span / s.stride[d] + 1;
+  }
+  return s;
+}
+
+Dims with_spatial(int64_t a, int64_t b, const int64_t* spatial, size_t count) {
+  Dims sizes(count + 2);
+  sizes[0] = a;
+  sizes[1] = b;
+  for (size_t d = 0; d < count; ++d) sizes[2 + d] = spatial[3 - count + d];
+  return sizes;
+}
+
+void need_one_type(const Tensor& a, const Tensor& b, const char* op) {
+  if (a.dtype() != b.dtype())
+    fail(op, "(): Input type (", name_of(a.dtype()), ") and weight type (", name_of(b.dtype()), ") should be the same");
+}
+void need_results(const Tensor& g, const kernel::Geometry& s, const char* op) {
+  const Dims expected = with_spatial(s.images, s.groups * s.out, s.result, g.sizes().size() - 2);
+  if (!same(g.sizes(), expected.span()))
+    fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ", to_string(g.sizes()));
+}
+
+/// Half types are computed in float32.
+DType computed(DType t) { return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t; }
+Tensor in(const Tensor& t) { return computed(t.dtype()) == t.dtype() ? dense(t) : copy_of(t, computed(t.dtype())); }
+Tensor back(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : copy_of(t, dtype); }
+
+/// One tap that reads each pixel once: a product of matrices.
+bool is_product(const kernel::Geometry& s) {
+  for (int d = 0; d < 3; ++d)
+    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0) return false;
+  return s.groups == 1 && s.in > 0 && s.out > 0;
+}
+Tensor matrices(const Tensor& t, int64_t count, int64_t rows, int64_t columns) {
+  const int64_t sizes[] = {count, rows, columns}, strides[] = {rows * columns, columns, 1};
+  return alias(t, sizes, strides, t.offset());
+}
+Tensor matrix(const Tensor& t, int64_t rows, int64_t columns, bool transposed) {
+  const int64_t plain[] = {rows, columns}, turned[] = {columns, rows};
+  const int64_t down[] = {columns, 1}, across[] = {1, columns};
+  return transposed ? alias(t, turned, across, t.offset()) : alias(t, plain, down, t.offset());
+}
+Tensor shaped(const Tensor& t, IntList sizes) {
+  const Dims strides = contiguous_strides(sizes);
+  return alias(t, sizes, strides.span(), t.offset());
+}
+
+Tensor sum_to_bias(const Tensor& g) {
+  Dims over;
+  for (int64_t d = 0; d < g.dim(); ++d)
+    if (d != 1) over.push_back(d);
+  return call<Sum>(g, OptionalInts(over.span()), false, OptionalType());
+}
+
+}  // namespace
+
+Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
+                            IntList dilation, int64_t groups, OptionalTensor bias) {
+  need_one_type(self, weight, name);
+  const auto s = geometry(self.sizes(), weight.sizes(), stride, padding, dilation, groups, name);
+  if (bias.defined()) {
+    need_one_type(self, bias, name);
+    if (bias.dim() != 1 || bias.size(0) != weight.size(0))
+      fail(name, "(): expected a bias of ", weight.size(0), " elements, but got shape ", to_string(bias.sizes()));
+  }
+  const Dims sizes = with_spatial(s.images, s.groups * s.out, s.result, self.sizes().size() - 2);
+  const Tensor x = in(self), w = in(weight), b = bias.defined() ? in(bias) : Tensor();
+  if (is_product(s) && s.images > 0 && !b.defined()) {
+    const int64_t pixels = s.volume(s.image);
+    const Tensor y = kernels::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
+    return back(shaped(y, sizes.span()), self.dtype());
+  }
+  const Tensor y = empty(sizes.span(), x.dtype());
+  kernel::forward(s, x, w, b, y);
+  return back(y, self.dtype());
+}
+
+Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
+                                 IntList padding, IntList dilation, int64_t groups) {
+  need_one_type(self, weight, name);
+  const auto s = geometry(sizes, weight.sizes(), stride, padding, dilation, groups, name);
+  need_results(self, s, name);
+  const Tensor g = in(self), w = in(weight);
+  if (is_product(s) && s.images > 0) {
+    const int64_t pixels = s.volume(s.image);
+    const Tensor x = kernels::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
+    return back(shaped(x, sizes), self.dtype());
+  }
+  const Tensor x = empty(sizes, g.dtype());
+  kernel::input(s, g, w, x);
+  return back(x, self.dtype());
+}
+
+Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
+                                  IntList padding, IntList dilation, int64_t groups) {
+  need_one_type(self, result, name);
+  const auto s = geometry(self.sizes(), sizes, stride, padding, dilation, groups, name);
+  need_results(result, s, name);
+  const Tensor x = in(self), g = in(result), w = empty(sizes, x.dtype());
+  kernel::weight(s, x, g, w);
+  return back(w, self.dtype());
+}
+
+namespace convolution {
+
+Tensors forward_rule(const Tensor& g, const Tensor& x, const Tensor& w, IntList stride, IntList padding,
+                     IntList dilation, int64_t groups, Needs needs) {
+  Tensors out(3);
+  if (needs[0]) out[0] = call<ConvolutionInput>(g, conjugate(w), x.sizes(), stride, padding, dilation, groups);
+  if (needs[1]) out[1] = call<ConvolutionWeight>(conjugate(x), g, w.sizes(), stride, padding, dilation, groups);
+  if (needs[2]) out[2] = sum_to_bias(g);
+  return out;
+}
+
+Tensors input_rule(const Tensor& h, const Tensor& g, const Tensor& w, IntList stride, IntList padding,
+                   IntList dilation, int64_t groups, Needs needs) {
+  Tensors out(2);
+  if (needs[0]) out[0] = call<Convolution>(h, conjugate(w), stride, padding, dilation, groups, OptionalTensor());
+  if (needs[1]) out[1] = call<ConvolutionWeight>(h, conjugate(g), w.sizes(), stride, padding, dilation, groups);
+  return out;
+}
+
+Tensors weight_rule(const Tensor& v, const Tensor& x, const Tensor& g, IntList stride, IntList padding,
+                    IntList dilation, int64_t groups, Needs needs) {
+  Tensors out(2);
+  if (needs[0]) out[0] = call<ConvolutionInput>(conjugate(g), v, x.sizes(), stride, padding, dilation, groups);
+  if (needs[1])
+    out[1] = call<Convolution>(conjugate(x), v, stride, padding, dilation, groups, OptionalTensor());
+  return out;
+}
+
+}  // namespace convolution
+
+}  // namespace adjoint
