@@ -56,6 +56,7 @@ globals().update(
 
 from adjoint import (  # noqa: E402
     _blas,
+    _convolution,
     _copying,
     _creation,
     _data,

@@ -4,9 +4,10 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
-from . import activation, functional, init, loss, utils
+from . import activation, convolution, functional, init, loss, utils
 from .activation import *
 from .containers import ModuleDict, ModuleList, Sequential
+from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import Dropout
 from .flatten import Flatten, Unflatten
@@ -18,7 +19,7 @@ from .parameter import Buffer, Parameter
 from .parameter_containers import ParameterDict, ParameterList
 from .sparse import Embedding
 
-__all__ = activation.__all__ + loss.__all__
+__all__ = activation.__all__ + convolution.__all__ + loss.__all__
 __all__ += [
     "Bilinear",
     "Buffer",

@@ -9,6 +9,14 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 
 from . import _activations, _losses
 from ._activations import *
@@ -17,6 +25,12 @@ from ._losses import *
 __all__ = _activations.__all__ + _losses.__all__
 __all__ += [
     "bilinear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_similarity",
     "dropout",
     "embedding",

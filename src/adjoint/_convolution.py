@@ -1,0 +1,245 @@
+"""Convolutions as users call them: arguments are checked here, the core does the rest.
+
+`conv1d` to `conv3d` and `conv_transpose1d` to `conv_transpose3d` differ in the number of spatial dimensions only: all go
+through `_convolve` or `_convolve_transposed`. Results are correlations, as everywhere in the field: the kernel is not
+flipped.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint import _C
+from adjoint._register import overload
+
+
+def numbers(value, n, name):
+    """One number for each of `n` spatial dimensions, from a number or a sequence."""
+    if isinstance(value, int):
+        return (value,) * n
+    value = tuple(value)
+    if len(value) == 1:
+        return value * n
+    if len(value) != n:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {n} values to match the convolution "
+            f"dimensions, but got {name}={list(value)}"
+        )
+    return value
+
+
+def _shape(t):
+    return list(t.shape)
+
+
+def _type(t):
+    return {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}.get(
+        str(t.dtype).rpartition(".")[2], str(t.dtype).rpartition(".")[2]
+    )
+
+
+def _by_x(sizes):
+    return " x ".join(map(str, sizes))
+
+
+def _check(op, n, input, weight, bias, stride, dilation, groups, transposed):
+    """Refuse what does not fit together; the image gets a batch dimension if it has none."""
+    if input.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {op}, but got input of size: {_shape(input)}"
+        )
+    if weight.ndim != n + 2:
+        raise RuntimeError(
+            f"{op}: expected a weight of {n + 2} dimensions, but got weight of size {_shape(weight)}"
+        )
+    if min(stride) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if weight.dtype != input.dtype:
+        raise RuntimeError(
+            f"Input type ({_type(input)}) and weight type ({_type(weight)}) should be the same: expected scalar type "
+            f"{_type(input).capitalize()} but found {_type(weight).capitalize()}"
+        )
+    if bias is not None and bias.dtype != input.dtype:
+        raise RuntimeError(f"Input type ({_type(input)}) and bias type ({_type(bias)}) should be the same")
+    if weight.shape[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size [{_shape(weight)}] instead"
+        )
+    given = f"Given transposed=1, weight of size {_shape(weight)}" if transposed else None
+    image = input if input.ndim == n + 2 else input.unsqueeze(0)
+    channels = weight.shape[0] if transposed else weight.shape[1] * groups
+    if image.shape[1] != channels:
+        raise RuntimeError(
+            f"{given or f'Given groups={groups}, weight of size {_shape(weight)}'}, expected input{_shape(image)} to have "
+            f"{channels} channels, but got {image.shape[1]} channels instead"
+        )
+    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+    if bias is not None and tuple(bias.shape) != (outputs,):
+        raise RuntimeError(
+            f"{given or f'Given weight of size {_shape(weight)}'}, expected bias to be 1-dimensional with {outputs} "
+            f"elements, but got bias of size {_shape(bias)} instead"
+        )
+    return image
+
+
+def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
+    stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
+    image = _check(op, n, input, weight, bias, stride, dilation, groups, False)
+    kernel = weight.shape[2:]
+    if padding == "valid":
+        padding = (0,) * n
+    elif padding == "same":
+        if max(stride) > 1:
+            raise RuntimeError("padding='same' is not supported for strided convolutions")
+        total = [d * (k - 1) for d, k in zip(dilation, kernel)]
+        padding = tuple(t // 2 for t in total)
+        if any(t % 2 for t in total):
+            # One more behind than in front.
+            more = [side for t in reversed(total) for side in (0, t % 2)]
+            image = ad.nn.functional.pad(image, more)
+    elif isinstance(padding, str):
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    else:
+        padding = numbers(padding, n, "padding")
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel)]
+    padded = [s + 2 * p for s, p in zip(image.shape[2:], padding)]
+    if min(kernel) < 1 or any(a < b for a, b in zip(padded, spans)):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({_by_x(padded)}). Kernel size: ({_by_x(spans)}). Kernel size "
+            "can't be greater than actual input size"
+        )
+    result = _C._convolution(image, weight, stride, padding, dilation, groups, bias)
+    return result if image is input or input.ndim == n + 2 else result.squeeze(0)
+
+
+def _convolve_transposed(op, n, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
+    padding, more = numbers(padding, n, "padding"), numbers(output_padding, n, "output_padding")
+    image = _check(op, n, input, weight, bias, stride, dilation, groups, True)
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    if min(more) < 0:
+        raise RuntimeError("negative output_padding is not supported")
+    if any(m >= s and m >= d for m, s, d in zip(more, stride, dilation)):
+        raise RuntimeError(
+            "output padding must be smaller than either stride or dilation, but got output_padding: "
+            f"{more} stride: {stride} dilation: {dilation}"
+        )
+    sizes = [
+        (i - 1) * s - 2 * p + d * (k - 1) + m + 1
+        for i, s, p, d, k, m in zip(image.shape[2:], stride, padding, dilation, weight.shape[2:], more)
+    ]
+    if min(sizes) < 1:
+        raise RuntimeError(
+            f"Given input size per channel: ({_by_x(image.shape[2:])}). Calculated output size per channel: "
+            f"({_by_x(sizes)}). Output size is too small"
+        )
+    sizes = [image.shape[0], weight.shape[1] * groups, *sizes]
+    result = _C._convolution_input(image, weight, sizes, stride, padding, dilation, groups)
+    if bias is not None:
+        result = result + bias.reshape(-1, *(1,) * n)
+    return result if input.ndim == n + 2 else result.squeeze(0)
+
+
+_FORWARD = """Convolve images with kernels, over {n} spatial dimension{s}.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    weight : Tensor, shape (out, C / groups, {kernel})
+    bias : Tensor, shape (out), optional
+    stride, dilation : int or sequence of int
+    padding : int, sequence of int, 'valid' or 'same'
+        Zeros around the image; 'same' keeps its sizes and needs stride 1.
+    groups : int
+        The channels of input and result fall into so many groups; each result sees its own group alone.
+
+    Returns
+    -------
+    Tensor, shape (N, out, …), each size ⌊(size + 2 padding - dilation (kernel - 1) - 1) / stride⌋ + 1
+
+    Raises
+    ------
+    RuntimeError
+        Shapes, types or numbers do not fit together.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> tuple(ad.conv{n}d(ad.ones({x}), ad.ones({w}), padding=1).shape)
+    {y}
+    """
+_TRANSPOSED = """Transposed convolution over {n} spatial dimension{s}: the gradient of `conv{n}d` with respect to its image.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    weight : Tensor, shape (C, out / groups, {kernel})
+    bias : Tensor, shape (out), optional
+    stride, padding, dilation : int or sequence of int
+        Those of the convolution that this is the transpose of.
+    output_padding : int or sequence of int
+        Added to the size at the far end, where several sizes have one convolution.
+    groups : int
+
+    Returns
+    -------
+    Tensor, shape (N, out, …), each size (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
+
+    Raises
+    ------
+    RuntimeError
+        Shapes, types or numbers do not fit together.
+    """
+
+
+def _document(function, text, n):
+    letters = ("L", "H, W", "D, H, W")[n - 1]
+    ones = {k: ", ".join(map(str, v)) for k, v in {"x": (1, 2, *[5] * n), "w": (4, 2, *[3] * n)}.items()}
+    function.__doc__ = text.format(
+        n=n, s="s" * (n > 1), sizes=letters, kernel="…", y=str((1, 4, *[5] * n)), **ones
+    )
+    return overload(function, method=False)
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return _convolve_transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return _convolve_transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return _convolve_transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+conv1d, conv2d, conv3d = (_document(f, _FORWARD, n + 1) for n, f in enumerate((conv1d, conv2d, conv3d)))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (
+    _document(f, _TRANSPOSED, n + 1)
+    for n, f in enumerate((conv_transpose1d, conv_transpose2d, conv_transpose3d))
+)
