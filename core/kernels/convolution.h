@@ -18,6 +18,8 @@ struct Geometry {
 
 /// y from x and w, plus a bias where that is defined.
 void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y);
+/// y (images, outputs, pixels) plus the bias of each output.
+void add_bias(const Tensor& bias, const Tensor& y);
 /// x from g, which has the shape of y, and w.
 void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x);
 /// w from x and g.

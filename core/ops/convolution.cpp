@@ -1,4 +1,4 @@
-// What the rows of convolution make, and their rules: each row's are the two others.
+// What the rows of convolution make.
 #include "ops/convolution.h"
 
 #include "dispatch/operator.h"
@@ -88,13 +88,6 @@ Tensor shaped(const Tensor& t, IntList sizes) {
   return alias(t, sizes, strides.span(), t.offset());
 }
 
-Tensor sum_to_bias(const Tensor& g) {
-  Dims over;
-  for (int64_t d = 0; d < g.dim(); ++d)
-    if (d != 1) over.push_back(d);
-  return call<Sum>(g, OptionalInts(over.span()), false, OptionalType());
-}
-
 }  // namespace
 
 Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
@@ -108,9 +101,10 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
   }
   const Dims sizes = with_spatial(s.images, s.groups * s.out, s.result, self.sizes().size() - 2);
   const Tensor x = in(self), w = in(weight), b = bias.defined() ? in(bias) : Tensor();
-  if (is_product(s) && s.images > 0 && !b.defined()) {
+  if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
     const Tensor y = kernels::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
+    if (b.defined()) kernel::add_bias(b, y);
     return back(shaped(y, sizes.span()), self.dtype());
   }
   const Tensor y = empty(sizes.span(), x.dtype());
@@ -146,30 +140,11 @@ Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntL
 
 namespace convolution {
 
-Tensors forward_rule(const Tensor& g, const Tensor& x, const Tensor& w, IntList stride, IntList padding,
-                     IntList dilation, int64_t groups, Needs needs) {
-  Tensors out(3);
-  if (needs[0]) out[0] = call<ConvolutionInput>(g, conjugate(w), x.sizes(), stride, padding, dilation, groups);
-  if (needs[1]) out[1] = call<ConvolutionWeight>(conjugate(x), g, w.sizes(), stride, padding, dilation, groups);
-  if (needs[2]) out[2] = sum_to_bias(g);
-  return out;
-}
-
-Tensors input_rule(const Tensor& h, const Tensor& g, const Tensor& w, IntList stride, IntList padding,
-                   IntList dilation, int64_t groups, Needs needs) {
-  Tensors out(2);
-  if (needs[0]) out[0] = call<Convolution>(h, conjugate(w), stride, padding, dilation, groups, OptionalTensor());
-  if (needs[1]) out[1] = call<ConvolutionWeight>(h, conjugate(g), w.sizes(), stride, padding, dilation, groups);
-  return out;
-}
-
-Tensors weight_rule(const Tensor& v, const Tensor& x, const Tensor& g, IntList stride, IntList padding,
-                    IntList dilation, int64_t groups, Needs needs) {
-  Tensors out(2);
-  if (needs[0]) out[0] = call<ConvolutionInput>(conjugate(g), v, x.sizes(), stride, padding, dilation, groups);
-  if (needs[1])
-    out[1] = call<Convolution>(conjugate(x), v, stride, padding, dilation, groups, OptionalTensor());
-  return out;
+Tensor sum_to_bias(const Tensor& g) {
+  Dims over;
+  for (int64_t d = 0; d < g.dim(); ++d)
+    if (d != 1) over.push_back(d);
+  return call<Sum>(g, OptionalInts(over.span()), false, OptionalType());
 }
 
 }  // namespace convolution

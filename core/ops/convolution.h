@@ -7,17 +7,13 @@
 #pragma once
 
 #include "ops/op.h"
+#include "ops/product.h"
 
 namespace adjoint {
 
 namespace convolution {
-// The rules; all are recorded under create_graph.
-Tensors forward_rule(const Tensor& g, const Tensor& x, const Tensor& w, IntList stride, IntList padding,
-                     IntList dilation, int64_t groups, Needs needs);
-Tensors input_rule(const Tensor& h, const Tensor& g, const Tensor& w, IntList stride, IntList padding,
-                   IntList dilation, int64_t groups, Needs needs);
-Tensors weight_rule(const Tensor& v, const Tensor& x, const Tensor& g, IntList stride, IntList padding,
-                    IntList dilation, int64_t groups, Needs needs);
+/// The sum of g over all dimensions but the channels: recorded.
+Tensor sum_to_bias(const Tensor& g);
 }  // namespace convolution
 
 /// A row that is reached through adjoint.nn.functional only.
@@ -25,17 +21,25 @@ struct ConvolutionRow : Structured {
   static constexpr bool method = false;
 };
 
+struct ConvolutionInput;
+struct ConvolutionWeight;
+
 struct Convolution : ConvolutionRow {
   static constexpr auto name = "_convolution";
   static constexpr auto doc = "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
   static constexpr auto signature = "self, weight, stride, padding, dilation, groups, bias=None";
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                         IntList dilation, int64_t groups, OptionalTensor bias);
-  static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> x, Input<1> w, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
-                   Argument<IntList, 4> dilation, Argument<int64_t, 5> groups, Needs needs) {
-        return convolution::forward_rule(g, x, w, stride, padding, dilation, groups, needs);
-      }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Input<1> w, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
+         Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
+        return call<ConvolutionInput>(g, conjugate(w), IntList(s), stride.value, padding.value, dilation.value, groups.value);
+      },
+      [](Grad g, Input<0> x, Shape<1> s, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
+         Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
+        return call<ConvolutionWeight>(conjugate(x), g, IntList(s), stride.value, padding.value, dilation.value, groups.value);
+      },
+      [](Grad g) { return convolution::sum_to_bias(g); }};
 };
 
 struct ConvolutionInput : ConvolutionRow {
@@ -44,10 +48,14 @@ struct ConvolutionInput : ConvolutionRow {
   static constexpr auto signature = "self, weight, sizes, stride, padding, dilation, groups";
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
-  static constexpr auto vjp =
-      JointRule{[](Grad h, Input<0> g, Input<1> w, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-                   Argument<IntList, 5> dilation, Argument<int64_t, 6> groups, Needs needs) {
-        return convolution::input_rule(h, g, w, stride, padding, dilation, groups, needs);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<1> w, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+        return call<Convolution>(g, conjugate(w), stride.value, padding.value, dilation.value, groups.value, OptionalTensor());
+      },
+      [](Grad g, Input<0> y, Shape<1> s, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+        return call<ConvolutionWeight>(g, conjugate(y), IntList(s), stride.value, padding.value, dilation.value, groups.value);
       }};
 };
 
@@ -57,10 +65,14 @@ struct ConvolutionWeight : ConvolutionRow {
   static constexpr auto signature = "self, result, sizes, stride, padding, dilation, groups";
   static Tensor forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
-  static constexpr auto vjp =
-      JointRule{[](Grad v, Input<0> x, Input<1> g, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-                   Argument<IntList, 5> dilation, Argument<int64_t, 6> groups, Needs needs) {
-        return convolution::weight_rule(v, x, g, stride, padding, dilation, groups, needs);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Input<1> y, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+        return call<ConvolutionInput>(conjugate(y), g, IntList(s), stride.value, padding.value, dilation.value, groups.value);
+      },
+      [](Grad g, Input<0> x, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+        return call<Convolution>(conjugate(x), g, stride.value, padding.value, dilation.value, groups.value, OptionalTensor());
       }};
 };
 

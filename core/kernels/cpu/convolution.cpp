@@ -455,6 +455,17 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
   });
 }
 
+void add_bias(const Tensor& bias, const Tensor& y) {
+  with_type(y.dtype(), [&]<class T>(TypeTag<T>) {
+    const int64_t pixels = y.size(2);
+    share(y.size(0) * y.size(1), pixels, [&](int64_t i) {
+      T* row = y.data<T>() + i * pixels;
+      const T b = bias.data<T>()[i % y.size(1)];
+      for (int64_t j = 0; j < pixels; ++j) row[j] = static_cast<T>(row[j] + b);
+    });
+  });
+}
+
 void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
   if (x.numel() == 0) return;
   with_type(x.dtype(), [&]<class T>(TypeTag<T>) {

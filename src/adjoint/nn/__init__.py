@@ -4,7 +4,7 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
-from . import activation, convolution, functional, init, loss, utils
+from . import activation, convolution, functional, init, loss, pooling, utils
 from .activation import *
 from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import *
@@ -17,9 +17,10 @@ from .module import Module
 from .normalization import LayerNorm, RMSNorm
 from .parameter import Buffer, Parameter
 from .parameter_containers import ParameterDict, ParameterList
+from .pooling import *
 from .sparse import Embedding
 
-__all__ = activation.__all__ + convolution.__all__ + loss.__all__
+__all__ = activation.__all__ + convolution.__all__ + loss.__all__ + pooling.__all__
 __all__ += [
     "Bilinear",
     "Buffer",

@@ -1,0 +1,17 @@
+// The largest elements of windows.
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace adjoint::kernels::pooling {
+
+/// Three spatial dimensions: those that are not there are of size 1, in front.
+struct Windows {
+  int64_t planes;
+  int64_t image[3], kernel[3], result[3], stride[3], padding[3], dilation[3];
+};
+
+/// Values and positions of each plane's windows; tensors are row-major. Each window meets its image.
+void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions);
+
+}  // namespace adjoint::kernels::pooling

@@ -1,0 +1,61 @@
+// What the rows of pooling make, and their rules.
+#include "ops/pooling.h"
+
+#include "dispatch/operator.h"
+#include "kernels/copy.h"
+#include "kernels/pooling.h"
+#include "ops/indexing.h"
+#include "ops/shape.h"
+
+namespace adjoint {
+
+std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, IntList stride, IntList padding,
+                                            IntList dilation, IntList result) {
+  const size_t n = kernel.size();
+  if (n < 1 || n > 3 || self.sizes().size() != n + 2 || stride.size() != n || padding.size() != n ||
+      dilation.size() != n || result.size() != n)
+    fail(name, "(): expected images of 3 to 5 dimensions and a number for each spatial one, but got shape ",
+         to_string(self.sizes()), " and kernel ", to_string(kernel));
+  kernels::pooling::Windows s{};
+  s.planes = self.size(0) * self.size(1);
+  Dims sizes(self.sizes());
+  for (size_t d = 0; d < 3; ++d) {
+    const bool there = d + n >= 3;
+    const size_t i = d + n - 3;
+    s.image[d] = there ? self.sizes()[2 + i] : 1;
+    s.kernel[d] = there ? kernel[i] : 1;
+    s.stride[d] = there ? stride[i] : 1;
+    s.padding[d] = there ? padding[i] : 0;
+    s.dilation[d] = there ? dilation[i] : 1;
+    s.result[d] = there ? result[i] : 1;
+    if (there) sizes[2 + i] = result[i];
+    if (s.kernel[d] < 1 || s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0 || s.result[d] < 1 ||
+        s.image[d] < 1)
+      fail(name, "(): kernel, stride, dilation and sizes must be positive and padding not negative");
+    // The first window must reach into the image, and the last one begin in it.
+    const int64_t last = (s.result[d] - 1) * s.stride[d] - s.padding[d];
+    const int64_t into = last >= 0 ? last : last + (-last + s.dilation[d] - 1) / s.dilation[d] * s.dilation[d];
+    const int64_t first = s.padding[d] ? (s.padding[d] + s.dilation[d] - 1) / s.dilation[d] : 0;
+    if (first >= s.kernel[d] || into >= s.image[d] || first * s.dilation[d] - s.padding[d] >= s.image[d])
+      fail(name, "(): a window lies outside of the image of shape ", to_string(self.sizes()), ": kernel ",
+           to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding));
+  }
+  const Tensor values = empty(sizes.span(), self.dtype()), positions = empty(sizes.span(), DType::Int64);
+  kernels::pooling::max(s, dense(self), values, positions);
+  return {values, positions};
+}
+
+namespace pooling {
+
+Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes) {
+  const int64_t planes = sizes[0] * sizes[1], image = product(sizes.subspan(2)),
+                windows = product(positions.sizes().subspan(2));
+  const int64_t flat[] = {planes, windows}, whole[] = {planes, image};
+  const Tensor there =
+      call<PutAlong>(call<Reshape>(g, IntList(flat)), IntList(whole), int64_t{1}, call<Reshape>(positions, IntList(flat)));
+  return call<Reshape>(there, sizes);
+}
+
+}  // namespace pooling
+
+}  // namespace adjoint

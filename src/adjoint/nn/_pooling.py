@@ -1,0 +1,406 @@
+"""The poolings of `adjoint.nn.functional`, which exports every name of this file.
+
+The maximum is a row of the core, which says where it lies; an average is a convolution with ones, each channel an
+image of its own; adaptive windows, whose sizes differ, are selections and products by one matrix for each dimension.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint import _C, _register
+
+_FAMILY = (
+    "max_pool{}d max_pool{}d_with_indices avg_pool{}d lp_pool{}d adaptive_avg_pool{}d adaptive_max_pool{}d "
+    "adaptive_max_pool{}d_with_indices max_unpool{}d"
+)
+__all__ = sorted(name.format(n) for name in _FAMILY.split() for n in (1, 2, 3))
+
+
+def _numbers(value, n, name, op):
+    if isinstance(value, int):
+        return (value,) * n
+    value = tuple(value)
+    if len(value) == 1:
+        return value * n
+    if len(value) != n:
+        raise RuntimeError(
+            f"{op}: {name} must either be a single int, or a tuple of {n} ints, but got {name}={value}"
+        )
+    return value
+
+
+def _images(input, n, op):
+    """The input with a batch dimension."""
+    if input.ndim not in (n + 1, n + 2) or 0 in input.shape[input.ndim - n - 1 :]:
+        raise RuntimeError(
+            f"{op}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(input.shape)}: a non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input"
+        )
+    return input if input.ndim == n + 2 else input.unsqueeze(0)
+
+
+def _like(result, input, n):
+    """Without the batch dimension again where the input had none."""
+    return result if input.ndim == n + 2 else result.squeeze(0)
+
+
+def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
+    """All options as tuples, and how many windows there are."""
+    kernel = _numbers(kernel_size, n, "kernel_size", op)
+    stride = kernel if stride is None or stride in ((), []) else _numbers(stride, n, "stride", op)
+    padding, dilation = _numbers(padding, n, "padding", op), _numbers(dilation, n, "dilation", op)
+    if min(kernel) <= 0:
+        raise RuntimeError(f"{op}: kernel size should be greater than zero, but got {kernel}")
+    if 0 in stride:
+        raise RuntimeError("stride should not be zero")
+    if min(stride) < 0:
+        raise RuntimeError(f"{op}: stride should be greater than zero, but got {stride}")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"{op}: dilation should be greater than zero, but got {dilation}")
+    if min(padding) < 0:
+        raise RuntimeError(f"{op}: pad must be non-negative, but got pad: {min(padding)}")
+    for k, p, d in zip(kernel, padding, dilation):
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+            )
+    sizes = []
+    for size, k, s, p, d in zip(input.shape[-n:], kernel, stride, padding, dilation):
+        span = size + 2 * p - d * (k - 1) - 1
+        count = (span + (s - 1 if ceil_mode else 0)) // s + 1
+        # The last window begins inside the image or in front of it.
+        if ceil_mode and (count - 1) * s >= size + p:
+            count -= 1
+        sizes.append(count)
+    if min(sizes) < 1:
+        given, made = ("x".join(map(str, v)) for v in (input.shape[-n - 1 :], (input.shape[-n - 1], *sizes)))
+        raise RuntimeError(
+            f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small"
+        )
+    return kernel, stride, padding, dilation, tuple(sizes)
+
+
+def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
+    images = _images(input, n, op)
+    options = _windows(op, n, images, kernel_size, stride, padding, dilation, ceil_mode)
+    values, indices = _C._max_pool(images, *options)
+    return _like(values, input, n), _like(indices, input, n)
+
+
+def _counts(size, kernel, stride, padding, windows, include):
+    """How many elements each window of one dimension is divided by."""
+    counts = []
+    for i in range(windows):
+        start = i * stride - padding
+        end = min(start + kernel, size + padding)
+        counts.append(end - start if include else min(end, size) - max(start, 0))
+    return counts
+
+
+def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    images = _images(input, n, op)
+    kernel, stride, padding, _, windows = _windows(op, n, images, kernel_size, stride, padding, 1, ceil_mode)
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError(f'"{op}" not implemented for {str(input.dtype).rpartition(".")[2]!r}')
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    x = images.to(ad.float32) if half else images
+    sizes = tuple(images.shape[2:])
+    # What the last windows need behind the image.
+    more = [
+        max(0, (w - 1) * s + k - size - 2 * p)
+        for w, s, k, size, p in zip(windows, stride, kernel, sizes, padding)
+    ]
+    planes = x.reshape(-1, 1, *sizes)
+    if any(more):
+        planes = ad.nn.functional.pad(planes, [side for m in reversed(more) for side in (0, m)])
+    ones = ad.ones((1, 1, *kernel), dtype=x.dtype)
+    result = _C._convolution(planes, ones, stride, padding, (1,) * n, 1)
+    result = result.reshape(*images.shape[:2], *windows)
+    if divisor_override is not None:
+        result = result / divisor_override
+    else:
+        divisor = 1
+        for d in range(n):
+            counts = _counts(sizes[d], kernel[d], stride[d], padding[d], windows[d], count_include_pad)
+            if len(set(counts)) == 1:
+                divisor = divisor * counts[0]
+            else:
+                shape = [1] * n
+                shape[d] = windows[d]
+                divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)
+        result = result / divisor
+    return _like(result.to(input.dtype) if half else result, input, n)
+
+
+def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
+    _images(input, n, op)
+    p = float(norm_type)
+    mean = _avg_pool(op, n, input.pow(p), kernel_size, stride, 0, ceil_mode, True, None)
+    volume = 1
+    for k in _numbers(kernel_size, n, "kernel_size", op):
+        volume *= k
+    return (mean.sign() * mean.abs().relu() * volume).pow(1 / p)
+
+
+def _adaptive(op, n, input, output_size):
+    if input.ndim not in (n + 1, n + 2):
+        raise RuntimeError(f"{op}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
+    if not isinstance(output_size, int):
+        output_size = tuple(output_size)
+        if len(output_size) != n:
+            raise RuntimeError(f"{op}: output_size must be {n}")
+    else:
+        output_size = (output_size,) * n
+    sizes = tuple(input.shape[-n:])
+    if 0 in sizes:
+        raise RuntimeError(
+            f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(input.shape)}"
+        )
+    output_size = tuple(s if o is None else o for s, o in zip(sizes, output_size))
+    if min(output_size) < 0:
+        raise RuntimeError(f"{op}: elements of output_size must be greater than or equal to 0")
+    return sizes, output_size
+
+
+def _bounds(size, windows):
+    """(begin, end) of each window; they share the dimension as evenly as they can."""
+    return [(i * size // windows, -(-(i + 1) * size // windows)) for i in range(windows)]
+
+
+def _adaptive_avg(op, n, input, output_size):
+    sizes, windows = _adaptive(op, n, input, output_size)
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    x = input.to(ad.float32) if half else input
+    if all(w and s % w == 0 for s, w in zip(sizes, windows)) and 0 not in input.shape[:-n]:
+        kernel = tuple(s // w for s, w in zip(sizes, windows))
+        if windows == (1,) * n:
+            x = x.mean(tuple(range(-n, 0)), keepdim=True)
+        else:
+            x = _avg_pool(op, n, x, kernel, kernel, 0, False, True, None)
+    else:
+        for d, (size, count) in enumerate(zip(sizes, windows)):
+            if size == count:
+                continue
+            weights = ad.zeros(size, count, dtype=x.dtype)
+            for i, (begin, end) in enumerate(_bounds(size, count)):
+                weights[begin:end, i] = 1 / (end - begin)
+            x = (x.movedim(d - n, -1) @ weights).movedim(-1, d - n)
+    return x.to(input.dtype) if half else x
+
+
+def _adaptive_max(op, n, input, output_size):
+    sizes, windows = _adaptive(op, n, input, output_size)
+    # Positions in the flattened image, window by window; short windows repeat their last element.
+    place = ad.zeros((1,) * 2 * n, dtype=ad.int64)
+    step = 1
+    for d in reversed(range(n)):
+        bounds = _bounds(sizes[d], windows[d])
+        longest = max((end - begin for begin, end in bounds), default=1)
+        rows = [[min(begin + k, end - 1) * step for k in range(longest)] for begin, end in bounds]
+        shape = [1] * 2 * n
+        shape[d], shape[n + d] = windows[d], longest
+        place = place + ad.tensor(rows, dtype=ad.int64).reshape(shape)
+        step *= sizes[d]
+    count = 1
+    for w in windows:
+        count *= w
+    leading = tuple(input.shape[:-n])
+    if count == 0 or 0 in leading:
+        shape = (*leading, *windows)
+        return input.new_zeros(shape) + input.sum() * 0, ad.zeros(shape, dtype=ad.int64)
+    place = place.reshape(count, -1)
+    picked = input.reshape(*leading, -1).index_select(-1, place.reshape(-1))
+    values, which = picked.reshape(*leading, count, -1).max(-1)
+    indices = place[ad.arange(count), which]
+    return values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
+
+
+def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size):
+    kernel = _numbers(kernel_size, n, "kernel_size", op)
+    stride = kernel if stride is None else _numbers(stride, n, "stride", op)
+    padding = _numbers(padding, n, "padding", op)
+    if tuple(input.shape) != tuple(indices.shape):
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices "
+            f"tensor with shape: {list(indices.shape)}"
+        )
+    _images(input, n, op)
+    usual = [(i - 1) * s + k - 2 * p for i, s, k, p in zip(input.shape[-n:], stride, kernel, padding)]
+    if output_size is None:
+        output_size = usual
+    else:
+        output_size = list(output_size)
+        if len(output_size) == n + 2:
+            output_size = output_size[2:]
+        if len(output_size) != n:
+            raise ValueError(
+                f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of "
+                f"'{len(output_size)}'"
+            )
+        for d in range(n):
+            low, high = usual[d] - stride[d], usual[d] + stride[d]
+            if not low < output_size[d] < high:
+                raise ValueError(
+                    f'invalid output_size "{output_size}" (dim {d} must be between {low} and {high})'
+                )
+    leading = tuple(input.shape[:-n])
+    volume = 1
+    for size in output_size:
+        volume *= size
+    flat = indices.reshape(*leading, -1)
+    if flat.numel():
+        for found in (flat.max().item(), flat.min().item()):
+            if not 0 <= found < volume:
+                raise RuntimeError(
+                    f"Found an invalid max index: {found} (output volumes are of size "
+                    f"{'x'.join(map(str, output_size))})"
+                )
+    zeros = ad.zeros(*leading, volume, dtype=input.dtype)
+    return zeros.scatter(-1, flat, input.reshape(*leading, -1)).reshape(*leading, *output_size)
+
+
+_MAX = """The largest element of each window, over {n} spatial dimension{s}.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    kernel_size, stride, padding, dilation : int or sequence of int
+        The stride is the kernel's size when it is not given; padding counts as -inf.
+    ceil_mode : bool
+        Also windows that end beyond the padded image, if they begin in it.
+    return_indices : bool
+        Also where each element lies in the flattened image.
+
+    Returns
+    -------
+    Tensor, or (Tensor, int64 Tensor)
+
+    Raises
+    ------
+    RuntimeError
+        Shapes or numbers do not fit together.
+    """
+_AVERAGE = """The mean of each window, over {n} spatial dimension{s}.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    kernel_size, stride, padding : int or sequence of int
+        The stride is the kernel's size when it is not given; padding counts as 0.
+    ceil_mode : bool
+        Also windows that end beyond the padded image, if they begin in it.
+    count_include_pad : bool
+        Whether padding counts as elements.
+    divisor_override : int, optional
+        Divide by this in place of the number of elements (two and three dimensions).
+    """
+_LP = """The p-norm of each window, over {n} spatial dimension{s}: the root of order `norm_type` of the sum of powers.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    norm_type : float
+    kernel_size, stride : int or sequence of int
+    ceil_mode : bool
+    """
+_ADAPTIVE_AVERAGE = """The means of as many windows as asked for, over {n} spatial dimension{s}.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    output_size : int or sequence of int or None
+        None keeps the image's size.
+    """
+_ADAPTIVE_MAX = """The largest elements of as many windows as asked for, over {n} spatial dimension{s}.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    output_size : int or sequence of int or None
+    return_indices : bool
+        Also where each element lies in the flattened image.
+    """
+_UNPOOL = """Put elements where `indices` of a max pooling say, into zeros, over {n} spatial dimension{s}.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    indices : int64 Tensor, the input's shape
+    kernel_size, stride, padding : int or sequence of int
+        Those of the pooling.
+    output_size : sequence of int, optional
+        Which of the sizes that the pooling takes to the input's.
+    """
+
+
+def _publish(n):
+    """The functions of n spatial dimensions."""
+    max_name, avg_name, lp_name = f"max_pool{n}d", f"avg_pool{n}d", f"lp_pool{n}d"
+    adaptive_avg_name, adaptive_max_name = f"adaptive_avg_pool{n}d", f"adaptive_max_pool{n}d"
+    unpool_name = f"max_unpool{n}d"
+
+    def max_pool(
+        input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+    ):
+        pair = _max_pool(max_name, n, input, kernel_size, stride, padding, dilation, ceil_mode)
+        return pair if return_indices else pair[0]
+
+    def max_pool_with_indices(
+        input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+    ):
+        return _max_pool(max_name, n, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def avg_pool1(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+        return _avg_pool(avg_name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+    def avg_pool(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+    ):
+        return _avg_pool(
+            avg_name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
+
+    def lp_pool(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+        return _lp_pool(lp_name, n, input, norm_type, kernel_size, stride, ceil_mode)
+
+    def adaptive_avg_pool(input, output_size):
+        return _adaptive_avg(adaptive_avg_name, n, input, output_size)
+
+    def adaptive_max_pool(input, output_size, return_indices=False):
+        pair = _adaptive_max(adaptive_max_name, n, input, output_size)
+        return pair if return_indices else pair[0]
+
+    def adaptive_max_pool_with_indices(input, output_size, return_indices=False):
+        return _adaptive_max(adaptive_max_name, n, input, output_size)
+
+    def max_unpool(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        return _max_unpool(unpool_name, n, input, indices, kernel_size, stride, padding, output_size)
+
+    named = {
+        max_name: (max_pool, _MAX),
+        max_name + "_with_indices": (max_pool_with_indices, _MAX),
+        avg_name: (avg_pool1 if n == 1 else avg_pool, _AVERAGE),
+        lp_name: (lp_pool, _LP),
+        adaptive_avg_name: (adaptive_avg_pool, _ADAPTIVE_AVERAGE),
+        adaptive_max_name: (adaptive_max_pool, _ADAPTIVE_MAX),
+        adaptive_max_name + "_with_indices": (adaptive_max_pool_with_indices, _ADAPTIVE_MAX),
+        unpool_name: (max_unpool, _UNPOOL),
+    }
+    for name, (function, text) in named.items():
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = text.format(n=n, s="s" * (n > 1), sizes=("L", "H, W", "D, H, W")[n - 1])
+        globals()[name] = function
+
+
+for _n in (1, 2, 3):
+    _publish(_n)
+_register.doors(globals())
