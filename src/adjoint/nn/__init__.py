@@ -4,8 +4,9 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
-from . import activation, convolution, functional, init, loss, pooling, utils
+from . import activation, batch_norm, convolution, functional, init, loss, pooling, utils
 from .activation import *
+from .batch_norm import *
 from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
@@ -20,7 +21,7 @@ from .parameter_containers import ParameterDict, ParameterList
 from .pooling import *
 from .sparse import Embedding
 
-__all__ = activation.__all__ + convolution.__all__ + loss.__all__ + pooling.__all__
+__all__ = activation.__all__ + batch_norm.__all__ + convolution.__all__ + loss.__all__ + pooling.__all__
 __all__ += [
     "Bilinear",
     "Buffer",

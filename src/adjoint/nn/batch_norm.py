@@ -1,0 +1,292 @@
+"""Normalisation with statistics of a batch, an instance or groups, as modules. Start reading at `_Statistics`."""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from . import functional, init
+from .module import Module
+from .parameter import Parameter
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LocalResponseNorm",
+]
+
+
+class _Statistics(Module):
+    """Scale, shift and running statistics of channels, which may be absent."""
+
+    _ranks = ()
+
+    def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype, bias):
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        made = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ad.empty(num_features, **made)) if affine else None)
+        self.register_parameter(
+            "bias", Parameter(ad.empty(num_features, **made)) if affine and bias else None
+        )
+        track = track_running_stats
+        self.register_buffer("running_mean", ad.zeros(num_features, **made) if track else None)
+        self.register_buffer("running_var", ad.ones(num_features, **made) if track else None)
+        self.register_buffer(
+            "num_batches_tracked", ad.tensor(0, dtype=ad.int64, device=device) if track else None
+        )
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Set the running mean to 0, the running variance to 1 and the count of batches to 0."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to 1, the shift to 0, and the running statistics anew."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check(self, input):
+        if input.ndim not in self._ranks:
+            expected = " or ".join(f"{r}D" for r in self._ranks)
+            raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
+
+    def extra_repr(self):
+        text = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}"
+        if self.affine and self.bias is None:
+            text += ", bias=False"
+        return text + f", track_running_stats={self.track_running_stats}"
+
+
+class _BatchNorm(_Statistics):
+    def __init__(
+        self,
+        num_features,
+        eps=1e-05,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input):
+        self._check(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1 / self.num_batches_tracked.item()
+        tracked = self.running_mean is not None and self.running_var is not None
+        training = self.training or not tracked
+        keep = tracked and (not self.training or self.track_running_stats)
+        return functional.batch_norm(
+            input,
+            self.running_mean if keep else None,
+            self.running_var if keep else None,
+            self.weight,
+            self.bias,
+            training,
+            momentum,
+            self.eps,
+        )
+
+
+class _InstanceNorm(_Statistics):
+    def __init__(
+        self,
+        num_features,
+        eps=1e-05,
+        momentum=0.1,
+        affine=False,
+        track_running_stats=False,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input):
+        self._check(input)
+        batched = input.ndim == self._ranks[-1]
+        if input.shape[1 if batched else 0] != self.num_features and self.affine:
+            raise ValueError(
+                f"expected input's size at dim={1 if batched else 0} to match num_features ({self.num_features}), "
+                f"but got: {input.shape[1 if batched else 0]}."
+            )
+        result = functional.instance_norm(
+            input if batched else input.unsqueeze(0),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return result if batched else result.squeeze(0)
+
+
+_BATCH = """Standardise each channel over the batch and all positions, then scale and shift.
+
+    Source: Ioffe and Szegedy (2015). In evaluation mode running statistics take the place of the batch's.
+
+    Parameters
+    ----------
+    num_features : int
+        The channels.
+    eps : float
+    momentum : float or None
+        The share of a new batch in the running statistics; None takes the plain mean over batches.
+    affine : bool
+        Whether there are a learned scale, starting at 1, and shift, starting at 0.
+    track_running_stats : bool
+        Without them the batch's are used in evaluation mode too.
+    device, dtype : where and of which type parameters and buffers are
+    bias : bool
+        Whether there is a shift.
+
+    Notes
+    -----
+    Input and output have shape {shape}; another number of dimensions raises ValueError.
+    """
+_INSTANCE = """Standardise each channel of each image, then scale and shift.
+
+    Source: Ulyanov, Vedaldi and Lempitsky (2016).
+
+    Parameters
+    ----------
+    num_features : int
+        The channels.
+    eps, momentum : float
+    affine : bool
+        Whether there are a learned scale, starting at 1, and shift, starting at 0.
+    track_running_stats : bool
+        Whether running statistics are kept, and used in evaluation mode.
+    device, dtype : where and of which type parameters and buffers are
+    bias : bool
+
+    Notes
+    -----
+    Input and output have shape {shape}, or without N; another number of dimensions raises ValueError.
+    """
+
+
+class BatchNorm1d(_BatchNorm):
+    _ranks = (2, 3)
+    __doc__ = _BATCH.format(shape="(N, C) or (N, C, L)")
+
+
+class BatchNorm2d(_BatchNorm):
+    _ranks = (4,)
+    __doc__ = _BATCH.format(shape="(N, C, H, W)")
+
+
+class BatchNorm3d(_BatchNorm):
+    _ranks = (5,)
+    __doc__ = _BATCH.format(shape="(N, C, D, H, W)")
+
+
+class InstanceNorm1d(_InstanceNorm):
+    _ranks = (2, 3)
+    __doc__ = _INSTANCE.format(shape="(N, C, L)")
+
+
+class InstanceNorm2d(_InstanceNorm):
+    _ranks = (3, 4)
+    __doc__ = _INSTANCE.format(shape="(N, C, H, W)")
+
+
+class InstanceNorm3d(_InstanceNorm):
+    _ranks = (4, 5)
+    __doc__ = _INSTANCE.format(shape="(N, C, D, H, W)")
+
+
+class GroupNorm(Module):
+    """Standardise groups of channels of each image, then scale and shift each channel.
+
+    Source: Wu and He (2018).
+
+    Parameters
+    ----------
+    num_groups : int, a divisor of num_channels
+    num_channels : int
+    eps : float
+    affine : bool
+        Whether there are a learned scale, starting at 1, and shift, starting at 0.
+    device, dtype : where and of which type the parameters are
+    bias : bool
+        Whether there is a shift.
+    """
+
+    def __init__(
+        self, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None, *, bias=True
+    ):
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        made = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ad.empty(num_channels, **made)) if affine else None)
+        self.register_parameter(
+            "bias", Parameter(ad.empty(num_channels, **made)) if affine and bias else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to 1 and the shift to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input):
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        text = f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return text + (", bias=False" if self.affine and self.bias is None else "")
+
+
+class LocalResponseNorm(Module):
+    """Divide by (k + alpha · mean of squares of `size` neighbouring channels)^beta.
+
+    Parameters
+    ----------
+    size : int
+    alpha, beta, k : float
+    """
+
+    def __init__(self, size, alpha=0.0001, beta=0.75, k=1.0):
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input):
+        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self):
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
