@@ -18,11 +18,13 @@ kernel::Geometry geometry(IntList image, IntList weight, IntList stride, IntList
   const size_t n = image.size() - 2;
   if (image.size() < 3 || image.size() > 5 || weight.size() != image.size() || stride.size() != n ||
       padding.size() != n || dilation.size() != n)
-    fail(op, "(): expected an image and a weight of 3 to 5 dimensions, and a number for each spatial one, but got ",
+    fail(op,
+         "(): expected an image and a weight of 3 to 5 dimensions, and a number for each spatial one, but "
+         "got ",
          to_string(image), " and ", to_string(weight));
   if (groups < 1 || image[1] != weight[1] * groups || weight[0] % groups)
-    fail(op, "(): images of shape ", to_string(image), " do not fit weights of shape ", to_string(weight), " in ",
-         groups, " groups");
+    fail(op, "(): images of shape ", to_string(image), " do not fit weights of shape ", to_string(weight),
+         " in ", groups, " groups");
   kernel::Geometry s{image[0], groups, weight[1], weight[0] / groups, {}, {}, {}, {}, {}, {}};
   for (size_t d = 0; d < 3; ++d) {
     const bool there = d + n >= 3;
@@ -33,13 +35,14 @@ kernel::Geometry geometry(IntList image, IntList weight, IntList stride, IntList
     s.padding[d] = there ? padding[i] : 0;
     s.dilation[d] = there ? dilation[i] : 1;
     if (s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0)
-      fail(op, "(): stride and dilation must be positive and padding not negative, but got ", to_string(stride), ", ",
-           to_string(dilation), " and ", to_string(padding));
+      fail(op, "(): stride and dilation must be positive and padding not negative, but got ",
+           to_string(stride), ", ", to_string(dilation), " and ", to_string(padding));
     if (s.kernel[d] < 1) fail(op, "(): a kernel needs a size, but the weight has shape ", to_string(weight));
     const int64_t span = s.image[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
     if (span < 0)
-      fail(op, "(): Calculated padded input size is smaller than the kernel: image ", to_string(image), ", weight ",
-           to_string(weight), ", padding ", to_string(padding), ", dilation ", to_string(dilation));
+      fail(op, "(): Calculated padded input size is smaller than the kernel: image ", to_string(image),
+           ", weight ", to_string(weight), ", padding ", to_string(padding), ", dilation ",
+           to_string(dilation));
     s.result[d] = span / s.stride[d] + 1;
   }
   return s;
@@ -55,17 +58,21 @@ Dims with_spatial(int64_t a, int64_t b, const int64_t* spatial, size_t count) {
 
 void need_one_type(const Tensor& a, const Tensor& b, const char* op) {
   if (a.dtype() != b.dtype())
-    fail(op, "(): Input type (", name_of(a.dtype()), ") and weight type (", name_of(b.dtype()), ") should be the same");
+    fail(op, "(): Input type (", name_of(a.dtype()), ") and weight type (", name_of(b.dtype()),
+         ") should be the same");
 }
 void need_results(const Tensor& g, const kernel::Geometry& s, const char* op) {
   const Dims expected = with_spatial(s.images, s.groups * s.out, s.result, g.sizes().size() - 2);
   if (!same(g.sizes(), expected.span()))
-    fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ", to_string(g.sizes()));
+    fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ",
+         to_string(g.sizes()));
 }
 
 /// Half types are computed in float32.
 DType computed(DType t) { return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t; }
-Tensor in(const Tensor& t) { return computed(t.dtype()) == t.dtype() ? dense(t) : copy_of(t, computed(t.dtype())); }
+Tensor in(const Tensor& t) {
+  return computed(t.dtype()) == t.dtype() ? dense(t) : copy_of(t, computed(t.dtype()));
+}
 Tensor back(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : copy_of(t, dtype); }
 
 /// One tap that reads each pixel once: a product of matrices.
@@ -97,13 +104,15 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
   if (bias.defined()) {
     need_one_type(self, bias, name);
     if (bias.dim() != 1 || bias.size(0) != weight.size(0))
-      fail(name, "(): expected a bias of ", weight.size(0), " elements, but got shape ", to_string(bias.sizes()));
+      fail(name, "(): expected a bias of ", weight.size(0), " elements, but got shape ",
+           to_string(bias.sizes()));
   }
   const Dims sizes = with_spatial(s.images, s.groups * s.out, s.result, self.sizes().size() - 2);
   const Tensor x = in(self), w = in(weight), b = bias.defined() ? in(bias) : Tensor();
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
-    const Tensor y = kernels::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
+    const Tensor y =
+        kernels::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
     if (b.defined()) kernel::add_bias(b, y);
     return back(shaped(y, sizes.span()), self.dtype());
   }
@@ -120,7 +129,8 @@ Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntLi
   const Tensor g = in(self), w = in(weight);
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
-    const Tensor x = kernels::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
+    const Tensor x =
+        kernels::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
     return back(shaped(x, sizes), self.dtype());
   }
   const Tensor x = empty(sizes, g.dtype());

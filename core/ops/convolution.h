@@ -1,9 +1,10 @@
 // Convolution: images of one to three dimensions with many channels, and the two gradients of it.
 //
-// The product of an image and a weight, y[o] = Σ w[o, c, k] x[c, stride · p + dilation · k - padding], is linear
-// in both. It and its two transposes, one for each factor, are closed under differentiation: each one's rules are
-// the other two. Transposed convolution is the transpose for the image. Sizes are given per spatial dimension;
-// what users call (adjoint/nn/_convolution.py) checks them. Kernels: kernels/convolution.h.
+// The product of an image and a weight, y[o] = Σ w[o, c, k] x[c, stride · p + dilation · k - padding], is
+// linear in both. It and its two transposes, one for each factor, are closed under differentiation: each
+// one's rules are the other two. Transposed convolution is the transpose for the image. Sizes are given per
+// spatial dimension; what users call (adjoint/nn/_convolution.py) checks them. Kernels:
+// kernels/convolution.h.
 #pragma once
 
 #include "ops/op.h"
@@ -26,54 +27,63 @@ struct ConvolutionWeight;
 
 struct Convolution : ConvolutionRow {
   static constexpr auto name = "_convolution";
-  static constexpr auto doc = "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
+  static constexpr auto doc =
+      "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
   static constexpr auto signature = "self, weight, stride, padding, dilation, groups, bias=None";
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                         IntList dilation, int64_t groups, OptionalTensor bias);
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Input<1> w, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
-         Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
-        return call<ConvolutionInput>(g, conjugate(w), IntList(s), stride.value, padding.value, dilation.value, groups.value);
-      },
-      [](Grad g, Input<0> x, Shape<1> s, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
-         Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
-        return call<ConvolutionWeight>(conjugate(x), g, IntList(s), stride.value, padding.value, dilation.value, groups.value);
-      },
-      [](Grad g) { return convolution::sum_to_bias(g); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Input<1> w, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
+               Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
+              return call<ConvolutionInput>(g, conjugate(w), IntList(s), stride.value, padding.value,
+                                            dilation.value, groups.value);
+            },
+            [](Grad g, Input<0> x, Shape<1> s, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
+               Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
+              return call<ConvolutionWeight>(conjugate(x), g, IntList(s), stride.value, padding.value,
+                                             dilation.value, groups.value);
+            },
+            [](Grad g) { return convolution::sum_to_bias(g); }};
 };
 
 struct ConvolutionInput : ConvolutionRow {
   static constexpr auto name = "_convolution_input";
-  static constexpr auto doc = "The transpose of _convolution for the image: from results to images of the given sizes.";
+  static constexpr auto doc =
+      "The transpose of _convolution for the image: from results to images of the given sizes.";
   static constexpr auto signature = "self, weight, sizes, stride, padding, dilation, groups";
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
-  static constexpr auto vjp = Rules{
-      [](Grad g, Input<1> w, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-        return call<Convolution>(g, conjugate(w), stride.value, padding.value, dilation.value, groups.value, OptionalTensor());
-      },
-      [](Grad g, Input<0> y, Shape<1> s, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-        return call<ConvolutionWeight>(g, conjugate(y), IntList(s), stride.value, padding.value, dilation.value, groups.value);
-      }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<1> w, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+              return call<Convolution>(g, conjugate(w), stride.value, padding.value, dilation.value,
+                                       groups.value, OptionalTensor());
+            },
+            [](Grad g, Input<0> y, Shape<1> s, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+              return call<ConvolutionWeight>(g, conjugate(y), IntList(s), stride.value, padding.value,
+                                             dilation.value, groups.value);
+            }};
 };
 
 struct ConvolutionWeight : ConvolutionRow {
   static constexpr auto name = "_convolution_weight";
-  static constexpr auto doc = "The transpose of _convolution for the weight: from results to weights of the given sizes.";
+  static constexpr auto doc =
+      "The transpose of _convolution for the weight: from results to weights of the given sizes.";
   static constexpr auto signature = "self, result, sizes, stride, padding, dilation, groups";
   static Tensor forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Input<1> y, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-        return call<ConvolutionInput>(conjugate(y), g, IntList(s), stride.value, padding.value, dilation.value, groups.value);
-      },
-      [](Grad g, Input<0> x, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-         Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-        return call<Convolution>(conjugate(x), g, stride.value, padding.value, dilation.value, groups.value, OptionalTensor());
-      }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Input<1> y, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+              return call<ConvolutionInput>(conjugate(y), g, IntList(s), stride.value, padding.value,
+                                            dilation.value, groups.value);
+            },
+            [](Grad g, Input<0> x, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
+               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
+              return call<Convolution>(conjugate(x), g, stride.value, padding.value, dilation.value,
+                                       groups.value, OptionalTensor());
+            }};
 };
 
 using Convolutions = Family<Convolution, ConvolutionInput, ConvolutionWeight>;

@@ -9,8 +9,8 @@
 
 namespace adjoint {
 
-std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, IntList stride, IntList padding,
-                                            IntList dilation, IntList result) {
+std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, IntList stride,
+                                            IntList padding, IntList dilation, IntList result) {
   const size_t n = kernel.size();
   if (n < 1 || n > 3 || self.sizes().size() != n + 2 || stride.size() != n || padding.size() != n ||
       dilation.size() != n || result.size() != n)
@@ -34,7 +34,8 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
       fail(name, "(): kernel, stride, dilation and sizes must be positive and padding not negative");
     // The first window must reach into the image, and the last one begin in it.
     const int64_t last = (s.result[d] - 1) * s.stride[d] - s.padding[d];
-    const int64_t into = last >= 0 ? last : last + (-last + s.dilation[d] - 1) / s.dilation[d] * s.dilation[d];
+    const int64_t into =
+        last >= 0 ? last : last + (-last + s.dilation[d] - 1) / s.dilation[d] * s.dilation[d];
     const int64_t first = s.padding[d] ? (s.padding[d] + s.dilation[d] - 1) / s.dilation[d] : 0;
     if (first >= s.kernel[d] || into >= s.image[d] || first * s.dilation[d] - s.padding[d] >= s.image[d])
       fail(name, "(): a window lies outside of the image of shape ", to_string(self.sizes()), ": kernel ",
@@ -51,8 +52,8 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes) {
   const int64_t planes = sizes[0] * sizes[1], image = product(sizes.subspan(2)),
                 windows = product(positions.sizes().subspan(2));
   const int64_t flat[] = {planes, windows}, whole[] = {planes, image};
-  const Tensor there =
-      call<PutAlong>(call<Reshape>(g, IntList(flat)), IntList(whole), int64_t{1}, call<Reshape>(positions, IntList(flat)));
+  const Tensor there = call<PutAlong>(call<Reshape>(g, IntList(flat)), IntList(whole), int64_t{1},
+                                      call<Reshape>(positions, IntList(flat)));
   return call<Reshape>(there, sizes);
 }
 

@@ -1,7 +1,8 @@
 // Pooling by the maximum: the largest element of each window of an image, and where it lies.
 //
-// The positions, counted in row-major order over an image's spatial dimensions, are a result of their own; the
-// derivative puts gradients there. Averages are convolutions (adjoint/nn/_pooling.py). Kernel: kernels/pooling.h.
+// The positions, counted in row-major order over an image's spatial dimensions, are a result of their own;
+// the derivative puts gradients there. Averages are convolutions (adjoint/nn/_pooling.py). Kernel:
+// kernels/pooling.h.
 #pragma once
 
 #include "ops/op.h"
@@ -15,14 +16,15 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes);
 
 struct MaxPool : Structured {
   static constexpr auto name = "_max_pool";
-  static constexpr auto doc = "The largest element of each window of images (N, C, …), with `result` windows, and where it lies.";
+  static constexpr auto doc =
+      "The largest element of each window of images (N, C, …), with `result` windows, and where it lies.";
   static constexpr auto signature = "self, kernel, stride, padding, dilation, result";
   static constexpr auto returns = "values, indices";
   static constexpr bool method = false;
-  static std::tuple<Tensor, Tensor> forward(const Tensor& self, IntList kernel, IntList stride, IntList padding,
-                                            IntList dilation, IntList result);
-  static constexpr auto vjp = Rules{
-      [](GradOf<0> g, Shape<0> s, Output<1> positions) { return pooling::max_rule(g, positions, s); }};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& self, IntList kernel, IntList stride,
+                                            IntList padding, IntList dilation, IntList result);
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g, Shape<0> s, Output<1> positions) { return pooling::max_rule(g, positions, s); }};
 };
 
 using Pooling = Family<MaxPool>;

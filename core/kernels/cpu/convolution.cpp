@@ -1,10 +1,10 @@
 // Convolution on planes that are padded once.
 //
-// For float and double an image's channels are copied into planes with room for the padding, one plane for each
-// remainder of a coordinate by the stride (its phase), so that one step to the next result is one step in a plane.
-// A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
-// convolution.isa.cpp run over pixels in one line. The gradient of the image is the same pass the other way, once
-// for each phase of the image. Other types take plain loops. Start reading at `forward`, at the end.
+// For float and double an image's channels are copied into planes with room for the padding, one plane for
+// each remainder of a coordinate by the stride (its phase), so that one step to the next result is one step
+// in a plane. A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
+// convolution.isa.cpp run over pixels in one line. The gradient of the image is the same pass the other way,
+// once for each phase of the image. Other types take plain loops. Start reading at `forward`, at the end.
 #include "kernels/convolution.h"
 
 #include <algorithm>
@@ -47,12 +47,13 @@ void each(const int64_t* size, const F& f) {
       for (int64_t c = 0; c < size[2]; ++c) f(a, b, c);
 }
 
-// --- Passes over padded planes -----------------------------------------------------------------------------------
+// --- Passes over padded planes
+// -----------------------------------------------------------------------------------
 
 /// Copies `size` of an image, from coordinates first + i · step, into a plane of `room`; around it zeros.
 template <class T>
-void fill_plane(const T* image, const int64_t* size, const int64_t* first, const int64_t* step, const int64_t* room,
-                T* to) {
+void fill_plane(const T* image, const int64_t* size, const int64_t* first, const int64_t* step,
+                const int64_t* room, T* to) {
   // The coordinates i of the plane that lie within the image.
   int64_t low[3], high[3];
   for (int d = 0; d < 3; ++d) {
@@ -65,7 +66,8 @@ void fill_plane(const T* image, const int64_t* size, const int64_t* first, const
         std::fill_n(to, room[2], T(0));
         continue;
       }
-      const T* row = image + ((first[0] + a * step[0]) * size[1] + first[1] + b * step[1]) * size[2] + first[2];
+      const T* row =
+          image + ((first[0] + a * step[0]) * size[1] + first[1] + b * step[1]) * size[2] + first[2];
       std::fill_n(to, low[2], T(0));
       if (step[2] == 1)
         std::copy(row + low[2], row + high[2], to + low[2]);
@@ -109,7 +111,8 @@ struct Planes {
   }
 };
 
-/// Weights of `outputs` results, in blocks of `block`: [block][channel][tap][output]; zero where there is none.
+/// Weights of `outputs` results, in blocks of `block`: [block][channel][tap][output]; zero where there is
+/// none.
 template <class T>
 Memory<T> pack(const T* w, int64_t outputs, int64_t output_step, int64_t channels, int64_t channel_step,
                const std::vector<int64_t>& taps, int64_t block) {
@@ -150,7 +153,8 @@ struct Pass {
       const int64_t first = b * size, count = std::min(size, outputs - first);
       if (bias) std::copy_n(bias + first, count, start);
       (size == 1 ? table.line : table.block)(length(), channels, plane_step, planes, taps, offsets.data(),
-                                             weights.get() + b * size * channels * taps, start, lines, line());
+                                             weights.get() + b * size * channels * taps, start, lines,
+                                             line());
       for (int64_t o = 0; o < count; ++o) {
         T* out = image + (first + o) * output_step + to;
         for (int64_t a = 0; a < grid[0]; ++a)
@@ -167,17 +171,19 @@ struct Pass {
   }
 };
 
-/// Passes for each image and group: images are shared among threads, or the blocks of one where there are few.
+/// Passes for each image and group: images are shared among threads, or the blocks of one where there are
+/// few.
 template <class T, class Fill>
-void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, int64_t channels, int64_t channel,
-                const Fill& fill, const T* bias, int64_t outputs, int64_t output, T* to) {
+void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, int64_t channels,
+                int64_t channel, const Fill& fill, const T* bias, int64_t outputs, int64_t output, T* to) {
   const auto& table = best_variant<ConvolutionTable<T>>();
   const int64_t items = s.images * s.groups;
   int64_t lines = 0;
   for (const auto& p : passes[0]) lines = std::max(lines, p.line() * p.block());
   const bool by_image = items >= runtime::get_num_threads();
   const int64_t work = channels * outputs * output * Geo::volume(s.kernel);
-  const int64_t grain = by_image ? std::max<int64_t>(1, (int64_t{1} << 17) / std::max<int64_t>(1, work)) : items;
+  const int64_t grain =
+      by_image ? std::max<int64_t>(1, (int64_t{1} << 17) / std::max<int64_t>(1, work)) : items;
   runtime::parallel_for(0, items, grain, [&](int64_t begin, int64_t end) {
     const Memory<T> planes = memory<T>(channels * channel + table.slack);
     std::fill_n(planes.get() + channels * channel, table.slack, T(0));
@@ -225,8 +231,8 @@ void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y
     passes[static_cast<size_t>(g)].push_back(std::move(p));
   }
   run_passes(
-      s, passes, s.in, planes.channel(), [&](int64_t c, T* to) { planes.fill(s, x + c * image, to); }, bias, s.out,
-      result, y);
+      s, passes, s.in, planes.channel(), [&](int64_t c, T* to) { planes.fill(s, x + c * image, to); }, bias,
+      s.out, result, y);
 }
 
 template <class T>
@@ -236,7 +242,8 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
   int64_t before[3], room[3], phases[3];
   for (int d = 0; d < 3; ++d) {
     phases[d] = std::min(s.stride[d], s.image[d]);
-    before[d] = -std::min<int64_t>(0, floor_div(s.padding[d] - s.dilation[d] * (s.kernel[d] - 1), s.stride[d]));
+    before[d] =
+        -std::min<int64_t>(0, floor_div(s.padding[d] - s.dilation[d] * (s.kernel[d] - 1), s.stride[d]));
     room[d] = before[d] + ceil_div(s.image[d], s.stride[d]) + (s.stride[d] - 1 + s.padding[d]) / s.stride[d];
   }
   const int64_t first[] = {-before[0], -before[1], -before[2]}, ones[] = {1, 1, 1};
@@ -303,7 +310,8 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   std::fill_n(sums.get(), s.groups * blocks * rows * width, T(0));
   for (int64_t n0 = 0; n0 < s.images; n0 += at_once) {
     const int64_t n1 = std::min(s.images, n0 + at_once);
-    runtime::parallel_for(0, (n1 - n0) * channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, channel)),
+    runtime::parallel_for(0, (n1 - n0) * channels,
+                          std::max<int64_t>(1, 32768 / std::max<int64_t>(1, channel)),
                           [&](int64_t begin, int64_t end) {
                             for (int64_t i = begin; i < end; ++i)
                               planes.fill(s, x + (n0 * channels + i) * image, padded.get() + i * channel);
@@ -317,10 +325,12 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
           for (int64_t a = 0; a < s.result[0]; ++a)
             for (int64_t h = 0; h < s.result[1]; h += strip) {
               const int64_t high = std::min(strip, s.result[1] - h), pixels = high * s.result[2];
-              const T* from = g + ((n * s.groups + group) * s.out + first) * result + (a * s.result[1] + h) * s.result[2];
+              const T* from =
+                  g + ((n * s.groups + group) * s.out + first) * result + (a * s.result[1] + h) * s.result[2];
               for (int64_t p0 = 0; p0 < pixels; p0 += 16)
                 for (int64_t o = 0; o < count; ++o)
-                  for (int64_t p = p0; p < std::min(p0 + 16, pixels); ++p) slice[p * width + o] = from[o * result + p];
+                  for (int64_t p = p0; p < std::min(p0 + 16, pixels); ++p)
+                    slice[p * width + o] = from[o * result + p];
               table.sums(high, s.result[2], planes.room[2],
                          padded.get() + ((n - n0) * channels + group * s.in) * channel +
                              (a * planes.room[1] + h) * planes.room[2],
@@ -336,7 +346,8 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   }
 }
 
-// --- Plain loops, for every type -----------------------------------------------------------------------------------
+// --- Plain loops, for every type
+// -----------------------------------------------------------------------------------
 
 /// f(row of results, row of the image, count, step) for each row of results that tap (a, b, c) reaches.
 template <class F>
@@ -399,7 +410,8 @@ void input_plainly(const Geo& s, const T* g, const T* w, T* x) {
       each(s.kernel, [&](int64_t a, int64_t b, int64_t k) {
         const T v = *weight++;
         each_row(s, a, b, k, [&](int64_t p, int64_t q, int64_t n, int64_t step) {
-          for (int64_t j = 0; j < n; ++j) to[q + j * step] = static_cast<T>(to[q + j * step] + v * from[p + j]);
+          for (int64_t j = 0; j < n; ++j)
+            to[q + j * step] = static_cast<T>(to[q + j * step] + v * from[p + j]);
         });
       });
     }

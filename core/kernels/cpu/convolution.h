@@ -9,18 +9,18 @@ template <class T>
 struct ConvolutionTable {
   /// Results that `block` makes at once, and the numbers past a line's end that may be read and written.
   int outputs, slack;
-  /// `outputs` lines of results, `length` long and `to_step` apart: line o is start[o] plus the sum over channels
-  /// and taps of weights[channel][tap][o] · x[channel · plane + offsets[tap] + p].
-  void (*block)(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets,
-                const T* weights, const T* start, T* to, int64_t to_step);
+  /// `outputs` lines of results, `length` long and `to_step` apart: line o is start[o] plus the sum over
+  /// channels and taps of weights[channel][tap][o] · x[channel · plane + offsets[tap] + p].
+  void (*block)(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps,
+                const int64_t* offsets, const T* weights, const T* start, T* to, int64_t to_step);
   /// The same for one line.
-  void (*line)(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets,
-               const T* weights, const T* start, T* to, int64_t to_step);
+  void (*line)(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps,
+               const int64_t* offsets, const T* weights, const T* start, T* to, int64_t to_step);
   /// Numbers that `sums` takes of g at once.
   int width;
   /// to[r][width] += Σ x[offsets[r] + h · pitch + w] · g[h · columns + w][width] over rows and columns.
-  void (*sums)(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count, const int64_t* offsets,
-               const T* g, T* to);
+  void (*sums)(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
+               const int64_t* offsets, const T* g, T* to);
 };
 
 }  // namespace adjoint

@@ -1,9 +1,10 @@
 // The innermost loops of convolution for one instruction set.
 //
-// Both read an image that lies in padded planes, through a list of offsets, one for each tap: neither a matrix of
-// patches nor a special case for a stride or a dilation. `block` keeps a tile of results in registers, so many
-// outputs times three vectors of neighbouring pixels; `sums`, the gradient of the weight, keeps so many taps times
-// two vectors of outputs. Where rows of the padded image meet, pixels are computed that nobody asked for.
+// Both read an image that lies in padded planes, through a list of offsets, one for each tap: neither a
+// matrix of patches nor a special case for a stride or a dilation. `block` keeps a tile of results in
+// registers, so many outputs times three vectors of neighbouring pixels; `sums`, the gradient of the weight,
+// keeps so many taps times two vectors of outputs. Where rows of the padded image meet, pixels are computed
+// that nobody asked for.
 #include "kernels/cpu/convolution.h"
 
 #include "kernels/cpu/math/math.h"
@@ -80,7 +81,8 @@ void lines(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t 
 }
 
 template <class T, int R>
-void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int64_t* offsets, const T* g, T* to) {
+void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int64_t* offsets, const T* g,
+             T* to) {
   constexpr int W = kWidth<T>;
   Vector<T> sum[R][2];
   int64_t at[R];
@@ -109,18 +111,19 @@ void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int
 }
 
 template <class T>
-void sums(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count, const int64_t* offsets, const T* g,
-          T* to) {
+void sums(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count, const int64_t* offsets,
+          const T* g, T* to) {
   constexpr int W = kWidth<T>;
   int64_t r = 0;
-  for (; r + kRows <= count; r += kRows) sums_of<T, kRows>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r + kRows <= count; r += kRows)
+    sums_of<T, kRows>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
   for (; r + 3 <= count; r += 3) sums_of<T, 3>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
   for (; r < count; ++r) sums_of<T, 1>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
 }
 
 template <class T>
-constexpr ConvolutionTable<T> table{kOutputs,       kWidth<T>, &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>,             &sums<T>};
+constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,     &lines<T, kOutputs, kVectors>,
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, &sums<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

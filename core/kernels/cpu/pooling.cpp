@@ -9,7 +9,8 @@ namespace adjoint::kernels::pooling {
 
 namespace {
 
-/// The taps [low, high) of window `i` along dimension d that lie within the image; `start` is where tap 0 lies.
+/// The taps [low, high) of window `i` along dimension d that lie within the image; `start` is where tap 0
+/// lies.
 struct Span {
   int64_t start, low, high;
   Span(const Windows& s, int d, int64_t i) : start(i * s.stride[d] - s.padding[d]) {
@@ -39,14 +40,16 @@ void plane(const Windows& s, const T* x, T* values, int64_t* positions) {
       const Span yb(s, 1, b);
       for (int64_t c = 0; c < s.result[2]; ++c) {
         const Span xc(s, 2, c);
-        int64_t best = ((za.start + za.low * s.dilation[0]) * s.image[1] + yb.start + yb.low * s.dilation[1]) *
-                           s.image[2] +
-                       xc.start + xc.low * s.dilation[2];
+        int64_t best =
+            ((za.start + za.low * s.dilation[0]) * s.image[1] + yb.start + yb.low * s.dilation[1]) *
+                s.image[2] +
+            xc.start + xc.low * s.dilation[2];
         auto most = number(x[best]);
         for (int64_t i = za.low; i < za.high; ++i)
           for (int64_t j = yb.low; j < yb.high; ++j) {
             const int64_t row =
-                ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2] + xc.start;
+                ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2] +
+                xc.start;
             for (int64_t k = xc.low; k < xc.high; ++k) {
               const int64_t at = row + k * s.dilation[2];
               const auto v = number(x[at]);
@@ -66,7 +69,8 @@ void plane(const Windows& s, const T* x, T* values, int64_t* positions) {
 }  // namespace
 
 void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions) {
-  const int64_t image = s.image[0] * s.image[1] * s.image[2], result = s.result[0] * s.result[1] * s.result[2];
+  const int64_t image = s.image[0] * s.image[1] * s.image[2],
+                result = s.result[0] * s.result[1] * s.result[2];
   const int64_t work = std::max<int64_t>(1, result * s.kernel[0] * s.kernel[1] * s.kernel[2]);
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_complex_v<T>)
@@ -74,7 +78,8 @@ void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& 
     else
       runtime::parallel_for(0, s.planes, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          plane(s, x.data<T>() + i * image, values.data<T>() + i * result, positions.data<int64_t>() + i * result);
+          plane(s, x.data<T>() + i * image, values.data<T>() + i * result,
+                positions.data<int64_t>() + i * result);
       });
   });
 }

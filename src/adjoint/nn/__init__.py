@@ -4,7 +4,7 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
-from . import activation, batch_norm, convolution, functional, init, loss, pooling, utils
+from . import activation, batch_norm, convolution, functional, init, loss, pooling, rearranging, utils
 from .activation import *
 from .batch_norm import *
 from .containers import ModuleDict, ModuleList, Sequential
@@ -19,9 +19,17 @@ from .normalization import LayerNorm, RMSNorm
 from .parameter import Buffer, Parameter
 from .parameter_containers import ParameterDict, ParameterList
 from .pooling import *
+from .rearranging import *
 from .sparse import Embedding
 
-__all__ = activation.__all__ + batch_norm.__all__ + convolution.__all__ + loss.__all__ + pooling.__all__
+__all__ = (
+    activation.__all__
+    + batch_norm.__all__
+    + convolution.__all__
+    + loss.__all__
+    + pooling.__all__
+    + rearranging.__all__
+)
 __all__ += [
     "Bilinear",
     "Buffer",

@@ -18,13 +18,16 @@ from adjoint._convolution import (
     conv_transpose3d,
 )
 
-from . import _activations, _losses, _normalization, _pooling
+from . import _activations, _losses, _normalization, _pooling, _rearranging
 from ._activations import *
 from ._losses import *
 from ._normalization import *
 from ._pooling import *
+from ._rearranging import *
 
-__all__ = _activations.__all__ + _losses.__all__ + _normalization.__all__ + _pooling.__all__
+__all__ = (
+    _activations.__all__ + _losses.__all__ + _normalization.__all__ + _pooling.__all__ + _rearranging.__all__
+)
 __all__ += [
     "bilinear",
     "conv1d",

@@ -1,0 +1,339 @@
+"""Images of other sizes and orders: functions of `adjoint.nn.functional`, which exports every name of this file.
+
+Interpolation is separable: along each dimension a few neighbours are selected and weighted, so that its derivative is that of
+selection. `unfold` and `fold` are transposes of one another, made of strided slices. Start reading at `interpolate`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import adjoint as ad
+from adjoint import _register
+
+__all__ = ["channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample"]
+
+_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_MODES = ("nearest", "nearest-exact", "area", *_RANKS)
+
+
+def _along(x, dim, indices, weights):
+    """Σ weights[k] · x[indices[k]] along a dimension."""
+    shape = [1] * x.ndim
+    shape[dim] = -1
+    total = None
+    for index, weight in zip(indices, weights):
+        part = x.index_select(dim, index.to(ad.int64)) * weight.to(x.real.dtype).reshape(shape)
+        total = part if total is None else total + part
+    return total
+
+
+def _places(size, count, scale, align_corners):
+    """Where each result lies among the elements of the input."""
+    at = ad.arange(count, dtype=ad.float64)
+    if align_corners:
+        return at * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    return (at + 0.5) * (1 / scale if scale else size / count) - 0.5
+
+
+def _linear(x, dim, count, scale, align_corners):
+    size = x.shape[dim]
+    at = _places(size, count, scale, align_corners).clamp(min=0)
+    low = at.floor().clamp(max=size - 1)
+    share = (at - low).clamp(0, 1)
+    return _along(x, dim, (low, (low + 1).clamp(max=size - 1)), (1 - share, share))
+
+
+def _cubic(x, dim, count, scale, align_corners):
+    size = x.shape[dim]
+    at = _places(size, count, scale, align_corners)
+    low = at.floor()
+    t = at - low
+    a = -0.75  # Keys's convolution kernel, with torch's constant
+
+    def near(s):
+        return ((a + 2) * s - (a + 3)) * s * s + 1
+
+    def far(s):
+        return ((a * s - 5 * a) * s + 8 * a) * s - 4 * a
+
+    weights = (far(t + 1), near(t), near(1 - t), far(2 - t))
+    return _along(x, dim, [(low + k).clamp(0, size - 1) for k in (-1, 0, 1, 2)], weights)
+
+
+def _nearest(x, dim, count, scale, exact):
+    size = x.shape[dim]
+    at = ad.arange(count, dtype=ad.float64) + (0.5 if exact else 0.0)
+    index = (at * (1 / scale if scale else size / count)).floor().clamp(max=size - 1)
+    return x.index_select(dim, index.to(ad.int64))
+
+
+def interpolate(
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
+    """Images of another size, between whose elements lie those of the input.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, L), (N, C, H, W) or (N, C, D, H, W)
+    size : int or sequence of int
+        The sizes of the result; else `scale_factor`, a number or a sequence of them, says how many times larger they are.
+    mode : 'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear' or 'area'
+    align_corners : bool
+        Whether first and last elements lie on each other, or the images' edges do (linear and cubic modes).
+    recompute_scale_factor : bool
+        Whether the ratio of sizes takes the place of `scale_factor`.
+    antialias : bool
+        Not provided (NotImplementedError).
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        Options that do not fit together, or not the input.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.interpolate(ad.tensor([[[1.0, 2.0]]]), scale_factor=2).tolist()
+    [[[1.0, 1.0, 2.0, 2.0]]]
+    """
+    n = input.ndim - 2
+    if antialias:
+        raise NotImplementedError("interpolate: antialias=True is not provided; use antialias=False")
+    if mode not in _MODES:
+        raise NotImplementedError(f"interpolate: mode {mode!r} is none of {', '.join(_MODES)}")
+    if mode not in _RANKS:
+        if align_corners is not None:
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            )
+    elif _RANKS[mode] != n:
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input")
+    if n not in (1, 2, 3):
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: "
+            f"{' | '.join(_MODES)} (got {mode})"
+        )
+    if size is None and scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    spatial = list(input.shape[2:])
+    order = "Please provide input tensor in (N, C, d1, d2, ...,dK) format and"
+    scales = [None] * n
+    if size is not None:
+        if recompute_scale_factor:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        size = (size,) * n if isinstance(size, int) else tuple(size)
+        if len(size) != n:
+            raise ValueError(
+                "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
+                f"of {spatial} and output size of {size}. {order} output size in (o1, o2, ...,oK) format."
+            )
+    else:
+        scales = [scale_factor] * n if isinstance(scale_factor, (int, float)) else list(scale_factor)
+        if len(scales) != n:
+            raise ValueError(
+                "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {spatial} and scale_factor of shape {tuple(scales)}. {order} scale_factor in "
+                "(s1, s2, ...,sK) format."
+            )
+        size = tuple(math.floor(s * f) for s, f in zip(spatial, scales))
+        if recompute_scale_factor:
+            scales = [None] * n
+    if min(size) < 1 or min(spatial) < 1:
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input {spatial} output {list(size)}"
+        )
+    if mode == "area":
+        return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
+    half = input.dtype in (ad.float16, ad.bfloat16) and mode in _RANKS
+    x = input.to(ad.float32) if half else input
+    for d in range(n):
+        if mode in ("nearest", "nearest-exact"):
+            x = _nearest(x, d + 2, size[d], scales[d], mode != "nearest")
+        elif mode == "bicubic":
+            x = _cubic(x, d + 2, size[d], scales[d], bool(align_corners))
+        else:
+            x = _linear(x, d + 2, size[d], scales[d], bool(align_corners))
+    return x.to(input.dtype)
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """`interpolate` by its old name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def pixel_shuffle(input, upscale_factor):
+    """Channels become pixels: (…, C r², H, W) to (…, C, H r, W r).
+
+    Raises
+    ------
+    RuntimeError
+        The channels are not divisible by r².
+    """
+    r = upscale_factor
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    *lead, c, h, w = input.shape
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            f"input.size(-3)={c} is not divisible by {r * r}"
+        )
+    parts = input.reshape(*lead, c // (r * r), r, r, h, w).movedim((-4, -3), (-3, -1))
+    return parts.reshape(*lead, c // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(input, downscale_factor):
+    """Pixels become channels: (…, C, H r, W r) to (…, C r², H, W).
+
+    Raises
+    ------
+    RuntimeError
+        Height or width is not divisible by r.
+    """
+    r = downscale_factor
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    *lead, c, h, w = input.shape
+    for name, dim, size in (("height", -2, h), ("width", -1, w)):
+        if size % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({dim})={size} is not "
+                f"divisible by {r}"
+            )
+    parts = input.reshape(*lead, c, h // r, r, w // r, r).movedim((-3, -1), (-4, -3))
+    return parts.reshape(*lead, c * r * r, h // r, w // r)
+
+
+def channel_shuffle(input, groups):
+    """The channels in another order: the first of each group, then the second of each, and so on.
+
+    Raises
+    ------
+    RuntimeError
+        The channels are not divisible by the groups.
+    """
+    if groups <= 0 or input.shape[1] % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups."
+        )
+    n, c, *rest = input.shape
+    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+
+
+def _pairs(*values):
+    return [(v, v) if isinstance(v, int) else tuple(v) for v in values]
+
+
+def _blocks(size, kernel, dilation, padding, stride):
+    return [
+        (s + 2 * p - d * (k - 1) - 1) // t + 1
+        for s, k, d, p, t in zip(size, kernel, dilation, padding, stride)
+    ]
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """The blocks that a kernel passes over, as columns: (N, C, H, W) to (N, C · kernel, blocks).
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W), or without N
+    kernel_size, dilation, padding, stride : int or (int, int)
+    """
+    if input.ndim not in (3, 4):
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but "
+            f"got: {list(input.shape)}"
+        )
+    x = input if input.ndim == 4 else input.unsqueeze(0)
+    kernel, dilation, padding, stride = _pairs(kernel_size, dilation, padding, stride)
+    rows, columns = _blocks(x.shape[2:], kernel, dilation, padding, stride)
+    if rows < 1 or columns < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(x.shape[2:])}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, stride={stride}, calculated shape of the array of sliding blocks as ({rows}, {columns}), "
+            "but its components must be at least one."
+        )
+    x = ad.nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    parts = []
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            a, b = i * dilation[0], j * dilation[1]
+            part = x[
+                :,
+                :,
+                a : a + (rows - 1) * stride[0] + 1 : stride[0],
+                b : b + (columns - 1) * stride[1] + 1 : stride[1],
+            ]
+            parts.append(part)
+    n, c = x.shape[:2]
+    result = ad.stack(parts, 2).reshape(n, c * len(parts), rows * columns)
+    return result if input.ndim == 4 else result.squeeze(0)
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Blocks added up where a kernel would find them: the transpose of `unfold`.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C · kernel, blocks), or without N
+    output_size, kernel_size, dilation, padding, stride : int or (int, int)
+    """
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
+            f"but got: {list(input.shape)}"
+        )
+    x = input if input.ndim == 3 else input.unsqueeze(0)
+    size, kernel, dilation, padding, stride = _pairs(output_size, kernel_size, dilation, padding, stride)
+    volume = kernel[0] * kernel[1]
+    if x.shape[1] % volume:
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={x.shape[1]} and kernel_size={kernel}."
+        )
+    rows, columns = _blocks(size, kernel, dilation, padding, stride)
+    if rows < 1 or columns < 1 or x.shape[2] != rows * columns:
+        raise RuntimeError(
+            f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}, "
+            f"expected size of input's dimension 2 to match the calculated number of sliding blocks {rows} * {columns} = "
+            f"{rows * columns}, but got input.size(2)={x.shape[2]}."
+        )
+    # Where each number of a channel's blocks goes in the padded, flattened image.
+    height, width = (s + 2 * p for s, p in zip(size, padding))
+    down = [
+        i * dilation[0] + r * stride[0]
+        for i in range(kernel[0])
+        for _ in range(kernel[1])
+        for r in range(rows)
+    ]
+    across = [j * dilation[1] + c * stride[1] for j in range(kernel[1]) for c in range(columns)]
+    down = ad.tensor(down, dtype=ad.int64).reshape(kernel[0], kernel[1], rows, 1) * width
+    across = ad.tensor(across, dtype=ad.int64).reshape(1, kernel[1], 1, columns)
+    n, channels = x.shape[0], x.shape[1] // volume
+    flat = x.reshape(n, channels, volume * rows * columns)
+    image = ad.zeros(n, channels, height * width, dtype=x.dtype).index_add(
+        -1, (down + across).reshape(-1), flat
+    )
+    image = image.reshape(n, channels, height, width)
+    image = image[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
+    return image if input.ndim == 3 else image.squeeze(0)
+
+
+_register.doors(globals())
