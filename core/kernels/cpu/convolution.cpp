@@ -34,11 +34,6 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Rounded down, for any a.
 int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-/// Tap k of one dimension: which phase it reads, and how many steps further.
-struct Step {
-  int64_t phase, shift;
-};
-
 /// f(k0, k1, k2) for each place of a box, the last one fastest.
 template <class F>
 void each(const int64_t* size, const F& f) {
