@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import itertools
+import re
 
 import pytest
 
@@ -51,6 +52,12 @@ def named(function, name, text):
     return any(f"'{p}'" in text for p in parameters)
 
 
+def others(function, name, text):
+    """The functions that a message speaks of and that were not called."""
+    spoken = {w.strip("_") for w in re.findall(r"(\w+)\(\)(?::| was given| received)", text)}
+    return spoken - {name.strip("_"), function.__name__.strip("_")}
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name, function", published())
 def test_wrong_types(name, function):
@@ -64,6 +71,7 @@ def test_wrong_types(name, function):
             assert not isinstance(error, (UnicodeError, RecursionError)), (arguments, error)
             if isinstance(function, _C.Composition):
                 assert named(function, name, str(error)), (arguments, error)
+                assert not others(function, name, str(error)), (arguments, error)
 
 
 @pytest.mark.parametrize(

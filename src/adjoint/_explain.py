@@ -24,6 +24,10 @@ _NAMES = {
 }
 #: Errors whose text may be completed; others mean something by their type.
 _PLAIN = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)
+#: How an error of a function that the composition called begins, or speaks of itself; the last is a binding's own.
+_BEGINS = re.compile(r"(?:linalg\.|special\.)?(_?[a-z]\w*)\(\): ")
+_WAS_GIVEN = re.compile(r"\b_?[a-z]\w*(?=\(\) was given\b)")
+_BINDINGS = "incompatible function arguments"
 _PYTHONS_INDEX_ERRORS = re.compile(r"(tuple|list|string|range object|deque)\b.*index|pop from")
 
 
@@ -50,7 +54,7 @@ def explain(published, args, kwargs, error):
     ):
         raise TypeError(_got(name, args, kwargs, text)) from None
     if type(error) in _PLAIN and error.args:
-        plain = getattr(error, "_plain", text)
+        plain = _without_inner(getattr(error, "_plain", text), name)
         # The outermost function is the one that was called.
         said = re.search(rf"\b{re.escape(name.rstrip('_'))}_?\b", plain)
         pythons = (
@@ -63,6 +67,14 @@ def explain(published, args, kwargs, error):
         )
         error._plain = plain
     return None
+
+
+def _without_inner(text, name):
+    """What was wrong, without the names of functions that the user did not call."""
+    own = name.strip("_")
+    while (begin := _BEGINS.match(text)) and begin[1].strip("_") != own:
+        text = text[begin.end() :]
+    return _WAS_GIVEN.sub(name, text)
 
 
 def _with_known_names(published, args, kwargs, error):
@@ -107,5 +119,7 @@ def _kind(value):
 
 
 def _got(name, args, kwargs, text):
+    if text.startswith(_BINDINGS):  # its list of forms is that of the function inside
+        text = "no form of it takes these types"
     kinds = [_kind(a) for a in args] + [f"{key}={_kind(value)}" for key, value in kwargs.items()]
     return f"{name}() received an invalid combination of arguments - got ({', '.join(kinds)}): {text}"

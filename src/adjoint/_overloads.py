@@ -263,6 +263,8 @@ def dist(input, other, p=2) -> Tensor:
 @overload
 def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule."""
+    if y.shape[dim] == 0:
+        return y.sum(dim)
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
     if x is None:
         return ends.sum(dim) * (dx / 2)

@@ -5,6 +5,7 @@ Start reading at `_refuse`; what it shares with other absent devices is in `_abs
 
 from __future__ import annotations
 
+from adjoint._C import OutOfMemoryError
 from adjoint.as_torch import _legacy
 from adjoint.as_torch._absent import device_count, is_available, manual_seed
 
@@ -133,10 +134,6 @@ class Stream(_Refused):
 
 class Event(_Refused):
     """Needs a device."""
-
-
-class OutOfMemoryError(RuntimeError):
-    """Never raised: programs name it in ``except``."""
 
 
 def __getattr__(name):
