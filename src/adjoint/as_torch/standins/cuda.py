@@ -5,7 +5,6 @@ Start reading at `_refuse`; what it shares with other absent devices is in `_abs
 
 from __future__ import annotations
 
-from adjoint._C import OutOfMemoryError
 from adjoint.as_torch import _legacy
 from adjoint.as_torch._absent import device_count, is_available, manual_seed
 
