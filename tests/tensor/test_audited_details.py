@@ -92,6 +92,21 @@ def test_too_few_elements_for_their_correction(name):
         F.layer_norm(ad.ones(2, 1), (1,))
 
 
+@pytest.mark.parametrize("dtype", [ad.bool, ad.float16, ad.float32, ad.float64, ad.complex128])
+def test_reading_a_few_elements_of_a_giant_expanded_tensor(dtype):
+    at = ad.arange(24).reshape(2, 3, 4)
+    for size in (2**62, 2**61, 2**60 + 1, 2**59):
+        x = ad.ones(1, dtype=dtype).expand(size)
+        assert x.take(at).shape == (2, 3, 4) and bool((x.take(at) == 1).all())
+        assert bool((x[at] == 1).all())
+        flat = at.reshape(-1)
+        for y in (x.gather(0, flat), x.index_select(0, flat), ad.take_along_dim(x, flat, 0)):
+            assert y.shape == (24,) and bool((y == 1).all())
+        rows = ad.ones(2, 1, dtype=dtype).expand(2, size // 2)
+        assert bool((rows.gather(1, at.reshape(2, 12)) == 1).all())
+        assert bool((rows.t().gather(0, at.reshape(12, 2)) == 1).all())
+
+
 def test_compositions_over_nothing():
     assert ad.trapezoid(ad.ones(0)) == 0
     assert ad.trapezoid(ad.ones(2, 0)).tolist() == [0, 0]
