@@ -98,8 +98,9 @@ std::optional<Scalar> as_scalar(PyObject* o) {
     return Scalar(Complex<double>(z.real, z.imag));
   }
   if (is_tensor(o) || PySequence_Check(o)) return {};
-  // NumPy's scalars and whatever else converts like a number.
+  // NumPy's scalars and whatever else converts like a number. A span of time does so too, and its unit would be lost.
   const char* type = Py_TYPE(o)->tp_name;
+  if (std::strcmp(type, "numpy.timedelta64") == 0 || std::strcmp(type, "numpy.datetime64") == 0) return {};
   if (std::strcmp(type, "numpy.bool") == 0 || std::strcmp(type, "numpy.bool_") == 0) return Scalar(PyObject_IsTrue(o) == 1);
   if (PyIndex_Check(o)) {
     PyObject* i = PyNumber_Index(o);

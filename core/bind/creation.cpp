@@ -53,7 +53,7 @@ void measure(PyObject* o, Shape& shape, size_t depth) {
   const auto s = as_scalar(o);
   if (!s) {
     if (PyUnicode_Check(o)) fail<TypeError>("tensor(): new(): invalid data type 'str'");
-    fail<TypeError>("tensor(): could not infer dtype of ", Py_TYPE(o)->tp_name, ": data must be numbers, sequences of numbers, tensors or arrays");
+    fail("Could not infer dtype of ", Py_TYPE(o)->tp_name, ": tensor() takes numbers, sequences of numbers, tensors and arrays");
   }
   shape.meet(number_dtype(o, *s));
 }

@@ -119,8 +119,8 @@ NB_MODULE(_C, m) {
     } catch (const runtime::Interrupted&) {
       raise();
     } catch (const PythonError&) {
-    } catch (const runtime::OutOfMemory& e) {
-      PyErr_SetString(PyExc_MemoryError, e.what());
+    } catch (const runtime::OutOfMemory&) {
+      raise();
     }
   });
   PyObject* module = m.ptr();

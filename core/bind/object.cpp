@@ -17,6 +17,7 @@
 namespace adjoint::bind {
 
 PyTypeObject* tensor_type = nullptr;
+static PyObject* out_of_memory_error = nullptr;
 
 namespace {
 
@@ -259,7 +260,15 @@ bool add_tensor_type(PyObject* module) {
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type) return false;
   tensor_type->tp_name = "Tensor";  // as errors call it: 'Tensor' object has no attribute 'x'
-  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
+  // Python's programs expect a MemoryError, those written for torch a RuntimeError.
+  PyObject* bases = PyTuple_Pack(2, PyExc_RuntimeError, PyExc_MemoryError);
+  out_of_memory_error = bases ? PyErr_NewExceptionWithDoc(
+                                    "adjoint.OutOfMemoryError",
+                                    "There is no memory for a tensor: a RuntimeError, as in torch, and a MemoryError.", bases, nullptr)
+                              : nullptr;
+  Py_XDECREF(bases);
+  return out_of_memory_error && PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 &&
+         PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
 }
 
 PyObject* raise() noexcept {
@@ -286,7 +295,7 @@ PyObject* raise() noexcept {
   } catch (const OverflowError& e) {
     PyErr_SetString(PyExc_OverflowError, e.what());
   } catch (const std::bad_alloc& e) {
-    PyErr_SetString(PyExc_MemoryError, e.what());
+    PyErr_SetString(out_of_memory_error, e.what());
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (...) {

@@ -74,7 +74,7 @@ void lay_out(const Tensor& out, TensorList tensors, int d, const Dims& lengths) 
 }  // namespace
 
 Tensor Cat::forward(TensorList tensors, Dim dim) {
-  if (tensors.empty()) fail("cat(): expected a non-empty list of Tensors");
+  if (tensors.empty()) fail<ValueError>("cat(): expected a non-empty list of Tensors");
   const Tensor* first = nullptr;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dim() == 0) fail("cat(): zero-dimensional tensor (at position ", i, ") cannot be concatenated; use stack()");

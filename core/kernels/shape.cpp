@@ -122,12 +122,14 @@ Tensor Expand::forward(const Tensor& self, Sizes size) {
          ") must be greater or equal to the number of dimensions in the tensor (", from.size(), ")");
   const size_t lead = size.size() - from.size();
   Dims sizes(size), strides(size.size());
-  for (size_t i = 0; i < size.size(); ++i) {
+  for (size_t i = size.size(); i-- > 0;) {
     if (i < lead) {
       if (size[i] < 0)
         fail("expand(): The expanded size of the tensor (", size[i],
              ") isn't allowed in a leading, non-existing dimension ", i);
-      strides[i] = 0;
+      // A new dimension of size 1 repeats nothing: it has the stride that unsqueeze gives it, as in torch.
+      if (size[i] != 1) strides[i] = 0;
+      else strides[i] = i + 1 < size.size() ? checked_multiply(sizes[i + 1], strides[i + 1], name) : 1;
       continue;
     }
     const int64_t have = from[i - lead];

@@ -27,6 +27,7 @@ except ImportError as error:
     raise
 from adjoint._C import (
     Generator,
+    OutOfMemoryError,
     Size,
     Tensor,
     can_cast,

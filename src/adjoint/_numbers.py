@@ -128,8 +128,9 @@ def gcd(input, other, *, out=None) -> Tensor:
     _need_tensors("gcd", input=input, other=other)
     if any(t.is_floating_point() or t.is_complex() for t in (input, other)):
         raise RuntimeError("gcd(): expected tensors of integers")
-    x, y = input.abs(), other.abs()
-    x, y = x + y * 0, y + x * 0
+    if input.dtype is _C.bool and other.dtype is _C.bool:
+        raise RuntimeError("gcd(): not implemented for 'bool'; convert first, for example with .to(int64)")
+    x, y = (input + other * 0).abs(), (other + input * 0).abs()
     while bool((y != 0).any()):
         done = y == 0
         x, y = _C.where(done, x, y), _C.where(done, y, x % _C.where(done, 1, y))

@@ -263,6 +263,12 @@ def dist(input, other, p=2) -> Tensor:
 @overload
 def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule."""
+    if y.shape[dim] == 0:
+        return y.sum(dim)
+    if x is not None and x.ndim == 1 and x.shape[0] != y.shape[dim]:
+        raise RuntimeError(
+            f"trapezoid(): There must be one `x` value for each sample point: {y.shape[dim]}, but got {x.shape[0]}"
+        )
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
     if x is None:
         return ends.sum(dim) * (dx / 2)

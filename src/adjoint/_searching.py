@@ -5,6 +5,8 @@ How functions reach users is said in `_register`. Start reading at `searchsorted
 
 from __future__ import annotations
 
+import math
+
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._creation import _into
@@ -263,6 +265,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
         min, max = min - 1, max + 1
     if min > max:
         raise RuntimeError("max must be larger than min")
+    if not (math.isfinite(min) and math.isfinite(max)):
+        raise RuntimeError(f"histc(): range of [{min}, {max}] is not finite")
     flat = flat[(flat >= min) & (flat <= max)]
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)

@@ -140,11 +140,13 @@ class Reference:
         self._check(v)
         p = np.array(op.meaning(*ps, *step.params))
         before = memory.values.copy()
-        target.v[...] = v
+        # A part of a tensor that repeats its elements may be written where it repeats none itself.
+        at = step.params[-1] if step.op in ("setitem", "aug_item") and target.overlaps else ...
+        target.v[at] = v[at]
         change = memory.values - before
         for base in memory.bases:
             if base is target.base and step.grad:
-                target.p[...] = p
+                target.p[at] = p[at]
             else:
                 base.moved += change
         # No history could be made for one of several views or a view without recording, whoever wrote it.

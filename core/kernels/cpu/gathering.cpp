@@ -86,7 +86,7 @@ class Lines {
     int64_t lines = 1;
     for (int i = 0; i < outer; ++i) lines *= sizes_[i];
     const int64_t width = across_ ? sizes_.back() : 1, threads = runtime::get_num_threads();
-    int64_t tile = std::min(width, std::max(kNarrow, kReach / (std::max<int64_t>(1, size_) * item_)));
+    int64_t tile = std::min(width, std::max(kNarrow, kReach / item_ / std::max<int64_t>(1, size_)));
     if (lines < threads) tile = std::min(tile, std::max<int64_t>(128, (width - 1) / threads + 1));
     const int64_t tiles = (width - 1) / tile + 1;
     int64_t steps[kMost] = {};

@@ -6,6 +6,7 @@
 
 #include "kernels/reduce.h"
 #include "ops/reduction.h"
+#include "runtime/warning.h"
 
 namespace adjoint::kernels {
 
@@ -170,11 +171,20 @@ Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
   return out;
 }
 
+[[gnu::cold, gnu::noinline]] static void warn_of_freedom(const char* op) {
+  runtime::warn((std::string(op) +
+                 "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+                 "(input numel divided by output numel)")
+                    .c_str());
+}
+
 Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root, bool with_mean, const char* op) {
   if (is_integral(self.dtype()))
     fail(op, "(): only support floating point and complex dtypes, but found ", name_of(self.dtype()));
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, real_dtype(self.dtype()));
+  if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction) [[unlikely]]
+    warn_of_freedom(op);
   Tensor means = with_mean ? make(l.shape, self.dtype()) : Tensor();
   with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, int64_t>) {

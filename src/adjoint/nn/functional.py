@@ -7,6 +7,8 @@ the core; everything here is a composition of those, so derivatives of every ord
 
 from __future__ import annotations
 
+import math
+
 import adjoint as ad
 from adjoint import _register
 from adjoint._convolution import (
@@ -102,8 +104,9 @@ def bilinear(input1, input2, weight, bias=None):
         )
     out, n1, n2 = weight.shape
     # One product with the flattened weights, then the second contraction: (rows, out, n2) · (rows, n2, 1).
-    partial = ad.matmul(input1.reshape(-1, n1), weight.transpose(0, 1).reshape(n1, out * n2))
-    result = ad.matmul(partial.reshape(-1, out, n2), input2.reshape(-1, n2, 1)).reshape(leading + (out,))
+    rows = math.prod(leading)
+    partial = ad.matmul(input1.reshape(rows, n1), weight.transpose(0, 1).reshape(n1, out * n2))
+    result = ad.matmul(partial.reshape(rows, out, n2), input2.reshape(rows, n2, 1)).reshape(leading + (out,))
     return result if bias is None else result + bias
 
 

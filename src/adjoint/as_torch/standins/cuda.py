@@ -135,10 +135,6 @@ class Event(_Refused):
     """Needs a device."""
 
 
-class OutOfMemoryError(RuntimeError):
-    """Never raised: programs name it in ``except``."""
-
-
 def __getattr__(name):
     if name in _legacy.TYPES:
         made = globals()[name] = _legacy.cuda_type(name)
