@@ -148,8 +148,10 @@ class VonMisesDraw(Function):
 
     @staticmethod
     def forward(ctx, concentration, x):
-        ctx.save_for_backward(concentration, x)
-        return x.clone()
+        # The draw itself is saved, not what it was copied from: it moves with the concentration too.
+        draw = x.clone()
+        ctx.save_for_backward(concentration, draw)
+        return draw
 
     @staticmethod
     def backward(ctx, gradient):
