@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..module import Module
 from ..parameter import Parameter
 from .parametrizations import norm_except
 
@@ -41,7 +42,7 @@ def weight_norm(module, name="weight", dim=0):
     >>> sorted(layer.state_dict())
     ['bias', 'weight_g', 'weight_v']
     """
-    if _hook_of(module, name)[0] is not None:
+    if _hook_of(module, name, "weight_norm")[0] is not None:
         raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook = WeightNorm(name, dim)
     weight = module._parameters[name]
@@ -61,7 +62,7 @@ def remove_weight_norm(module, name="weight"):
     ValueError
         The parameter has no `weight_norm`.
     """
-    key, hook = _hook_of(module, name)
+    key, hook = _hook_of(module, name, "remove_weight_norm")
     if key is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
     weight = hook.compute_weight(module).detach()
@@ -72,7 +73,11 @@ def remove_weight_norm(module, name="weight"):
     return module
 
 
-def _hook_of(module, name):
+def _hook_of(module, name, asked):
+    if not isinstance(module, Module):
+        raise TypeError(
+            f"{asked}(): argument 'module' (position 1) must be Module, not {type(module).__name__}"
+        )
     for key, (hook, _) in (module._forward_pre_hooks or {}).items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             return key, hook
