@@ -53,7 +53,7 @@ def test_types_are_called_in_errors_as_torch_calls_them():
 def test_what_is_missing_below_a_module_is_named_too():
     program = """
         import torch
-        for path in ("nn.utils.parametrize", "optim.lr_scheduler.Missing", "nn.functional.missing", "linalg.missing"):
+        for path in ("nn.utils.missing", "optim.lr_scheduler.Missing", "nn.functional.missing", "linalg.missing"):
             value = torch
             try:
                 for name in path.split("."):
