@@ -23,7 +23,7 @@ __all__ = [
 class _Statistics(Module):
     """Scale, shift and running statistics of channels, which may be absent."""
 
-    _ranks = ()
+    _ranks: tuple[int, ...] = ()
 
     def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype, bias):
         super().__init__()
