@@ -308,6 +308,7 @@ def package_stub(package, module):
             lines.append(f"def {name}{python_signature(value, False)}: ...")
         else:
             lines.append(f"{name}: {'None' if value is None else 'object'}")
+    lines += [f"from {home} import {name} as {name}" for name, home in sorted(package._LATER.items())]
     subpackages = [n for n in package._LAZY if importlib.util.find_spec(f"adjoint.{n}")]
     lines += [f"from adjoint import {n} as {n}" for n in subpackages]
     return "\n".join(lines) + "\n"
