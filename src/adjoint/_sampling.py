@@ -5,6 +5,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import overload
+from adjoint._shaping import broadcast_tensors
 
 
 def _need(x, name, argument):
@@ -38,13 +39,8 @@ def binomial(count, prob, generator=None) -> Tensor:
     """
     _need(count, "binomial", "count")
     _need(prob, "binomial", "prob")
-    count, prob = _broadcast(count, prob)
+    count, prob = broadcast_tensors(count, prob)
     return _C._sample_binomial(count, prob, *_C._reserve(count.numel(), generator))
-
-
-def _broadcast(a, b):
-    shape = (a.detach() + b.detach()).shape
-    return a.expand(shape), b.expand(shape)
 
 
 @overload(method=False)

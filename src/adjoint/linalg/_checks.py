@@ -8,6 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._creation import _into
+from adjoint._shaping import broadcast_shapes
 
 __all__ = ["LinAlgError", "broadcast", "give", "give_all", "matrices", "raise_where", "square"]
 
@@ -65,7 +66,7 @@ def broadcast(A, B, name) -> tuple[Tensor, Tensor]:
     if A.shape[:-2] == B.shape[:-2]:
         return A, B
     try:
-        batch = (_C._zeros(A.shape[:-2], _C.bool, False) | _C._zeros(B.shape[:-2], _C.bool, False)).shape
+        batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
     except RuntimeError:
         raise RuntimeError(
             f"{name}: The batch dimensions of A, {list(A.shape[:-2])}, and of B, {list(B.shape[:-2])}, do not broadcast"
