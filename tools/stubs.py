@@ -190,8 +190,10 @@ def compiled_stub(module, rows):
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
         "",
     ]
-    for name in ("FunctionCtx", "FunctionBase", "SavedTensor", "ModuleMembers"):
-        lines += class_stub(name, getattr(module, name))
+    declared = {"dtype", "Size", "Node", "Operator", "Composition", "Generator", "Tensor"}
+    for name, kind in vars(module).items():
+        if isinstance(kind, type) and name not in declared:
+            lines += class_stub(name, kind)
     lines += ["class Generator:", "    def __init__(self, device: Any = ...) -> None: ..."]
     lines += [
         f"    def {n}(self, *args: Any) -> Any: ..."
@@ -239,7 +241,10 @@ def compiled_stub(module, rows):
 
 def class_stub(name, kind):
     """A class of which it is known only what its members are called."""
-    lines = [f"class {name}:"]
+    base = kind.__base__.__name__
+    if issubclass(kind, BaseException):
+        return [f"class {name}({base}): ...", ""]
+    lines = [f"class {name}:" if base == "object" else f"class {name}({base}):"]
     for member, value in vars(kind).items():
         if member.startswith("__"):
             continue

@@ -71,7 +71,7 @@ def _contiguous(input, memory_format=contiguous_format) -> Tensor:
 
 # The operator is a method alone: its overload is set there.
 _contiguous.__name__ = "contiguous"
-Tensor.contiguous.overload = door(_contiguous)
+Tensor.contiguous.overload = door(_contiguous)  # type: ignore[attr-defined]
 
 
 @overload

@@ -24,6 +24,7 @@ class Answers(Members):
         if named(target).type != "cuda":
             raise RuntimeError(f"Invalid device, must be cuda device, but got {target}")
         check_device(target)
+        return self.to(target)
 
     def get_device(self) -> int:
         """The number of the device: -1 for the CPU."""

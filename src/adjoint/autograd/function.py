@@ -59,6 +59,8 @@ class Function(FunctionBase):
     tensor([1., 1.])
     """
 
+    _backward_cls: type[BackwardCFunction]
+
     # What `apply` calls after forward; None where forward takes the context itself.
     _setup_context = None
     generate_vmap_rule = False
