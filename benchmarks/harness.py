@@ -168,8 +168,12 @@ def calibrate(function, settings):
 class Comparison:
     """Samples several functions one by one in turn."""
 
-    def __init__(self, functions, settings):
+    #: A library's threads go on looking for work for some milliseconds, and would take a processor from the other's.
+    rest_seconds = 0.01
+
+    def __init__(self, functions, settings, threads=1):
         self.functions = functions
+        self.threads = threads
         plans = [calibrate(f, settings) for f in functions]
         self.calls = [plan[0] for plan in plans]
         self.count = min(plan[1] for plan in plans)
@@ -184,6 +188,9 @@ class Comparison:
                 # Alternate who goes first: the second finds the caches warmed by the first.
                 order = list(enumerate(self.functions))
                 for i, function in order if k % 2 == 0 else reversed(order):
+                    if self.threads > 1:
+                        time.sleep(self.rest_seconds)
+                        function()
                     samples[i].append(timed(function, self.calls[i]))
         finally:
             gc.enable()
@@ -218,7 +225,7 @@ def compare(entry, ours, theirs, settings):
         row.note = f"{settings.theirs} {problems[1]}" if theirs else ""
     present = [f for f in functions if f is not None]
     if present:
-        samples = iter(Comparison(present, settings).run())
+        samples = iter(Comparison(present, settings, entry.threads).run())
         times = [next(samples) if f is not None else None for f in functions]
         row.ours = statistics.median(times[0]) if times[0] else None
         row.theirs = statistics.median(times[1]) if times[1] else None

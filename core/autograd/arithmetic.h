@@ -2,6 +2,8 @@
 // belongs to. The engine calls these; what they call is the operators' business (dispatch/gradients.cpp).
 #pragma once
 
+#include <span>
+
 #include "autograd/node.h"
 
 namespace adjoint {
@@ -10,6 +12,8 @@ namespace adjoint {
 Tensor add_gradients(const Tensor& a, const Tensor& b);
 /// a += b without history.
 void add_in_place(const Tensor& a, const Tensor& b);
+/// The same for each of `many` in turn, to the last bit, but with one walk over a's memory where they lie alike.
+void add_in_place(const Tensor& a, std::span<const Tensor> many);
 /// A gradient that `.grad` may keep: `g` itself, moved from, when nobody else holds it and it lies like the leaf, else a
 /// copy.
 Tensor own_gradient(Tensor& g, const Tensor& leaf);

@@ -216,16 +216,34 @@ class Pass {
     return t;
   }
 
+  /// Nobody else sees this sum: it may be added to in place.
+  static bool is_ours(const Tensor& sum) {
+    return !thread_state.grad && sum.unique() && sum->storage->refcount.load(std::memory_order_acquire) == 1 && sum.is_contiguous() &&
+           sum->storage->kind != Storage::Kind::External;
+  }
+
   void add(Task& task, uint32_t input_nr, Tensor g) {
     if (task.gradients.size() == 0) task.gradients.resize(task.node->num_inputs);
     Tensor& slot = task.gradients[input_nr];
     if (!slot.defined()) {
       slot = std::move(g);
-    } else if (!thread_state.grad && slot.unique() && slot->storage->refcount.load(std::memory_order_acquire) == 1 &&
-               slot.is_contiguous() && slot->storage->kind != Storage::Kind::External) {
+    } else if (is_ours(slot)) {
       add_in_place(slot, g);
     } else {
       slot = add_gradients(slot, g);
+    }
+  }
+
+  /// Adds up what several threads brought. Many gradients for one place (a weight that is used at each step) are added in one go.
+  void add(Task& task, std::vector<Crew::Arrival> arrivals) {
+    Tensors run;
+    for (size_t i = 0; i < arrivals.size();) {
+      const uint32_t input_nr = arrivals[i].input_nr;
+      add(task, input_nr, std::move(arrivals[i++].gradient));
+      if (const Tensor& sum = task.gradients[input_nr]; is_ours(sum)) {
+        for (run.clear(); i < arrivals.size() && arrivals[i].input_nr == input_nr; ++i) run.push_back(std::move(arrivals[i].gradient));
+        add_in_place(sum, run);
+      }
     }
   }
 
@@ -342,7 +360,7 @@ class Pass {
     crew_->work(
         number,
         [this](uint32_t t) {
-          for (Crew::Arrival& a : crew_->arrived(t)) add(tasks_[t], a.input_nr, std::move(a.gradient));
+          add(tasks_[t], crew_->arrived(t));
           step(t);
         },
         [number] {

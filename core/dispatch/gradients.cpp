@@ -1,11 +1,13 @@
 // The arithmetic of gradients (autograd/arithmetic.h), by the operators.
 #include "autograd/arithmetic.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/meta.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
+#include "kernels/run_loop.h"
 #include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
@@ -22,6 +24,27 @@ void add_in_place(const Tensor& a, const Tensor& b) {
   GradMode off(false);
   const Tensor in[] = {a, b};
   call_elementwise(info_of<Add>(), in, nullptr, &a, true);
+}
+
+void add_in_place(const Tensor& a, std::span<const Tensor> many) {
+  const int slot = loop_slot(a.dtype());
+  const bool alike = slot >= 0 && a.is_contiguous() && std::ranges::all_of(many, [&](const Tensor& b) {
+    return b.dtype() == a.dtype() && b.is_contiguous() && same(b.sizes(), a.sizes());
+  });
+  if (!alike || many.size() < 2) {
+    for (const Tensor& b : many) add_in_place(a, b);
+    return;
+  }
+  constexpr int64_t kBlock = 2048;  // stays in the nearest cache while all are added to it
+  const Loop loop = info_of<Add>().loops.forward[slot];
+  const int64_t n = a.numel();
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    void* out = a.bytes() + begin * a.itemsize();
+    for (const Tensor& b : many) {
+      const void* in[StraightCall::kOperands] = {out, b.bytes() + begin * a.itemsize()};
+      loop(out, in, std::min(kBlock, n - begin), nullptr);
+    }
+  }
 }
 
 // A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in row-major order.
