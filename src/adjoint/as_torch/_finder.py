@@ -25,6 +25,7 @@ RENAMED = {
     "torch.nn.utils.clip_grad": "adjoint.nn.utils.clip",
     "torch.nn.utils.convert_parameters": "adjoint.nn.utils.vector",
     "torch.autograd.variable": "adjoint.autograd",
+    "torch.utils._pytree": "adjoint.utils._pytree",
     "torch.utils.data._utils": "adjoint.utils.data._utils",
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",
