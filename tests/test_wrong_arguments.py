@@ -153,7 +153,7 @@ def test_a_published_function_is_known_by_its_own_name():
     import pickle
 
     assert pickle.loads(pickle.dumps(ad.hstack)) is ad.hstack is copy.deepcopy(ad.hstack)
-    assert ad.hstack.__name__ == "hstack" and ad.hstack.__module__ == "adjoint._shaping"
+    assert ad.hstack.__name__ == "hstack" and ad.hstack.__module__ == "adjoint.ops.shape"
     assert list(inspect.signature(ad.hstack).parameters) == ["tensors", "out"]
     assert "columns" in inspect.getdoc(ad.hstack) and repr(ad.hstack) == "<function hstack>"
     assert ad.ones(3).diff().shape == (2,)

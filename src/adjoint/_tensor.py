@@ -1,8 +1,8 @@
 """What a Tensor can do besides the operators of the core: gradients, NumPy, DLPack, types, sequence manners.
 
 The type itself is made in C++ (core/bind/object.cpp). The classes here are only lists of members: `extend` moves what
-they define into Tensor. Copying and pickling are in `_copying`, printing in `_printing`, overloads of operators in
-`_overloads`, random values in `_random`. Start reading at `Gradients`.
+they define into Tensor. Copying and pickling are in `_copying`, printing in `_printing`, compositions of operators in
+`ops`, random values in `_random`. Start reading at `Gradients`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._creation import _into
-from adjoint._shaping import broadcast_shapes
+from adjoint.ops.shape import broadcast_shapes
 
 __all__ = ["LinAlgError", "broadcast", "give", "give_all", "matrices", "raise_where", "square"]
 

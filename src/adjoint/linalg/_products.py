@@ -7,9 +7,9 @@ from math import factorial, isfinite, nan
 from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint._creation import _into
-from adjoint._products import _cross
 from adjoint.linalg._checks import square, tensor
 from adjoint.linalg._solvers import inv, solve
+from adjoint.ops.product import _cross
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
 

@@ -11,7 +11,7 @@ import math
 
 import adjoint as ad
 from adjoint import _register
-from adjoint._convolution import (
+from adjoint.ops.convolution import (
     conv1d,
     conv2d,
     conv3d,

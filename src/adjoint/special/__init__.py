@@ -22,7 +22,7 @@ from adjoint._C import (
     sinc,
     xlogy,
 )
-from adjoint._numbers import polygamma
+from adjoint.ops.special import polygamma
 
 __all__ = [
     "digamma",

@@ -111,7 +111,7 @@ def cross(input, other, dim=None, *, out=None) -> Tensor:
     """
     if dim is None:
         _check_ranks(input, other)
-        from adjoint._shaping import broadcast_shapes
+        from adjoint.ops.shape import broadcast_shapes
 
         sizes = broadcast_shapes(input.shape, other.shape)
         if 3 not in sizes:
@@ -136,7 +136,7 @@ def _check_ranks(input, other):
 def _cross(input, other, dim, out=None):
     _check_ranks(input, other)
     if input.shape != other.shape:
-        from adjoint._shaping import broadcast_tensors
+        from adjoint.ops.shape import broadcast_tensors
 
         input, other = broadcast_tensors(input, other)
     if input.shape[dim] != 3 or other.shape[dim] != 3:

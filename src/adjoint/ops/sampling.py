@@ -5,7 +5,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import overload
-from adjoint._shaping import broadcast_tensors
+from adjoint.ops.shape import broadcast_tensors
 
 
 def _need(x, name, argument):

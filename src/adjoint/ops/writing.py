@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._numbers import polygamma
 from adjoint._tensor import Members, extend
+from adjoint.ops.special import polygamma
 
 _view, _real, _imag = Tensor.view, _C.real, _C.imag
 
