@@ -385,4 +385,4 @@ def _block(like, dim, size, value):
     return ad.full(shape, value, dtype=like.dtype, device=like.device)
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -1,171 +1,16 @@
-"""Attributes and in-place methods of Tensor that stand on operators of the core: T, real, copy_, fill_, view(dtype).
-
-Start reading at `Views`.
-"""
+"""Writing elements: in place (`copy_`, `fill_`, `index_put_`) and into copies (`scatter`, `put`). Start reading at `Writing`."""
 
 from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._tensor import Members, extend
-from adjoint.ops.special import polygamma
-
-_view, _real, _imag = Tensor.view, _C.real, _C.imag
-
-
-def _needs_matrix(x, name):
-    if x.ndim < 2:
-        raise RuntimeError(
-            f"tensor.{name} is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor."
-        )
-
-
-def _changing_shape(name):
-    """The method that gives a tensor the shape of one of its views."""
-    view = getattr(Tensor, name)
-
-    def method(self, *args, **kwargs):
-        return _C._become_view(self, view(self, *args, **kwargs), name)
-
-    method.__name__ = name + "_"
-    method.__qualname__ = f"Tensor.{name}_"
-    method.__doc__ = f"`{name}` in place: the tensor itself is another view of its memory from now on."
-    return method
-
-
-@extend
-class Views(Members):
-    @property
-    def T(self) -> Tensor:
-        """The dimensions in reverse order, as a view."""
-        return self.permute(tuple(range(self.ndim - 1, -1, -1)))
-
-    @property
-    def mT(self) -> Tensor:
-        """The last two dimensions exchanged, as a view."""
-        _needs_matrix(self, "mT")
-        return self.transpose(-2, -1)
-
-    @property
-    def H(self) -> Tensor:
-        """The transposed conjugate of a matrix."""
-        if self.ndim not in (0, 2):
-            raise RuntimeError(
-                f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor."
-                + (" For batches of matrices, consider using tensor.mH" if self.ndim > 2 else "")
-            )
-        return self.T.conj() if self.is_complex() else self.T
-
-    @property
-    def mH(self) -> Tensor:
-        """The last two dimensions exchanged, and the complex conjugate."""
-        _needs_matrix(self, "mH")
-        return self.mT.conj() if self.is_complex() else self.mT
-
-    @property
-    def real(self) -> Tensor:
-        """The real part, as a view; a real tensor itself."""
-        return _real(self) if self.is_complex() else self
-
-    @real.setter
-    def real(self, value):
-        self.real.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
-
-    @property
-    def imag(self) -> Tensor:
-        """The imaginary part of a complex tensor, as a view."""
-        return _imag(self)
-
-    @imag.setter
-    def imag(self, value):
-        self.imag.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
-
-    def polygamma(self, n) -> Tensor:
-        """The n-th derivative of `digamma`."""
-        return self.digamma() if n == 0 else polygamma(n, self)
-
-    def polygamma_(self, n) -> Tensor:
-        """`polygamma` in place."""
-        if n == 0:
-            return self.digamma_()
-        recorded = self.requires_grad and _C.is_grad_enabled()
-        return _C._become(self, polygamma(n, self.clone() if recorded else self), "polygamma")
-
-    def where(self, condition, other):
-        """The elements where the condition holds, those of `other` elsewhere."""
-        return _C.where(condition, self, other)
-
-    def view(self, *shape, dtype=None, size=None) -> Tensor:
-        """The same elements under another shape, or the same bytes as another dtype, without copying.
-
-        Parameters
-        ----------
-        shape : int or tuple of int
-            One size may be -1. Or a dtype: the last dimension then changes with the size of the elements.
-
-        Raises
-        ------
-        RuntimeError
-            The layout does not allow it; `reshape` copies then.
-
-        Examples
-        --------
-        >>> import adjoint as ad
-        >>> ad.arange(6).view(2, 3).shape
-        adjoint.Size([2, 3])
-        >>> ad.ones(2).view(ad.int32)
-        tensor([1065353216, 1065353216], dtype=adjoint.int32)
-        """
-        if dtype is None and size is None:
-            if len(shape) != 1 or not isinstance(shape[0], (_C.dtype, type)):
-                return _view(self, *shape)
-            dtype = shape[0]
-        elif dtype is None:
-            return _view(self, size)
-        return _reinterpret(self, _C._dtype(dtype))
-
-
-def _reinterpret(x, dtype):
-    if dtype is x.dtype:
-        return x.view(x.shape)
-    if x.requires_grad:
-        raise RuntimeError(
-            "view(dtype) has no derivative: use .detach() first, or .to(dtype) to convert values"
-        )
-    old, new = x.element_size(), dtype.itemsize
-    size, stride, offset = list(x.shape), list(x.stride()), x.storage_offset()
-    if old != new:
-        if not size:
-            raise RuntimeError(
-                f"self.dim() cannot be 0 to view {x.dtype._type_name} as {dtype._type_name} (different element sizes)"
-            )
-        what = f"to view {x.dtype._type_name} as {dtype._type_name} (different element sizes)"
-        if old < new and size[-1] % (new // old):
-            raise RuntimeError(f"self.size(-1) must be divisible by {new // old} {what}, but got {size[-1]}")
-        if old < new and offset % (new // old):
-            raise RuntimeError(
-                f"self.storage_offset() must be divisible by {new // old} {what}, but got {offset}"
-            )
-        if stride[-1] != 1 and size[-1] != 1:
-            raise RuntimeError(f"self.stride(-1) must be 1 {what}, but got {stride[-1]}")
-        if old < new:
-            ratio = new // old
-            for d, step in enumerate(stride[:-1]):
-                if step % ratio:
-                    raise RuntimeError(
-                        f"self.stride({d}) must be divisible by {ratio} {what}, but got {step}"
-                    )
-            size[-1] //= ratio
-            stride, offset = [s // ratio for s in stride[:-1]] + [1], offset // ratio
-        else:
-            ratio = old // new
-            size[-1] *= ratio
-            stride, offset = [s * ratio for s in stride[:-1]] + [1], offset * ratio
-    return _C._over(_C._storage_bytes(x), dtype, size, stride, offset)
+from adjoint._register import Members, composition, extend
 
 
 @extend
 class Writing(Members):
+    """In place."""
+
     def copy_(self, src, non_blocking=False) -> Tensor:
         """Write the values of another tensor, broadcast and converted."""
         return _C._copy(self, src)
@@ -177,6 +22,28 @@ class Writing(Members):
     def zero_(self) -> Tensor:
         """Write zeros everywhere."""
         return _C._zero(self)
+
+    def fill_diagonal_(self, fill_value, wrap=False) -> Tensor:
+        """Write one value along the main diagonal of a matrix, or where all indices of a cube are equal.
+
+        Parameters
+        ----------
+        wrap : bool
+            In a tall matrix, start again at the top of the columns after each square and one row.
+        """
+        if self.ndim < 2 or self.ndim > 2 and len({*self.shape}) > 1:
+            raise RuntimeError(
+                "fill_diagonal_(): all dimensions of input must be of equal length, and there must be two or more, "
+                f"but got {list(self.shape)}"
+            )
+        if self.ndim > 2:
+            diagonal = _C._arange(0, self.shape[0], 1, _C.int64, False)
+            self[(diagonal,) * self.ndim] = fill_value
+            return self
+        rows, columns = self.shape
+        for start in range(0, rows, columns + 1) if wrap else (0,):
+            self[start : start + columns].diagonal().fill_(fill_value)
+        return self
 
     def index_put_(self, indices, values, accumulate=False) -> Tensor:
         """Write values, or add them, at the positions that index tensors name."""
@@ -206,8 +73,40 @@ class Writing(Members):
         """A copy with values written, or added, at the positions that index tensors name."""
         return self.clone().index_put_(indices, values, accumulate)
 
-    unsqueeze_ = _changing_shape("unsqueeze")
-    squeeze_ = _changing_shape("squeeze")
-    transpose_ = swapaxes_ = swapdims_ = _changing_shape("transpose")
-    t_ = _changing_shape("t")
-    as_strided_ = _changing_shape("as_strided")
+
+@composition(method=False)
+def index_put(input, indices, values, accumulate=False) -> Tensor:
+    """A copy of `input` with `values` written, or added, at the indices."""
+    return input.index_put(indices, values, accumulate)
+
+
+@composition(inplace=True)
+def put(input, index, source, accumulate=False) -> Tensor:
+    """A copy of `input` with the elements of `source` written, or added, at positions of all elements in row-major order."""
+    if index.dtype is not _C.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
+    if index.numel() != source.numel():
+        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
+    at = (index.reshape(-1),)
+    return input.reshape(-1).index_put(at, source.reshape(-1), accumulate).reshape(input.shape)
+
+
+@composition(inplace=True)
+def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
+    """A copy of `input` with elements of `src`, or a number, written at the indices along a dimension.
+
+    Parameters
+    ----------
+    reduce : 'add' or 'multiply', optional
+        Combine with what is there instead of writing over it.
+    """
+    if value is not None:
+        src = value
+    if src is None:
+        raise TypeError("scatter(): missing argument 'src' or 'value'")
+    if reduce == "multiply":
+        multiply = _C._scatter_multiply if isinstance(src, Tensor) else _C._scatter_multiply_value
+        return multiply(input, dim, index, src)
+    if isinstance(src, Tensor):
+        return _C._scatter(input, dim, index, src, reduce)
+    return _C._scatter_value(input, dim, index, src, reduce)

@@ -105,4 +105,4 @@ def log_ndtr(input, *, out=None) -> Tensor:
     return _C._log_ndtr(input, out=out)
 
 
-_register.doors(globals())
+_register.publish(globals())
