@@ -2,7 +2,7 @@
 
 `TABLE` maps a name to a `Special`: the function, its slopes, the domain, the points near which it may go wrong, and how far off
 values and slopes may be. `arguments` draws every exponent that the dtype has and, around each critical point, distances of
-every order of magnitude. tests/ops/test_special_functions.py runs a sparse selection; all of it runs, for minutes, with
+every order of magnitude. tests/ops/test_special.py runs a sparse selection; all of it runs, for minutes, with
 
     PYTHONPATH=$PWD/src python -m tests.special_reference [name ...]
 

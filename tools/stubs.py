@@ -157,7 +157,7 @@ def compiled_stub(module, rows):
         "Number = bool | int | float | complex",
         "",
     ]
-    lines += ["from adjoint._device import device, layout", "from adjoint._tensor import UntypedStorage", ""]
+    lines += ["from adjoint._device import device, layout", "from adjoint._storage import UntypedStorage", ""]
     lines += ["class dtype:"]
     lines += [
         f"    {n}: {'str' if n in ('name', '_type_name') else 'int' if n == 'itemsize' else 'bool'}"
@@ -292,7 +292,8 @@ def package_stub(package, module):
             continue
         if inspect.ismodule(value):
             continue
-        home = getattr(value, "__module__", None)
+        # A composition says that it is of the package; type checkers read it where it is written.
+        home = getattr(inspect.unwrap(value), "__module__", None)
         if name in vars(module):
             home = "adjoint._C"
         elif name == "__version__":

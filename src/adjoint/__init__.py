@@ -7,8 +7,8 @@
     >>> x.grad
     tensor(8.)
 
-The operators come from the core as they are declared there; overloads of them that Python writes are in `_overloads` and
-its neighbours. `nn`, `optim`, `linalg` and the other subpackages are imported when they are first used.
+The operators come from the core as they are declared there; what Python composes of them is in `ops`, by family. `nn`,
+`optim`, `linalg` and the other subpackages are imported when they are first used.
 """
 
 # ruff: noqa: F401 - what is imported here is published.
@@ -57,27 +57,18 @@ globals().update(
 
 from adjoint import (  # noqa: E402
     _blas,
-    _convolution,
     _copying,
     _creation,
     _data,
     _device,
     _dtypes,
-    _einsum,
-    _matrices,
-    _members,
+    _gradients,
     _memory_format,
-    _numbers,
-    _overloads,
-    _portable,
-    _products,
     _random,
     _register,
-    _sampling,
-    _searching,
-    _shaping,
     _storage,
     _tensor,
+    ops,
 )
 from adjoint._device import (  # noqa: E402
     channels_last,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._tensor import Members, extend
+from adjoint._register import Members, extend
 
 _make_subclass = Tensor._make_subclass
 

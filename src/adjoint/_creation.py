@@ -7,11 +7,11 @@ take `out`. Start reading at `zeros`.
 
 from __future__ import annotations
 
-import warnings
-
 from adjoint import _C
+from adjoint._arguments import give
 from adjoint._C import Tensor
 from adjoint._device import check_device, preserve_format
+from adjoint._register import Members, extend
 
 __all__ = [
     "arange",
@@ -36,28 +36,6 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 
 
 # --- filled ------------------------------------------------------------------------------------------------------
-
-
-def _into(out, result, name="this function"):
-    """Give the result to `out`, which takes its shape: with a warning, unless it is empty."""
-    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    if not _C.can_cast(result.dtype, out.dtype):
-        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
-    if out.shape != result.shape:
-        if out.numel():
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
-                f"match the required output shape {list(result.shape)}. This behavior is deprecated: pass a tensor of "
-                "that shape, or one without elements (t.resize_(0)).",
-                stacklevel=3,
-            )
-        out.data = result.to(out.dtype)
-        return out
-    return out.copy_(result)
 
 
 def _made_in(result, memory_format, name):
@@ -88,7 +66,7 @@ def empty(
     result = _empty(_size(size, keywords, "empty"), dtype, requires_grad)
     if memory_format is not None:
         result = _made_in(result, memory_format, "empty")
-    return result if out is None else _into(out, result, "empty")
+    return give(out, result, "empty")
 
 
 def zeros(
@@ -114,7 +92,7 @@ def zeros(
     if device is not None:
         check_device(device)
     result = _zeros(_size(size, keywords, "zeros"), dtype, requires_grad)
-    return result if out is None else _into(out, result, "zeros")
+    return give(out, result, "zeros")
 
 
 def ones(
@@ -139,7 +117,7 @@ def ones(
     if device is not None:
         check_device(device)
     result = _full(_size(size, keywords, "ones"), 1.0, dtype, requires_grad)
-    return result if out is None else _into(out, result, "ones")
+    return give(out, result, "ones")
 
 
 def full(
@@ -167,7 +145,7 @@ def full(
     if isinstance(fill_value, Tensor) and dtype is None:
         dtype = fill_value.dtype
     result = _full(size, fill_value, dtype, requires_grad)
-    return result if out is None else _into(out, result, "full")
+    return give(out, result, "full")
 
 
 def _size(size, keywords, name):
@@ -323,7 +301,7 @@ def arange(
 
             end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
     result = _C._arange(start, end, step, dtype, requires_grad)
-    return result if out is None else _into(out, result, "arange")
+    return give(out, result, "arange")
 
 
 def _ends(name, start, end, dtype):
@@ -366,7 +344,7 @@ def linspace(
     check_device(device)
     start, end, dtype = _ends("linspace", start, end, _dtype_for(out, dtype))
     result = _C._linspace(start, end, steps, dtype, requires_grad)
-    return result if out is None else _into(out, result, "linspace")
+    return give(out, result, "linspace")
 
 
 def logspace(
@@ -386,7 +364,7 @@ def logspace(
     check_device(device)
     start, end, dtype = _ends("logspace", start, end, _dtype_for(out, dtype))
     result = _C._logspace(start, end, steps, base, dtype, requires_grad)
-    return result if out is None else _into(out, result, "logspace")
+    return give(out, result, "logspace")
 
 
 def eye(
@@ -404,7 +382,7 @@ def eye(
     if device is not None:
         check_device(device)
     result = _C._eye(n, n if m is None else m, dtype, requires_grad)
-    return result if out is None else _into(out, result, "eye")
+    return give(out, result, "eye")
 
 
 def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) -> Tensor:
@@ -417,3 +395,87 @@ def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) ->
     """Rows and columns of the elements on and above a diagonal of a (row, col) matrix, as a tensor of two rows."""
     check_device(device)
     return _full((row, col), True, None).triu(offset).nonzero().t().to(dtype or _C.int64)
+
+
+# --- like a tensor -----------------------------------------------------------------------------------------------
+
+
+@extend
+class Making(Members):
+    """Tensors of this one's dtype."""
+
+    def new_tensor(
+        self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
+        """As `tensor`, in this tensor's dtype."""
+        check_device(device)
+        return _C.tensor(data, dtype or self.dtype, requires_grad)
+
+    def new_empty(
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
+    ) -> Tensor:
+        """As `empty`, in this tensor's dtype."""
+        check_device(device)
+        return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype, requires_grad)
+
+    def new_zeros(
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
+    ) -> Tensor:
+        """As `zeros`, in this tensor's dtype."""
+        check_device(device)
+        return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype, requires_grad)
+
+    def new_ones(
+        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
+    ) -> Tensor:
+        """As `ones`, in this tensor's dtype."""
+        check_device(device)
+        return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype, requires_grad)
+
+    def new_full(
+        self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
+        """As `full`, in this tensor's dtype."""
+        check_device(device)
+        return _C._full(size, fill_value, dtype or self.dtype, requires_grad)
+
+    def new_empty_strided(
+        self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ) -> Tensor:
+        """As `empty_strided`, in this tensor's dtype."""
+        return empty_strided(
+            size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad
+        )
+
+    def new(self, *args, size=None, device=None, volatile=False) -> Tensor:
+        """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(1).new(2, 3).shape
+        adjoint.Size([2, 3])
+        >>> ad.ones(1).new([2, 3])
+        tensor([2., 3.])
+        """
+        check_device(device)
+        if volatile:
+            from adjoint.autograd import refuse_volatile
+
+            refuse_volatile()
+        if size is not None:
+            args = (_C.Size(size),)
+        if not args:
+            args = (0,)
+        first = args[0]
+        if len(args) > 1 or isinstance(first, (_C.Size, int)):
+            return _C._empty(args, self.dtype, False)
+        if isinstance(first, Tensor):
+            if first.dtype is not self.dtype:
+                raise TypeError(
+                    f"new(): expected a tensor of {self.dtype}, but got one of {first.dtype}; convert it with .to()"
+                )
+            return first.detach()
+        if isinstance(first, (float, complex)):
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+        return _C.tensor(first, self.dtype)

@@ -1,4 +1,4 @@
-"""Tensors of data: of numbers and lists, and over the memory of arrays, buffers and other libraries.
+"""Tensors of data: of numbers and lists, and over the memory of arrays, buffers and other libraries; and the way back.
 
 Start reading at `tensor`.
 """
@@ -10,6 +10,7 @@ import sys
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import check_device
+from adjoint._register import Members, extend
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]
 
@@ -241,3 +242,84 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
         result = _C._from_dlpack(export())
         return result.clone() if copy else result
     return _C._from_dlpack(capsule)
+
+
+@extend
+class Exchange(Members):
+    """NumPy and DLPack."""
+
+    __array_priority__ = 1000
+
+    def numpy(self, *, force=False):
+        """The values as a NumPy array over the same memory.
+
+        Parameters
+        ----------
+        force : bool
+            Detach first where that is needed.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor needs a gradient, and recording is on.
+        TypeError
+            The dtype is bfloat16, which NumPy does not have.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+        """
+        try:
+            import numpy
+        except ImportError as error:
+            raise ImportError(
+                "Tensor.numpy() needs NumPy, which is not installed: pip install numpy"
+            ) from error
+        if self.requires_grad:
+            if not force and _C.is_grad_enabled():
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. It is "
+                    + (f"the result of {self.grad_fn.name()}" if self.grad_fn else "a leaf")
+                    + f", of shape {list(self.shape)}, {self.dtype.name}; writes to the array would not be recorded."
+                )
+            self = self.detach()
+        if self.dtype is _C.bfloat16:
+            raise TypeError(
+                "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float().numpy()"
+            )
+        return numpy.asarray(memoryview(self))
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is None or array.dtype == dtype:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"a tensor of {self.dtype} cannot become an array of {dtype} without a copy")
+        return array.astype(dtype)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if self.requires_grad:
+            raise BufferError(
+                "Can't export tensors that require gradient (requires_grad=True): use tensor.detach()"
+            )
+        if stream is not None:
+            raise BufferError(
+                f"__dlpack__(): stream must be None for a tensor on the CPU, but got {stream!r}"
+            )
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError(
+                f"__dlpack__(): cannot export to device {tuple(dl_device)}; this tensor is on (1, 0), the CPU"
+            )
+        versioned = max_version is not None and max_version[0] >= 1
+        if copy:
+            return _C._to_dlpack(self.clone(), versioned, True)
+        if not versioned and self._storage()[2]:
+            raise BufferError(
+                "__dlpack__(): read-only memory needs max_version=(1, 0) or higher, or copy=True"
+            )
+        return _C._to_dlpack(self, versioned, False)
+
+    def __dlpack_device__(self):
+        return (1, 0)

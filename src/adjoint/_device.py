@@ -1,6 +1,12 @@
-"""Where tensors live, and how they lie there: `device`, `layout`, `memory_format`. There is one device, the CPU; others can be named."""
+"""Where tensors live, and how they lie there: `device`, `layout`, `memory_format`, and members of Tensor that ask for them.
+
+There is one device, the CPU; others can be named. Start reading at `device`.
+"""
 
 from __future__ import annotations
+
+from adjoint._C import Tensor
+from adjoint._register import Members, extend
 
 __all__ = [
     "channels_last",
@@ -183,3 +189,44 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+
+
+def _type_of(value):
+    return device(value).type
+
+
+@extend
+class Place(Members):
+    """Where a tensor lives; what programs ask before they do something that a CPU does not need has one answer here."""
+
+    device = property(lambda self: cpu, doc="Where the elements are: the CPU.")
+    layout = property(lambda self: strided, doc="How the elements are stored.")
+    is_cpu = property(lambda self: True, doc="Whether the elements are in the memory of the CPU.")
+
+    def cuda(self, device=None, non_blocking=False, memory_format=None) -> Tensor:
+        """Refused: the only device is the CPU."""
+        target = "cuda" if device is None else device if not isinstance(device, int) else f"cuda:{device}"
+        if _type_of(target) != "cuda":
+            raise RuntimeError(f"Invalid device, must be cuda device, but got {target}")
+        check_device(target)
+        return self.to(target)
+
+    def get_device(self) -> int:
+        """The number of the device: -1 for the CPU."""
+        return -1
+
+    def pin_memory(self, device=None) -> Tensor:
+        """Refused: memory is pinned for transfers to a device, and there is none."""
+        raise RuntimeError("Tensor.pin_memory(): cannot pin memory: there is no accelerator here")
+
+    def is_pinned(self, device=None) -> bool:
+        """Whether the memory is pinned: it is not."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Whether other processes see the memory: they do not."""
+        return False
+
+    def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
+        """The tensor itself, in another dtype if asked for: every tensor is dense."""
+        return self if dtype is None else self.to(dtype)

@@ -1,8 +1,14 @@
-"""Names and limits of the element types. The types themselves are made in C++ (core/bind/convert.cpp)."""
+"""Element types: their names and limits, conversions to them, and questions about them.
+
+The types themselves are made in C++ (core/bind/convert.cpp). Start reading at `Conversion`.
+"""
 
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._device import check_device
+from adjoint._register import Members, composition, extend
 
 __all__ = ["ALIASES", "finfo", "iinfo"]
 
@@ -103,3 +109,171 @@ class finfo(_Limits):
 
 
 _FORMATS = {_C.float16: (10, 15), _C.bfloat16: (7, 127), _C.float32: (23, 127), _C.float64: (52, 1023)}
+
+# --- conversion ------------------------------------------------------------------------------------------------------
+
+_to_type = _C._to_type
+_PYTHON_TYPES = (float, int, bool, complex)
+_DTYPES = [value for value in vars(_C).values() if isinstance(value, _C.dtype)]
+
+
+@extend
+class Conversion(Members):
+    def to(
+        self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None
+    ) -> Tensor:
+        """The tensor in another dtype: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; itself if nothing changes.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+        device : 'cpu', optional
+        other : Tensor, optional
+            The dtype is taken from it.
+        copy : bool
+            Make a new tensor even where nothing changes.
+        memory_format : memory_format, optional
+            The order of dimensions in memory.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2).to(ad.int64)
+        tensor([1, 1])
+        """
+        if args:
+            first, *rest = args
+            if isinstance(first, _C.dtype) or first in _PYTHON_TYPES:
+                dtype = first
+            elif isinstance(first, Tensor):
+                other = first
+            else:
+                check_device(first)
+                if rest:
+                    dtype, *rest = rest
+            if rest:
+                non_blocking, copy = (*rest, copy)[:2]
+        if device is not None:
+            check_device(device)
+        if other is not None:
+            dtype = other.dtype
+        if memory_format is not None:
+            return _to_laid(self, dtype, copy, memory_format, "to")
+        if dtype is None or dtype is self.dtype or _C._dtype(dtype) is self.dtype:
+            return self.clone() if copy else self
+        return _to_type(self, dtype)
+
+    def type(self, dtype=None, non_blocking=False):
+        """The tensor in another dtype; without one, the name of its type."""
+        if dtype is None:
+            return f"{str(self.dtype).partition('.')[0]}.{self.dtype._type_name}Tensor"
+        if dtype is Tensor:
+            dtype = _C.get_default_dtype()
+        if "cuda" in str(dtype):
+            raise TypeError(f"type(): {dtype} is not available: there is no CUDA device here")
+        if isinstance(dtype, str):
+            name = dtype.rpartition(".")[2].removesuffix("Tensor")
+            found = [d for d in _DTYPES if d._type_name == name]
+            if not found:
+                raise ValueError(f"invalid type: {dtype!r}")
+            dtype = found[0]
+        elif isinstance(dtype, type):
+            # A tensor type of old, such as LongTensor, has its dtype as an attribute.
+            dtype = _C._dtype(getattr(dtype, "dtype", dtype))
+        return self if dtype is self.dtype else _to_type(self, dtype)
+
+    def type_as(self, other) -> Tensor:
+        """The tensor in the dtype of `other`."""
+        return self.to(other.dtype)
+
+    def cpu(self, memory_format=None) -> Tensor:
+        """The tensor itself."""
+        return self if memory_format is None else _to_laid(self, None, False, memory_format, "cpu")
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self.dtype.is_signed
+
+
+def _to_laid(x, dtype, copy, memory_format, name):
+    from adjoint._memory_format import laid
+
+    converted = x if dtype is None or dtype is x.dtype else _to_type(x, dtype)
+    result = laid(converted, memory_format, name)
+    return result.clone() if copy and result is x else result
+
+
+def _shorthand(name, dtype):
+    def convert(self, memory_format=None):
+        if memory_format is not None:
+            return _to_laid(self, dtype, False, memory_format, name)
+        return self if self.dtype is dtype else _to_type(self, dtype)
+
+    convert.__name__, convert.__qualname__ = name, "Tensor." + name
+    convert.__doc__ = f"The tensor as {str(dtype).rpartition('.')[2]}."
+    setattr(Tensor, name, convert)
+
+
+for _dtype in _DTYPES:
+    _shorthand(_dtype._type_name.lower().replace("complex", "c"), _dtype)
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+@composition(method=False)
+def typename(obj) -> str:
+    """The name of an object's type; of a tensor with its dtype, as ``x.type()``."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = type(obj)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+@composition(method=False)
+def is_floating_point(input) -> bool:
+    """Whether the dtype is a floating-point type."""
+    return input.is_floating_point()
+
+
+@composition(method=False)
+def is_complex(input) -> bool:
+    """Whether the dtype is complex."""
+    return input.is_complex()
+
+
+@composition(method=False)
+def result_type(*tensors) -> _C.dtype:
+    """The dtype that an operation on the arguments would have: tensors or numbers.
+
+    Tensors with dimensions decide; zero-dimensional ones, and then numbers, only where their category is higher.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.result_type(ad.tensor([1]), 1.5)
+    adjoint.float32
+    """
+    groups: tuple[list[_C.dtype], ...] = ([], [], [])
+    for x in tensors:
+        if isinstance(x, Tensor):
+            groups[1 if x.ndim == 0 else 0].append(x.dtype)
+        else:
+            groups[2].append(_C.tensor(x).dtype)
+    result = None
+    for group in groups:
+        lower = None
+        for dtype in group:
+            lower = dtype if lower is None else _C.promote_types(lower, dtype)
+        if result is None:
+            result = lower
+        elif lower is not None and _category(lower) > _category(result):
+            real = result.is_floating_point and lower.is_complex
+            result = result.to_complex() if real else _C.promote_types(result, lower)
+    if result is None:
+        raise TypeError("result_type() expected at least one tensor or number, but got none")
+    return result
+
+
+def _category(dtype):
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not _C.bool)

@@ -15,9 +15,8 @@ from adjoint._device import (
     memory_format,
     preserve_format,
 )
-from adjoint._register import door, overload
 
-__all__ = ["is_laid", "laid", "relaid"]
+__all__ = ["copied", "is_laid", "laid", "relaid"]
 
 #: The order of dimensions from the outermost to the innermost.
 _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
@@ -64,23 +63,12 @@ def relaid(x, format, name) -> Tensor:
     return made.requires_grad_() if x.requires_grad else made
 
 
-def _contiguous(input, memory_format=contiguous_format) -> Tensor:
-    """The tensor in row-major order, or in the order of a memory format: itself where it lies so, else a copy."""
-    return laid(input, memory_format)
-
-
-# The operator is a method alone: its overload is set there.
-_contiguous.__name__ = "contiguous"
-Tensor.contiguous.overload = door(_contiguous)  # type: ignore[attr-defined]
-
-
-@overload
-def clone(input, *, memory_format=preserve_format) -> Tensor:
-    """A copy: with the same order of dimensions in memory, or that of a memory format."""
-    _check(memory_format, "clone")
-    order = _ORDERS.get(memory_format)
+def copied(x, format) -> Tensor:
+    """A copy: with the same order of dimensions in memory, or that of the format."""
+    _check(format, "clone")
+    order = _ORDERS.get(format)
     if order is None:
-        return _C.clone(input if memory_format is preserve_format else input.contiguous())
-    if input.ndim != len(order):
-        return laid(input, memory_format, "clone")  # an error that says why
-    return _back(_C.clone(input.permute(order).contiguous()), order)
+        return _C.clone(x if format is preserve_format else x.contiguous())
+    if x.ndim != len(order):
+        return laid(x, format, "clone")  # an error that says why
+    return _back(_C.clone(x.permute(order).contiguous()), order)

@@ -8,11 +8,12 @@ reading at `manual_seed`.
 
 from __future__ import annotations
 
-from adjoint import _C, _register
+from adjoint import _C
+from adjoint._arguments import give
 from adjoint._C import Generator, Tensor
-from adjoint._creation import _into, _size, empty_like
+from adjoint._creation import _size, empty_like
 from adjoint._device import check_device
-from adjoint._tensor import Members, extend
+from adjoint._register import Members, extend, publish
 
 __all__ = [
     "Generator",
@@ -85,8 +86,7 @@ def set_rng_state(new_state) -> None:
 
 
 def _finish(result, out, requires_grad, name=""):
-    if out is not None:
-        result = _into(out, result, name)
+    result = give(out, result, name, 4)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -419,6 +419,19 @@ class Filling(Members):
         return _fill(self, _C._bernoulli_, p, generator)
 
 
+@extend
+class Drawing(Members):
+    """Draws whose parameters are the tensor."""
+
+    def multinomial(self, num_samples, replacement=False, *, generator=None) -> Tensor:
+        """As `adjoint.multinomial`."""
+        return multinomial(self, num_samples, replacement, generator=generator)
+
+    def bernoulli(self, p=None, *, generator=None) -> Tensor:
+        """As `adjoint.bernoulli`."""
+        return bernoulli(self, p, generator=generator)
+
+
 # One more than the largest integer that each dtype holds exactly.
 _LARGEST = {
     "bool": 2,
@@ -454,4 +467,4 @@ def _fill(tensor, fill, *arguments):
     return tensor
 
 
-_register.doors(globals())
+publish(globals())

@@ -1,14 +1,28 @@
-"""How operations written in Python reach users: one decorator makes a function and a method of them."""
+"""How what is written in Python reaches users: compositions as functions and methods, alternates of operators, members.
+
+A composition is a function of the core's operators, with derivatives, batching and tracing that follow from theirs. An
+alternate is what an operator turns to for forms of a call that its own signature does not take. Start reading at
+`composition`.
+"""
 
 from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
 
-__all__ = ["door", "doors", "functions", "overload"]
+__all__ = ["Members", "alternate", "composition", "extend", "functions", "publish", "published"]
 
 #: What the package publishes, by name.
 functions: dict = {}
+
+# What `typing` calls so; importing it takes time. Type checkers let a list of members use what Tensor has.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Members = Any
+else:
+    Members = object
 
 
 def _explain(*arguments):
@@ -20,29 +34,26 @@ def _explain(*arguments):
 _ATTRIBUTES = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
-def door(function):
+def published(function):
     """The function as it is published: a call costs the same, and an error names it and the argument that was wrong."""
-    published = _C.Composition(function, _explain)
+    public = _C.Composition(function, _explain)
     for name in _ATTRIBUTES:
-        setattr(published, name, getattr(function, name))
-    published.__wrapped__ = function
-    vars(published).update(vars(function))
-    return published
+        setattr(public, name, getattr(function, name))
+    public.__wrapped__ = function
+    vars(public).update(vars(function))
+    return public
 
 
-def doors(namespace) -> None:
-    """`door` for each public function that a module defines: called at its end, with its ``globals()``."""
+def publish(namespace) -> None:
+    """`published` for each public function that a module defines: called at its end, with its ``globals()``."""
     module = namespace["__name__"]
     for name, value in list(namespace.items()):
-        if type(value) is type(door) and not name.startswith("_") and value.__module__ == module:
-            namespace[name] = door(value)
+        if type(value) is type(publish) and not name.startswith("_") and value.__module__ == module:
+            namespace[name] = published(value)
 
 
-def overload(function=None, *, method=True, inplace=False):
+def composition(function=None, *, method=True, inplace=False):
     """Publish a composition of operators as ``adjoint.name`` and ``Tensor.name``.
-
-    Where the core has an operator of that name, the operator stays what users call, and the function is what it turns
-    to when the arguments fit none of the operator's own signatures.
 
     Parameters
     ----------
@@ -52,13 +63,11 @@ def overload(function=None, *, method=True, inplace=False):
         Whether there is a method with a trailing underscore that writes the result into its tensor.
     """
     if function is None:
-        return lambda f: overload(f, method=method, inplace=inplace)
-    function = door(function)
+        return lambda f: composition(f, method=method, inplace=inplace)
+    function = published(function)
+    # Pickles know it by the name under which users do, wherever it is defined.
+    function.__module__ = "adjoint"
     name = function.__name__
-    primitive = vars(_C).get(name)
-    if isinstance(primitive, _C.Operator):
-        primitive.overload = function
-        return primitive
     functions[name] = function
     if method:
         setattr(Tensor, name, function)
@@ -74,5 +83,28 @@ def overload(function=None, *, method=True, inplace=False):
 
         write.__name__, write.__qualname__ = name + "_", f"Tensor.{name}_"
         write.__doc__ = f"`{name}` in place: the tensor is written and returned."
-        setattr(Tensor, name + "_", door(write))
+        setattr(Tensor, name + "_", published(write))
     return function
+
+
+def alternate(function):
+    """Publish the alternate of the operator of the same name, which stays what users call.
+
+    It is called for arguments that fit none of the operator's own signatures.
+    """
+    name = function.__name__
+    operator = getattr(_C, name, None) or getattr(Tensor, name)
+    operator.overload = published(function)
+    return operator
+
+
+def extend(members):
+    """Move what a class body defines into Tensor: the class is only a list of members."""
+    for name, value in vars(members).items():
+        if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
+            if getattr(value, "__module__", None) == members.__module__:
+                value.__qualname__ = "Tensor." + name
+            if type(value) is type(extend) and not name.startswith("_") and name != "backward":
+                value = published(value)
+            setattr(Tensor, name, value)
+    return members

@@ -10,7 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import cpu
-from adjoint._tensor import Members, extend
+from adjoint._register import Members, extend
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

@@ -12,7 +12,6 @@ from threading import Lock
 from weakref import WeakSet, WeakValueDictionary
 
 from adjoint import _C
-from adjoint.autograd.graph import saved_tensors_hooks
 
 # The context that is open here. A context variable, since those follow a pass onto the engine's own threads.
 _open: ContextVar = ContextVar("adjoint.allow_mutation_on_saved_tensors", default=None)
@@ -47,7 +46,6 @@ class Originals:
     def __init__(self):
         self._lock = Lock()
         self._by_memory: WeakValueDictionary = WeakValueDictionary()
-        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
 
     @property
     def cloned(self) -> dict:
@@ -110,7 +108,7 @@ class Originals:
     def __enter__(self):
         if _open.get() is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        self._hooks.__enter__()
+        _C._push_saved_tensors_hooks(self._pack, self._unpack)
         self._interpreter = _C._push_interpreter(None, None, self._before_write)
         _open.set(self)
         return self
@@ -119,5 +117,5 @@ class Originals:
         if _open.get() is self:
             _open.set(None)
         _C._pop_interpreter(self._interpreter)
-        self._hooks.__exit__(*exception)
+        _C._pop_saved_tensors_hooks()
         self.clear()

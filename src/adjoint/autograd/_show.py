@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adjoint import _C
 from adjoint._C import Node, Tensor
 
 __all__ = ["Drawing", "Explanation", "draw", "explain"]
@@ -22,9 +23,7 @@ def _roots(tensors):
                 raise RuntimeError(
                     f"this tensor of shape {tuple(t.shape)} has no graph: it does not require a gradient"
                 )
-            from adjoint.autograd.graph import get_gradient_edge
-
-            t = get_gradient_edge(t).node
+            t = _C._gradient_edge(t)[0]
         roots.append(t)
     return roots
 

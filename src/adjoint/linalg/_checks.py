@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation import _into
-from adjoint._shaping import broadcast_shapes
+from adjoint.ops.shape import broadcast_shapes
 
-__all__ = ["LinAlgError", "broadcast", "give", "give_all", "matrices", "raise_where", "square"]
+__all__ = ["LinAlgError", "broadcast", "matrices", "raise_where", "square"]
 
 
 class LinAlgError(RuntimeError):
@@ -86,17 +85,3 @@ def raise_where(info, name, say):
     flat = info.reshape(-1).tolist()
     number = next(i for i, found in enumerate(flat) if found)
     raise LinAlgError(f"{name}: (Batch element {number}): {say(flat[number])}")
-
-
-def give(out, result, name):
-    """The result, written to `out` where there is one."""
-    return result if out is None else _into(out, result, name)
-
-
-def give_all(out, results, name):
-    """A named tuple of results, written to a tuple of tensors where there is one."""
-    if out is None:
-        return results
-    if not isinstance(out, (tuple, list)) or len(out) != len(results):
-        raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
-    return type(results)(*(_into(to, result, name) for to, result in zip(out, results)))

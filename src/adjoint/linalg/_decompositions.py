@@ -7,8 +7,9 @@ differentiable unless they say otherwise. Start reading at `cholesky`.
 from __future__ import annotations
 
 from adjoint import _C, _register
+from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
-from adjoint.linalg._checks import LinAlgError, give, give_all, matrices, raise_where, square, tensor
+from adjoint.linalg._checks import LinAlgError, matrices, raise_where, square, tensor
 from adjoint.linalg._results import result_type
 
 __all__ = [
@@ -415,4 +416,4 @@ def householder_product(A, tau, *, out=None) -> Tensor:
     return give(out, Q, name)
 
 
-_register.doors(globals())
+_register.publish(globals())

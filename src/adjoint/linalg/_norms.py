@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 
 from adjoint import _C, _register
+from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._creation import _into
 from adjoint.linalg._checks import matrices, square, tensor
 from adjoint.linalg._decompositions import eigvalsh, svdvals
 from adjoint.linalg._solvers import tolerances
@@ -54,7 +54,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> T
         raise RuntimeError(
             f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead"
         )
-    return _into(out, result, "linalg.vector_norm")
+    return give(out, result, "linalg.vector_norm")
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None) -> Tensor:
@@ -92,7 +92,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         if keepdim:
             for d in sorted((row, column)):
                 result = result.unsqueeze(d)
-        return result if out is None else _into(out, result, "linalg.matrix_norm")
+        return give(out, result, "linalg.matrix_norm")
     if ord not in (1, -1, inf, -inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, kept = (row, column) if abs(ord) == 1 else (column, row)
@@ -103,7 +103,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         result = sums.amax(kept, keepdim=keepdim) if sums.shape[kept] else sums.sum(kept, keepdim=keepdim)
     else:
         result = sums.amin(kept, keepdim=keepdim)
-    return result if out is None else _into(out, result, "linalg.matrix_norm")
+    return give(out, result, "linalg.matrix_norm")
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
@@ -153,7 +153,7 @@ def cond(A, p=None, *, out=None) -> Tensor:
                 values.narrow(-1, values.shape[-1] - 1, 1).squeeze(-1),
             )
             result = smallest / largest if p == -2 else largest / smallest
-        return result if out is None else _into(out, result, "linalg.cond")
+        return give(out, result, "linalg.cond")
     square(A, name)
     if (
         isinstance(p, str)
@@ -165,7 +165,7 @@ def cond(A, p=None, *, out=None) -> Tensor:
     inverse, info = _C._inverse(A)
     result = matrix_norm(A, p) * matrix_norm(inverse, p)
     result = _C.where(info != 0, _C._full((), inf, result.dtype), result)
-    return result if out is None else _into(out, result, "linalg.cond")
+    return give(out, result, "linalg.cond")
 
 
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None) -> Tensor:
@@ -201,7 +201,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None)
     else:
         least = _C.maximum(atol.expand(values.shape[:-1]), rtol * values.amax(-1))
         result = (values > least.unsqueeze(-1)).sum(-1)
-    return result if out is None else _into(out, result, "linalg.matrix_rank")
+    return give(out, result, "linalg.matrix_rank")
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import factorial, isfinite, nan
 
 from adjoint import _C, _register
+from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._creation import _into
-from adjoint._products import _cross
 from adjoint.linalg._checks import square, tensor
 from adjoint.linalg._solvers import inv, solve
+from adjoint.ops.product import _cross
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
 
@@ -39,7 +39,7 @@ def matmul(input, other, *, out=None) -> Tensor:
 def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
     result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
-    return result if out is None else _into(out, result, "linalg.vecdot")
+    return give(out, result, "linalg.vecdot")
 
 
 def matrix_power(A, n, *, out=None) -> Tensor:
@@ -69,7 +69,7 @@ def matrix_power(A, n, *, out=None) -> Tensor:
     if result is None:
         # Constant, yet a function of A: its gradient is zero.
         result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape), A)
-    return result if out is None else _into(out, result, "linalg.matrix_power")
+    return give(out, result, "linalg.matrix_power")
 
 
 #: Padé approximants of order m are accurate to unit roundoff up to a 1-norm of theta (N. Higham, The scaling and squaring
@@ -194,7 +194,7 @@ def multi_dot(tensors, *, out=None) -> Tensor:
         result = result.squeeze(0)
     if last:
         result = result.squeeze(-1)
-    return result if out is None else _into(out, result, "linalg.multi_dot")
+    return give(out, result, "linalg.multi_dot")
 
 
 def _cheapest_order(sizes):
@@ -218,4 +218,4 @@ def _chain(tensors, cut, i, j):
     return _chain(tensors, cut, i, k) @ _chain(tensors, cut, k + 1, j)
 
 
-_register.doors(globals())
+_register.publish(globals())

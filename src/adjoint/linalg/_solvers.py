@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from adjoint import _C, _register
+from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
     broadcast,
-    give,
-    give_all,
     matrices,
     raise_where,
     same_dtype,
@@ -400,4 +399,4 @@ def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
     return give(out, solve(A.reshape(-1, prod(shape)), B.reshape(-1)).reshape(shape), "linalg.tensorsolve")
 
 
-_register.doors(globals())
+_register.publish(globals())

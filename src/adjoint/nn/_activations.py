@@ -334,4 +334,4 @@ celu_, elu_, hardtanh_ = _inplace(celu), _inplace(elu), _inplace(hardtanh)
 leaky_relu_, selu_, threshold_ = _inplace(leaky_relu), _inplace(selu), _inplace(threshold)
 
 
-_register.doors(globals())
+_register.publish(globals())

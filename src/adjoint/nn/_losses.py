@@ -352,4 +352,4 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return _reduce(loss, reduction)
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -233,4 +233,4 @@ def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
     return input / (mean * alpha + k).pow(beta)
 
 
-_register.doors(globals())
+_register.publish(globals())

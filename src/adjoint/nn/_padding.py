@@ -64,4 +64,4 @@ def _index(size, before, after, dim, mode):
     return (place - first) % left + first
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -403,4 +403,4 @@ def _publish(n):
 
 for _n in (1, 2, 3):
     _publish(_n)
-_register.doors(globals())
+_register.publish(globals())

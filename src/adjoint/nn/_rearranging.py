@@ -336,4 +336,4 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     return image if input.ndim == 3 else image.squeeze(0)
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint._convolution import numbers
+from adjoint.ops.convolution import numbers
 
 from . import functional, init
 from .module import Module

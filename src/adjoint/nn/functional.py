@@ -11,7 +11,7 @@ import math
 
 import adjoint as ad
 from adjoint import _register
-from adjoint._convolution import (
+from adjoint.ops.convolution import (
     conv1d,
     conv2d,
     conv3d,
@@ -385,4 +385,4 @@ def _block(like, dim, size, value):
     return ad.full(shape, value, dtype=like.dtype, device=like.device)
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -280,4 +280,4 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     return tensor
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -22,7 +22,7 @@ from adjoint._C import (
     sinc,
     xlogy,
 )
-from adjoint._numbers import polygamma
+from adjoint.ops.special import polygamma
 
 __all__ = [
     "digamma",
@@ -105,4 +105,4 @@ def log_ndtr(input, *, out=None) -> Tensor:
     return _C._log_ndtr(input, out=out)
 
 
-_register.doors(globals())
+_register.publish(globals())

@@ -8,7 +8,7 @@ left to right, or opt_einsum's where that package is installed.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._register import overload
+from adjoint._register import composition
 
 _ELLIPSIS = "."
 
@@ -132,7 +132,7 @@ def _path(subscripts, output, operands):
     return [(0, 1)] * (len(operands) - 1)
 
 
-@overload(method=False)
+@composition(method=False)
 def einsum(equation, *operands):
     """Sums of products of the operands' elements, by Einstein's convention.
 

@@ -6,8 +6,9 @@ What they do is in adjoint.linalg, which is imported when one of them is first c
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
-from adjoint._register import overload
+from adjoint._register import composition
 
 
 def _linalg():
@@ -22,19 +23,13 @@ def _results():
     return _results
 
 
-def _give_all(out, results, name):
-    from adjoint.linalg._checks import give_all
-
-    return give_all(out, results, name)
-
-
-@overload
+@composition
 def det(input) -> Tensor:
     """The determinant: `linalg.det`."""
     return _linalg().det(input)
 
 
-@overload
+@composition
 def logdet(input) -> Tensor:
     """The logarithm of the determinant: NaN where it is negative, -inf where it is zero.
 
@@ -50,43 +45,43 @@ def logdet(input) -> Tensor:
     return _C.where(sign < 0, _C._full((), float("nan"), log.dtype), log)
 
 
-@overload
+@composition
 def slogdet(input, *, out=None):
     """Sign and logarithm of the absolute value of the determinant: `linalg.slogdet`."""
     return _linalg().slogdet(input, out=out)
 
 
-@overload
+@composition
 def inverse(input, *, out=None) -> Tensor:
     """The inverse: `linalg.inv`."""
     return _linalg().inv(input, out=out)
 
 
-@overload
+@composition
 def pinverse(input, rcond=1e-15) -> Tensor:
     """The pseudoinverse, with singular values up to `rcond` times the largest taken for zero: `linalg.pinv`."""
     return _linalg().pinv(input, rtol=rcond)
 
 
-@overload
+@composition
 def matrix_power(input, n, *, out=None) -> Tensor:
     """The matrix to the power of a whole number: `linalg.matrix_power`."""
     return _linalg().matrix_power(input, n, out=out)
 
 
-@overload
+@composition
 def matrix_exp(input) -> Tensor:
     """The exponential of a matrix: `linalg.matrix_exp`."""
     return _linalg().matrix_exp(input)
 
 
-@overload
+@composition
 def cholesky(input, upper=False, *, out=None) -> Tensor:
     """The Cholesky factor: `linalg.cholesky`."""
     return _linalg().cholesky(input, upper=upper, out=out)
 
 
-@overload
+@composition
 def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
     """The solution of ``A @ X = input``, where `L` is the Cholesky factor of A (its adjoint where `upper`).
 
@@ -102,7 +97,7 @@ def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
     return solve(lower.mH, solve(lower, input, upper=False), upper=True, out=out)
 
 
-@overload
+@composition
 def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
     """The inverse of A from its Cholesky factor.
 
@@ -118,13 +113,13 @@ def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
     return cholesky_solve(eye, input, upper, out=out)
 
 
-@overload
+@composition
 def qr(input, some=True, *, out=None):
     """Orthonormal columns and an upper triangle: `linalg.qr`, with mode 'complete' where not `some`."""
-    return _give_all(out, _results().Qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr")
+    return give_all(out, _results().Qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr")
 
 
-@overload
+@composition
 def svd(input, some=True, compute_uv=True, *, out=None):
     """Singular value decomposition ``U diag(S) V.mH``: `linalg.svd`, which gives ``V.mH`` instead.
 
@@ -136,24 +131,24 @@ def svd(input, some=True, compute_uv=True, *, out=None):
         zeros = [input.new_zeros((*input.shape[:-2], k, k)) for k in (m, n)]
         return _results().Svd(zeros[0], S, zeros[1])
     U, S, Vh = _linalg().svd(input, full_matrices=not some)
-    return _give_all(out, _results().Svd(U, S, Vh.mH), "svd")
+    return give_all(out, _results().Svd(U, S, Vh.mH), "svd")
 
 
-@overload
+@composition
 def geqrf(input, *, out=None):
     """R and, below its diagonal, the reflectors of a QR factorisation; and their factors tau. Not differentiable."""
     from adjoint.linalg._checks import matrices
 
-    return _give_all(out, _results().Geqrf(*_C._geqrf(matrices(input, "geqrf", "input"))), "geqrf")
+    return give_all(out, _results().Geqrf(*_C._geqrf(matrices(input, "geqrf", "input"))), "geqrf")
 
 
-@overload
+@composition
 def orgqr(input, tau, *, out=None) -> Tensor:
     """The columns that `geqrf`'s reflectors make: `linalg.householder_product`."""
     return _linalg().householder_product(input, tau, out=out)
 
 
-@overload
+@composition
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
     """`other` multiplied by the square Q of `geqrf`'s reflectors, from the left or right, by its adjoint where `transpose`.
 
@@ -164,8 +159,6 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
     >>> ad.ormqr(a, tau, ad.tensor([[3.0], [4.0]]), transpose=True).abs().sum()
     tensor(5.)
     """
-    from adjoint.linalg._checks import give
-
     m, k = input.shape[-2:]
     if other.shape[-2 if left else -1] != m:
         raise RuntimeError(
@@ -179,13 +172,13 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
     return give(out, Q @ other if left else other @ Q, "ormqr")
 
 
-@overload
+@composition
 def lu_solve(input, LU_data, LU_pivots, *, out=None) -> Tensor:
     """The solution of ``A @ X = input`` from `linalg.lu_factor`'s results: `linalg.lu_solve`."""
     return _linalg().lu_solve(LU_data, LU_pivots, input, out=out)
 
 
-@overload(method=False)
+@composition(method=False)
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
     """P, L and U from `linalg.lu_factor`'s results; what is not wanted is empty.
 
@@ -202,10 +195,10 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     P, L, U = unpack(LU_data, LU_pivots)
     nothing = LU_data.new_zeros((0,))
     parts = (P if unpack_pivots else nothing, L if unpack_data else nothing, U if unpack_data else nothing)
-    return _give_all(out, _results().LuUnpacked(*parts), "lu_unpack")
+    return give_all(out, _results().LuUnpacked(*parts), "lu_unpack")
 
 
-@overload
+@composition
 def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
     """The solution of ``A @ X = input`` for a triangle, and a copy of A; `linalg.solve_triangular` is its successor."""
     from adjoint.linalg._checks import broadcast
@@ -213,10 +206,10 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     B, triangle = input, A.mT if transpose else A
     triangle, B = broadcast(triangle, B, "triangular_solve")
     X = _linalg().solve_triangular(triangle, B, upper=upper != transpose, unitriangular=unitriangular)
-    return _give_all(out, _results().TriangularSolved(X, A.clone()), "triangular_solve")
+    return give_all(out, _results().TriangularSolved(X, A.clone()), "triangular_solve")
 
 
-@overload(method=False)
+@composition(method=False)
 def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, **_):
     """The k largest (or smallest) eigenvalues of symmetric positive definite ``A x = λ B x``, and their eigenvectors.
 
@@ -243,3 +236,36 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     if largest is None or largest:
         return values.flip(-1)[..., :k], vectors.flip(-1)[..., :k]
     return values[..., :k], vectors[..., :k]
+
+
+@composition
+def trace(input) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+    return input.diagonal().sum()
+
+
+@composition(method=False)
+def chain_matmul(*matrices) -> Tensor:
+    """The product of several matrices, in the order that costs the least; of one matrix, that matrix."""
+    from adjoint import linalg
+
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for matrix in matrices:
+        if matrix.ndim != 2:
+            raise RuntimeError(
+                f"Tensor dimension is {matrix.ndim}, expected 2 instead. chain_matmul() takes matrices; use linalg.multi_dot "
+                "where the first or the last is a vector"
+            )
+    if len(matrices) == 1:
+        return matrices[0]
+    return linalg.multi_dot(matrices)
+
+
+@composition(method=False)
+def vander(x, N=None, increasing=False) -> Tensor:
+    """The matrix whose columns are powers of `x`, falling unless `increasing`."""
+    powers = _C._arange(0, x.shape[0] if N is None else N, 1, _C.int64, False)
+    return x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._register import overload
+from adjoint._register import composition
 
 
 def numbers(value, n, name):
@@ -205,7 +205,7 @@ def _document(function, text, n):
     function.__doc__ = text.format(
         n=n, s="s" * (n > 1), sizes=letters, kernel="…", y=str((1, 4, *[5] * n)), **ones
     )
-    return overload(function, method=False)
+    return composition(function, method=False)
 
 
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):

@@ -1,14 +1,18 @@
-"""Products as compositions of the core's: inner, tensordot, addmv and the like. Start reading at `inner`."""
+"""Products: inner, tensor, Kronecker and cross products. Einstein summation is in `einsum`, chains of matrices in `linalg`.
+
+Start reading at `tensordot`.
+"""
 
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._creation import _into
-from adjoint._register import overload
+from adjoint._register import composition
+from adjoint.ops.shape import broadcast_shapes, broadcast_tensors
 
 
-@overload
+@composition
 def inner(input, other, *, out=None) -> Tensor:
     """Sums of products over the last dimensions of both; a plain product where one is a number."""
     if input.ndim == 0 or other.ndim == 0:
@@ -21,19 +25,19 @@ def inner(input, other, *, out=None) -> Tensor:
     return tensordot(input, other, ([-1], [-1]), out=out)
 
 
-@overload
+@composition
 def vdot(input, other, *, out=None) -> Tensor:
     """The sum of the products of one vector's conjugate with the other."""
     return _C.dot(input.conj() if input.is_complex() else input, other, out=out)
 
 
-@overload
+@composition
 def ger(input, vec2, *, out=None) -> Tensor:
     """The outer product of two vectors."""
     return _C.outer(input, vec2, out=out)
 
 
-@overload(method=False)
+@composition(method=False)
 def tensordot(a, b, dims=2, out=None) -> Tensor:
     """Sums of products over several dimensions of both.
 
@@ -80,7 +84,7 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
     left = a.permute(kept_a + first).reshape(-1 if inside else _product(a, kept_a), inside)
     right = b.permute(second + kept_b).reshape(inside, -1 if inside else _product(b, kept_b))
     result = _C.mm(left, right).reshape([a.shape[d] for d in kept_a] + [b.shape[d] for d in kept_b])
-    return result if out is None else _into(out, result, "tensordot")
+    return give(out, result, "tensordot")
 
 
 def _product(x, dims):
@@ -90,7 +94,7 @@ def _product(x, dims):
     return count
 
 
-@overload
+@composition
 def kron(input, other, *, out=None) -> Tensor:
     """The Kronecker product."""
     n = max(input.ndim, other.ndim)
@@ -99,10 +103,10 @@ def kron(input, other, *, out=None) -> Tensor:
     left = input.reshape([s for size in a for s in (size, 1)])
     right = other.reshape([s for size in b for s in (1, size)])
     result = (left * right).reshape([x * y for x, y in zip(a, b)])
-    return result if out is None else _into(out, result, "kron")
+    return give(out, result, "kron")
 
 
-@overload
+@composition
 def cross(input, other, dim=None, *, out=None) -> Tensor:
     """The cross product of vectors of length three along a dimension.
 
@@ -111,8 +115,6 @@ def cross(input, other, dim=None, *, out=None) -> Tensor:
     """
     if dim is None:
         _check_ranks(input, other)
-        from adjoint._shaping import broadcast_shapes
-
         sizes = broadcast_shapes(input.shape, other.shape)
         if 3 not in sizes:
             raise RuntimeError(f"no dimension of size 3 in input, which has shape {list(sizes)}")
@@ -136,8 +138,6 @@ def _check_ranks(input, other):
 def _cross(input, other, dim, out=None):
     _check_ranks(input, other)
     if input.shape != other.shape:
-        from adjoint._shaping import broadcast_tensors
-
         input, other = broadcast_tensors(input, other)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
@@ -146,21 +146,3 @@ def _cross(input, other, dim, out=None):
     x, y, z = input.unbind(dim)
     u, v, w = other.unbind(dim)
     return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim, out=out)
-
-
-@overload(method=False)
-def chain_matmul(*matrices) -> Tensor:
-    """The product of several matrices, in the order that costs the least; of one matrix, that matrix."""
-    from adjoint import linalg
-
-    if not matrices:
-        raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    for matrix in matrices:
-        if matrix.ndim != 2:
-            raise RuntimeError(
-                f"Tensor dimension is {matrix.ndim}, expected 2 instead. chain_matmul() takes matrices; use linalg.multi_dot "
-                "where the first or the last is a vector"
-            )
-    if len(matrices) == 1:
-        return matrices[0]
-    return linalg.multi_dot(matrices)

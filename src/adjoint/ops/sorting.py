@@ -1,6 +1,6 @@
-"""Finding, counting and summing up: `searchsorted`, `bincount`, `quantile`, `cov`, as compositions of the core's operators.
+"""Order: finding, distinct elements, counts, and order statistics such as `quantile`.
 
-How functions reach users is said in `_register`. Start reading at `searchsorted`.
+Start reading at `searchsorted`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,22 @@ from __future__ import annotations
 import math
 
 from adjoint import _C
+from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._creation import _into
-from adjoint._register import overload
+from adjoint._register import composition
+
+
+@composition
+def msort(input, *, out=None) -> Tensor:
+    """The elements in rising order along the first dimension."""
+    result = input.sort(0)[0]
+    return give(out, result, "msort")
+
 
 # --- places ----------------------------------------------------------------------------------------------------------
 
 
-@overload(method=False)
+@composition(method=False)
 def searchsorted(
     sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
 ) -> Tensor:
@@ -72,10 +80,10 @@ def searchsorted(
         beyond = beyond & (low < high)
         low, high = _C.where(beyond, middle + 1, low), _C.where(beyond, high, middle)
     result = low.to(_C.int32) if out_int32 else low
-    return result if out is None else _into(out, result, "searchsorted")
+    return give(out, result, "searchsorted")
 
 
-@overload(method=False)
+@composition(method=False)
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> Tensor:
     """The number of the interval between rising boundaries that each value lies in: `searchsorted`, turned round."""
     if boundaries.ndim != 1:
@@ -83,7 +91,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> T
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
 
 
-@overload(method=False)
+@composition(method=False)
 def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None) -> Tensor:
     """Whether each element is among `test_elements`.
 
@@ -102,10 +110,13 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
         place = searchsorted(ordered, elements.to(dtype)).clamp(max=ordered.numel() - 1)
         found = ordered[place] == elements
     result = ~found if invert else found
-    return result if out is None else _into(out, result, "isin")
+    return give(out, result, "isin")
 
 
-@overload
+# --- distinct elements -----------------------------------------------------------------------------------------------
+
+
+@composition
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements in rising order; with `dim`, the different slices along a dimension, in the order of words.
 
@@ -142,23 +153,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return (values, *more) if more else values
 
 
-def _ranks(input, dim):
-    """For each slice along a dimension, its number in the order of words of the different slices, from 0."""
-    slices = input.detach().movedim(dim, 0)
-    if 0 in slices.shape[1:]:
-        raise RuntimeError(
-            f"There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: the shape is "
-            f"{tuple(input.shape)}, and dim={dim}"
-        )
-    ranks = _C._zeros((slices.shape[0],), _C.int64)
-    if ranks.numel():
-        for column in slices.reshape(slices.shape[0], -1).unbind(1):
-            values, place, _ = _C._unique(column, True, False)
-            ranks = _C._unique(ranks * values.numel() + place, True, False)[1]
-    return ranks
-
-
-@overload
+@composition
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The elements without those that equal the one before; with `dim`, the slices along a dimension.
 
@@ -192,44 +187,32 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return tuple(results) if len(results) > 1 else results[0]
 
 
+def _ranks(input, dim):
+    """For each slice along a dimension, its number in the order of words of the different slices, from 0."""
+    slices = input.detach().movedim(dim, 0)
+    if 0 in slices.shape[1:]:
+        raise RuntimeError(
+            f"There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: the shape is "
+            f"{tuple(input.shape)}, and dim={dim}"
+        )
+    ranks = _C._zeros((slices.shape[0],), _C.int64)
+    if ranks.numel():
+        for column in slices.reshape(slices.shape[0], -1).unbind(1):
+            values, place, _ = _C._unique(column, True, False)
+            ranks = _C._unique(ranks * values.numel() + place, True, False)[1]
+    return ranks
+
+
 def _without_derivative(name, value, *inputs):
     from adjoint.autograd._refused import without_derivative
 
     return without_derivative(name, value, *inputs)
 
 
-@overload(method=False)
-def unravel_index(indices, shape) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor per dimension, of positions in a tensor of a shape.
-
-    Parameters
-    ----------
-    indices : Tensor of integers
-    shape : int or sequence of int
-    """
-    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
-        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    if not isinstance(shape, (int, list, tuple)):
-        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    for size in sizes:
-        if not isinstance(size, int):
-            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
-        if size < 0:
-            raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    # A small dtype need not hold the sizes.
-    indices = indices.to(_C.int64)
-    coordinates = []
-    for size in reversed(sizes):
-        coordinates.append(indices % size)
-        indices = indices // size
-    return tuple(reversed(coordinates))
-
-
 # --- counts ----------------------------------------------------------------------------------------------------------
 
 
-@overload
+@composition
 def bincount(input, weights=None, minlength=0) -> Tensor:
     """How often each of 0, 1, 2, … occurs, or the sum of its weights.
 
@@ -253,7 +236,7 @@ def bincount(input, weights=None, minlength=0) -> Tensor:
     return _C._zeros((length,), weights.dtype).scatter_add(0, input.to(_C.int64), weights.detach())
 
 
-@overload
+@composition
 def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     """How many elements lie in each of `bins` equal intervals of [min, max]; of all that occur when both are equal."""
     if bins <= 0:
@@ -271,7 +254,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)
     if out is not None:
-        return _into(out, result, "histc")
+        return give(out, result, "histc")
     return (
         _without_derivative("histc", result, input)
         if input.requires_grad and _C.is_grad_enabled()
@@ -279,10 +262,10 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     )
 
 
-# --- statistics ------------------------------------------------------------------------------------------------------
+# --- order statistics ------------------------------------------------------------------------------------------------
 
 
-@overload
+@composition
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None) -> Tensor:
     """The q-th quantiles of the elements, or along a dimension.
 
@@ -334,143 +317,4 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     if keepdim:
         result = result.reshape((-1, *[1] * input.ndim)) if whole else result.unsqueeze(axis + 1)
     result = result[0] if single else result
-    return result if out is None else _into(out, result, "quantile")
-
-
-def _check_weights(name, weights, count):
-    if weights is None:
-        return
-    if weights.ndim > 1:
-        raise RuntimeError(
-            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
-        )
-    if name == "fweights" and (
-        weights.is_floating_point() or weights.is_complex() or weights.dtype is _C.bool
-    ):
-        raise RuntimeError(
-            f"cov(): expected fweights to have integral dtype but got fweights with {weights.dtype} dtype"
-        )
-    if name == "aweights" and not weights.is_floating_point():
-        raise RuntimeError(
-            f"cov(): expected aweights to have floating point dtype but got aweights with {weights.dtype} dtype"
-        )
-    if weights.numel() != count:
-        raise RuntimeError(
-            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-            f"{weights.numel()} != {count}"
-        )
-    if count and bool((weights < 0).any()):
-        raise RuntimeError(f"cov(): {name} cannot be negative")
-
-
-@overload
-def cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor:
-    """The covariances of variables, one per row, over their observations, one per column.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.cov(ad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
-    """
-    if input.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input.ndim}")
-    if input.dtype is _C.bool:
-        raise RuntimeError("cov(): bool dtype is not supported for input")
-    x = input.reshape(1, -1) if input.ndim < 2 else input
-    _check_weights("fweights", fweights, x.shape[1])
-    _check_weights("aweights", aweights, x.shape[1])
-    if not (x.is_floating_point() or x.is_complex()):
-        x = x.to(_C.get_default_dtype())
-    weights = None
-    for given in (fweights, aweights):
-        if given is not None:
-            weights = given.to(x.dtype) if weights is None else weights * given
-    n = x.shape[1] if weights is None else weights.sum()
-    mean = (x if weights is None else x * weights).sum(1, True) / n
-    if weights is None:
-        freedom = n - correction
-    elif aweights is None:
-        freedom = n - correction
-    else:
-        freedom = n - correction * (weights * aweights).sum() / n
-    centred = x - mean
-    other = centred if weights is None else centred * weights
-    result = (other @ centred.mH.clone()) / (freedom if isinstance(freedom, Tensor) else max(freedom, 0))
-    return result.squeeze()
-
-
-@overload
-def corrcoef(input) -> Tensor:
-    """The correlations of variables, one per row, over their observations, one per column."""
-    c = cov(input)
-    if c.ndim == 0:
-        return c / c
-    deviation = c.diagonal().real.sqrt()
-    return c / deviation.unsqueeze(0) / deviation.unsqueeze(1)
-
-
-@overload(method=False)
-def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
-    """The p-norm distance of each row of one matrix from each row of another.
-
-    Parameters
-    ----------
-    x1 : Tensor, shape (..., n, d)
-    x2 : Tensor, shape (..., m, d)
-
-    Returns
-    -------
-    Tensor, shape (..., n, m)
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.cdist(ad.zeros(1, 2), ad.tensor([[3.0, 4.0]]))
-    tensor([[5.]])
-    """
-    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(
-            f"cdist(): expected matrices with the same number of columns, but got {list(x1.shape)} and {list(x2.shape)}"
-        )
-    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    # No columns: every distance is 0, whatever the norm.
-    return _C._vector_norm(difference, float(p) if x1.shape[-1] else 1.0, -1, False)
-
-
-@overload(method=False)
-def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
-    """The integral from the first point up to each other one by the trapezoidal rule."""
-    ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
-    if x is None:
-        return ends.cumsum(dim) * (dx / 2)
-    steps = x.narrow(-1, 1, x.shape[-1] - 1) - x.narrow(-1, 0, x.shape[-1] - 1)
-    if x.ndim == 1 and y.ndim > 1:
-        steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-    return (ends * steps).cumsum(dim) / 2
-
-
-@overload
-def msort(input, *, out=None) -> Tensor:
-    """The elements in rising order along the first dimension."""
-    result = input.sort(0)[0]
-    return result if out is None else _into(out, result, "msort")
-
-
-@overload(method=False)
-def vander(x, N=None, increasing=False) -> Tensor:
-    """The matrix whose columns are powers of `x`, falling unless `increasing`."""
-    powers = _C._arange(0, x.shape[0] if N is None else N, 1, _C.int64, False)
-    return x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
-
-
-@overload(inplace=True)
-def put(input, index, source, accumulate=False) -> Tensor:
-    """A copy of `input` with the elements of `source` written, or added, at positions of all elements in row-major order."""
-    if index.dtype is not _C.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
-    if index.numel() != source.numel():
-        raise RuntimeError("put_(): Expected source and index to have the same number of elements")
-    at = (index.reshape(-1),)
-    return input.reshape(-1).index_put(at, source.reshape(-1), accumulate).reshape(input.shape)
+    return give(out, result, "quantile")

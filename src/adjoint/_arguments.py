@@ -1,0 +1,52 @@
+"""What many functions ask of their arguments: that they are tensors, and what ``out=`` must be. Start reading at `give`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+
+__all__ = ["give", "give_all", "need_tensors"]
+
+
+def need_tensors(name, **given) -> None:
+    """Refuse arguments, given in the order of their positions, that are no tensors."""
+    for position, (argument, value) in enumerate(given.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+
+
+def give(out, result, name, stacklevel=3):
+    """The result; written to `out` where there is one, which takes its shape: with a warning, unless it is empty."""
+    if out is None:
+        return result
+    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if not _C.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if out.shape == result.shape:
+        return out.copy_(result)
+    if out.numel():
+        from warnings import warn
+
+        warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+            f"match the required output shape {list(result.shape)}. This behavior is deprecated: pass a tensor of "
+            "that shape, or one without elements (t.resize_(0)).",
+            stacklevel=stacklevel,
+        )
+    out.data = result.to(out.dtype)
+    return out
+
+
+def give_all(out, results, name):
+    """A named tuple of results, written to a tuple of tensors where there is one."""
+    if out is None:
+        return results
+    if not isinstance(out, (tuple, list)) or len(out) != len(results):
+        raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
+    return type(results)(*(give(to, result, name, 5) for to, result in zip(out, results)))

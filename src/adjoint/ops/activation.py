@@ -1,0 +1,17 @@
+"""Activation functions whose forms a text names. Those of networks are in `nn`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._register import composition
+
+
+@composition
+def gelu(input, approximate="none") -> Tensor:
+    """``x Φ(x)``, Φ the normal distribution function; with 'tanh', its common approximation."""
+    if approximate == "none":
+        return _C._gelu_none(input)
+    if approximate == "tanh":
+        return _C._gelu_tanh(input)
+    raise RuntimeError(f"approximate argument must be either none or tanh, but got {approximate!r}")

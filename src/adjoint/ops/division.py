@@ -1,0 +1,31 @@
+"""Common divisors and multiples of integers. Start reading at `gcd`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._arguments import give, need_tensors
+from adjoint._C import Tensor
+from adjoint._register import composition
+
+
+@composition(inplace=True)
+def gcd(input, other, *, out=None) -> Tensor:
+    """The greatest common divisor of integers."""
+    need_tensors("gcd", input=input, other=other)
+    if any(t.is_floating_point() or t.is_complex() for t in (input, other)):
+        raise RuntimeError("gcd(): expected tensors of integers")
+    if input.dtype is _C.bool and other.dtype is _C.bool:
+        raise RuntimeError("gcd(): not implemented for 'bool'; convert first, for example with .to(int64)")
+    x, y = (input + other * 0).abs(), (other + input * 0).abs()
+    while bool((y != 0).any()):
+        done = y == 0
+        x, y = _C.where(done, x, y), _C.where(done, y, x % _C.where(done, 1, y))
+    return give(out, x, "gcd")
+
+
+@composition(inplace=True)
+def lcm(input, other, *, out=None) -> Tensor:
+    """The least common multiple of integers."""
+    need_tensors("lcm", input=input, other=other)
+    divisor = gcd(input, other)
+    return _C.abs(input // _C.where(divisor == 0, 1, divisor) * other, out=out)

@@ -1,0 +1,122 @@
+"""Indices: where elements are, reading at them, and turning them into coordinates or rows. Writing is in `writing`.
+
+Start reading at `nonzero`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._arguments import give
+from adjoint._C import Tensor
+from adjoint._register import composition
+from adjoint.ops.shape import broadcast_shapes
+
+
+@composition
+def nonzero(input, *, as_tuple=False, out=None):
+    """The indices of the elements that are not zero: one row per element, or one tensor per dimension.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nonzero(ad.tensor([0, 5, 6]))
+    tensor([[1],
+            [2]])
+    """
+    if as_tuple:
+        return _C._nonzero(input if input.ndim else input.reshape(1)).unbind(1)
+    result = _C._nonzero(input)
+    return give(out, result, "nonzero")
+
+
+@composition
+def argwhere(input) -> Tensor:
+    """The indices of the elements that are not zero, as rows."""
+    return _C._nonzero(input)
+
+
+@composition
+def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
+    """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements.
+
+    Along a dimension, negative indices count from its end.
+    """
+    if indices.dtype is not _C.int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
+        )
+    if dim is None:
+        return _C.gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
+        )
+    dim %= input.ndim
+    mine, theirs = list(input.shape), list(indices.shape)
+    mine[dim] = theirs[dim] = 1
+    common = list(broadcast_shapes(mine, theirs))
+    mine, theirs = list(common), list(common)
+    mine[dim], theirs[dim] = input.shape[dim], indices.shape[dim]
+    indices = _C.where(indices < 0, indices + input.shape[dim], indices)
+    return _C.gather(input.expand(mine), dim, indices.expand(theirs), out=out)
+
+
+@composition(method=False)
+def unravel_index(indices, shape) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of positions in a tensor of a shape.
+
+    Parameters
+    ----------
+    indices : Tensor of integers
+    shape : int or sequence of int
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, list, tuple)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for size in sizes:
+        if not isinstance(size, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+        if size < 0:
+            raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    # A small dtype need not hold the sizes.
+    indices = indices.to(_C.int64)
+    coordinates = []
+    for size in reversed(sizes):
+        coordinates.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(coordinates))
+
+
+@composition(method=False)
+def one_hot(tensor, num_classes=-1) -> Tensor:
+    """A new last dimension that is 1 at the index and 0 elsewhere.
+
+    Parameters
+    ----------
+    tensor : int64 Tensor, not negative
+    num_classes : int
+        The size of the new dimension; -1 takes one more than the largest index.
+    """
+    if tensor.dtype is not _C.int64:
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype}"
+        )
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return _C._zeros((*tensor.shape, num_classes), _C.int64)
+    least, largest = (x.item() for x in _C.aminmax(tensor))
+    if least < 0:
+        raise RuntimeError(f"Class values must be non-negative, but one of them is {least}.")
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif num_classes <= largest:
+        raise RuntimeError(f"Class values must be smaller than num_classes, but {largest} >= {num_classes}.")
+    return (tensor.unsqueeze(-1) == _C._arange(0, num_classes, 1, None, False)).to(_C.int64)

@@ -1,0 +1,88 @@
+"""Views of a part of a tensor: pieces along a dimension, and copies of such pieces. Start reading at `tensor_split`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._register import composition
+
+
+@composition
+def tensor_split(input, indices_or_sections, dim=0) -> tuple[Tensor, ...]:
+    """Consecutive pieces along a dimension, as views: so many of nearly one size, or cut at the given places."""
+    if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got "
+                f"a tensor with {indices_or_sections.ndim} dims"
+            )
+        if indices_or_sections.dtype is not _C.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{indices_or_sections.dtype._type_name}"
+            )
+        indices_or_sections = indices_or_sections.tolist()
+    if not isinstance(indices_or_sections, (list, tuple)):
+        if not isinstance(indices_or_sections, int):
+            raise TypeError(
+                "tensor_split(): argument 'indices_or_sections' (position 2) must be int or tuple of ints, not "
+                f"{type(indices_or_sections).__name__}"
+            )
+        return _C._split_sections(input, indices_or_sections, dim)
+    if input.ndim == 0:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    size = input.size(dim)
+    cuts = [0, *(min(size, max(0, i + size if i < 0 else i)) for i in indices_or_sections), size]
+    return tuple(input.narrow(dim, a, max(0, b - a)) for a, b in zip(cuts, cuts[1:]))
+
+
+def _splitter(name, axis, least):
+    def cut(input, indices_or_sections):
+        if input.ndim < least:
+            raise RuntimeError(
+                f"{name} requires a tensor with at least {least} dimension(s), but got {input.ndim}"
+            )
+        return tensor_split(input, indices_or_sections, axis(input))
+
+    cut.__name__ = cut.__qualname__ = name
+    cut.__doc__ = f"`tensor_split` along dimension {axis(None)}."
+    composition(cut)
+
+
+_splitter("hsplit", lambda x: 0 if x is not None and x.ndim == 1 else 1, 1)
+
+
+_splitter("vsplit", lambda x: 0, 2)
+
+
+_splitter("dsplit", lambda x: 2, 3)
+
+
+@composition
+def unsafe_chunk(input, chunks, dim=0) -> tuple[Tensor, ...]:
+    """`chunk`, with parts that may be written in place: they are copies, and share no memory."""
+    return tuple(part.clone() for part in input.chunk(chunks, dim))
+
+
+@composition
+def unsafe_split(tensor, split_size, dim=0) -> tuple[Tensor, ...]:
+    """`split`, with parts that may be written in place: they are copies, and share no memory.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(4, requires_grad=True)
+    >>> a, b = x.unsafe_split(2)
+    >>> a.mul_(3).sum().backward()
+    >>> x.grad
+    tensor([3., 3., 0., 0.])
+    """
+    return tuple(part.clone() for part in tensor.split(split_size, dim))
+
+
+@composition
+def unsafe_split_with_sizes(input, split_sizes, dim=0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, with parts that may be written in place: they are copies, and share no memory."""
+    return tuple(part.clone() for part in input.split_with_sizes(split_sizes, dim))

@@ -1,0 +1,94 @@
+"""Copies of elements in another order or number: reversed, turned, repeated, put on a diagonal.
+
+Start reading at `repeat_interleave`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._arguments import give
+from adjoint._C import Tensor
+from adjoint._register import composition
+
+
+@composition
+def fliplr(input) -> Tensor:
+    """Reverse the columns."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return input.flip(1)
+
+
+@composition
+def flipud(input) -> Tensor:
+    """Reverse the rows."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return input.flip(0)
+
+
+@composition
+def rot90(input, k=1, dims=(0, 1)) -> Tensor:
+    """Turn by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    first, second = dims
+    if input.ndim < 2 or (first - second) % input.ndim == 0:
+        raise RuntimeError(
+            f"rot90(): expected two different dimensions of a tensor with at least two, but got {dims}"
+        )
+    k %= 4
+    if k == 0:
+        return input.clone()
+    if k == 2:
+        return input.flip((first, second))
+    return input.flip(second if k == 1 else first).transpose(first, second)
+
+
+@composition
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Tensor:
+    """Each element repeated in its place.
+
+    Parameters
+    ----------
+    repeats : int, or one-dimensional integer Tensor
+        How often, for all or for each element along `dim`.
+    dim : int, optional
+        Without it the input is flattened.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.repeat_interleave(ad.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    """
+    if repeats is None:
+        # Of one argument: the index of each, repeated that often.
+        return _C._repeat_interleave_each(_C._arange(0, input.numel(), 1, None, False), input, 0)
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    if isinstance(repeats, (list, tuple)):
+        repeats = _C.tensor(list(repeats))
+    if isinstance(repeats, Tensor):
+        if repeats.numel() != 1:
+            return _C._repeat_interleave_each(input, repeats, dim)
+        repeats = repeats.item()
+    return _C._repeat_interleave(input, repeats, dim)
+
+
+@composition
+def diag(input, diagonal=0, *, out=None) -> Tensor:
+    """A matrix with the given diagonal, or the diagonal of a matrix."""
+    if input.ndim == 1:
+        result = input.diag_embed(diagonal)
+    elif input.ndim == 2:
+        result = input.diagonal(diagonal).clone()
+    else:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return give(out, result, "diag")
+
+
+@composition
+def diagflat(input, offset=0) -> Tensor:
+    """A matrix with the elements of the input on a diagonal."""
+    return input.reshape(-1).diag_embed(offset)

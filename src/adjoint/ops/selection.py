@@ -1,0 +1,13 @@
+"""Choosing among elements: `where` as a method, whose tensor is not its first argument."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._register import Members, extend
+
+
+@extend
+class Selection(Members):
+    def where(self, condition, other):
+        """The elements where the condition holds, those of `other` elsewhere."""
+        return _C.where(condition, self, other)

@@ -1,0 +1,105 @@
+"""How the package is laid out: modules do not import each other in circles, and files of families have their names.
+
+Start reading at `test_no_module_imports_itself_by_way_of_others`.
+"""
+
+import ast
+import pathlib
+import pickle
+
+import pytest
+
+import adjoint as ad
+from adjoint import _register
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "adjoint"
+
+#: Files of src/adjoint/ops that are named as no header of core/ops, each with its reason.
+OWN_NAMES = {"einsum": "a small language of its own, whose parser would hide the other products"}
+
+
+def modules():
+    """Every module of the package: its dotted name and its file."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        parts = file.relative_to(SOURCE.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+def imports(name, file, known):
+    """The modules that a file imports, wherever in it; the package itself, which imports nearly all, does not count."""
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            outer = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*outer, *filter(None, [node.module])])
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                found.add(inner if inner in known else source)
+    return (found & known) - {"adjoint", name}
+
+
+def circle(graph):
+    """Modules of which each imports the next and the last the first; empty where there are none."""
+    done = set()
+
+    def visit(name, path):
+        if name in path:
+            return path[path.index(name) :]
+        if name in done:
+            return []
+        for other in sorted(graph[name]):
+            if found := visit(other, [*path, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in graph if (found := visit(name, []))), [])
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    files = dict(modules())
+    assert circle({name: imports(name, file, set(files)) for name, file in files.items()}) == []
+
+
+@pytest.mark.parametrize(
+    "graph, found",
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}}, ["b", "c"]),
+        ({"a": {"b", "c"}, "b": {"c"}, "c": set()}, []),
+    ],
+)
+def test_a_circle_is_found(graph, found):
+    assert circle(graph) == found
+
+
+def test_imports_are_found_wherever_they_stand(tmp_path):
+    file = tmp_path / "m.py"
+    file.write_text(
+        "from . import a\ndef f():\n    from ..q import name\nfrom adjoint import b\nimport adjoint.c\nimport math\n"
+    )
+    known = {"adjoint", "adjoint.p.a", "adjoint.q", "adjoint.b", "adjoint.c", "adjoint.p.m"}
+    assert imports("adjoint.p.m", file, known) == {"adjoint.p.a", "adjoint.q", "adjoint.b", "adjoint.c"}
+
+
+def test_compositions_lie_in_files_named_as_the_families_of_the_core():
+    families = {file.stem for file in (ROOT / "core" / "ops").glob("*.h")}
+    files = {file.stem for file in (SOURCE / "ops").glob("*.py")} - {"__init__"}
+    assert files - families == set(OWN_NAMES)
+    assert files == {name for name in vars(ad.ops) if not name.startswith("_")}
+
+
+def test_a_composition_has_no_operator_s_name():
+    assert [
+        name for name in _register.functions if isinstance(getattr(ad._C, name, None), ad._C.Operator)
+    ] == []
+
+
+def test_what_is_published_is_known_by_the_name_that_users_see():
+    for name, function in _register.functions.items():
+        assert getattr(ad, name) is function and function.__module__ == "adjoint", name
+        assert pickle.loads(pickle.dumps(function)) is function
