@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "autograd/arguments.h"
 #include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
@@ -267,6 +268,15 @@ void bind_autograd(nb::module_& m) {
     const uint32_t nr = e.input_nr;
     return nb::make_tuple(nb::steal(wrap_node(std::move(e.node))), nr);
   });
+  // For adjoint.func: see autograd/arguments.h.
+  m.def("_argument_for", &argument_for, nb::arg("tensor"), nb::arg("continued"));
+  m.def("_is_argument", &is_argument);
+  m.def("_leads_beyond", [](nb::handle roots, nb::handle own) {
+    std::vector<Edge> edges;
+    for (GraphEnd& end : graph_ends(roots, "roots")) edges.push_back(end.tensor.defined() ? gradient_edge(end.tensor) : std::move(end.edge));
+    return leads_beyond(edges, tensor_list(own, "own"));
+  });
+  m.def("_result_of", [](const Tensor& t, nb::handle own, bool continued) { return result_of(t, tensor_list(own, "own"), continued); });
   m.def("_push_saved_tensors_hooks", [](nb::handle pack, nb::handle unpack) {
     if (!own_saved_hooks.disabled.empty()) fail(own_saved_hooks.disabled);
     own_saved_hooks.hooks.push_back(python_saved_hooks(pack.ptr(), unpack.ptr()));

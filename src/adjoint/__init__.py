@@ -101,6 +101,7 @@ _LAZY = (
     "as_torch",
     "autograd",
     "distributions",
+    "func",
     "linalg",
     "nn",
     "optim",

@@ -1,0 +1,99 @@
+#include "autograd/arguments.h"
+
+#include <algorithm>
+
+#include "autograd/views.h"
+
+namespace adjoint {
+
+namespace {
+
+/// Hands gradients of an argument on to what it stands for.
+class ArgumentNode final : public Node {
+ public:
+  ArgumentNode(const Tensor& x, const Tensor& argument) : edge_(gradient_edge(x)) { info.describe(argument); }
+  std::string name() const override { return "AliasBackward0"; }
+  std::span<Edge> edges() override { return {&edge_, 1}; }
+  void apply(Gradients& in, Gradients& out) override { out[0] = in[0]; }
+
+ private:
+  Edge edge_;
+};
+
+/// Nodes that were seen: open addressing.
+class Seen {
+ public:
+  /// Whether it is new.
+  bool add(const Node* node) {
+    if (used_ * 2 >= slots_.size()) grow();
+    const Node*& slot = find(node);
+    if (slot) return false;
+    slot = node;
+    ++used_;
+    return true;
+  }
+
+ private:
+  const Node*& find(const Node* node) {
+    size_t i = (reinterpret_cast<uintptr_t>(node) * 0x9e3779b97f4a7c15ull) >> 20;
+    while (slots_[i & (slots_.size() - 1)] && slots_[i & (slots_.size() - 1)] != node) ++i;
+    return slots_[i & (slots_.size() - 1)];
+  }
+  void grow() {
+    std::vector<const Node*> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Node* node : old)
+      if (node) find(node) = node;
+  }
+  std::vector<const Node*> slots_ = std::vector<const Node*>(64);
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+Tensor argument_for(const Tensor& x, bool continued) {
+  if (!is_differentiable(x.dtype()))
+    fail("only Tensors of floating point dtype can require gradients: an argument of a function that is to be differentiated by it is ",
+         name_of(x.dtype()), " of shape ", to_string(x.sizes()));
+  Tensor t = alias(x);
+  if (continued && x.requires_grad()) set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
+  else t->flags |= TensorImpl::kRequiresGrad;
+  return t;
+}
+
+bool is_argument(const Tensor& t) {
+  if (!t->is(TensorImpl::kRequiresGrad)) return false;
+  return !t->grad_fn || dynamic_cast<const ArgumentNode*>(t->grad_fn);
+}
+
+bool leads_beyond(std::span<const Edge> roots, TensorList own) {
+  Seen seen;
+  std::vector<Node*> next;
+  const auto visit = [&](const Edge& edge) {
+    if (!edge || !seen.add(edge.node.get())) return false;
+    if (edge.node->sequence != Node::kFirst) {
+      next.push_back(edge.node.get());
+      return false;
+    }
+    const TensorImpl* leaf = static_cast<const LeafNode*>(edge.node.get())->leaf;
+    return std::none_of(own.begin(), own.end(), [&](const Tensor& t) { return t.get() == leaf; });
+  };
+  for (const Edge& root : roots)
+    if (visit(root)) return true;
+  while (!next.empty()) {
+    Node* node = next.back();
+    next.pop_back();
+    for (const Edge& edge : node->edges())
+      if (visit(edge)) return true;
+  }
+  return false;
+}
+
+Tensor result_of(const Tensor& t, TensorList own, bool continued) {
+  if (!t.requires_grad()) return t;
+  const Edge edge = gradient_edge(t);
+  if (continued && leads_beyond({&edge, 1}, own)) return t;
+  return alias(t);
+}
+
+}  // namespace adjoint

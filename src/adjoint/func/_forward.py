@@ -1,0 +1,212 @@
+"""`jvp` and `linearize`: derivatives of functions along directions.
+
+`jvp` calls the function once, on duals: tensors that carry a tangent at a level of forward mode of its own
+(`autograd.forward_ad`). `linearize` calls it once too, and gives the linear function itself, to be called with many tangents:
+the function is recorded, its pass backward is recorded as a function of the cotangent, which is linear, and the transpose of
+that is the pass backward through it. Nothing of the function runs again. Start reading at `jvp`.
+"""
+
+from __future__ import annotations
+
+from adjoint._C import Tensor, is_grad_enabled
+from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
+from adjoint.func._reverse import Recorded, pulled
+from adjoint.utils._pytree import flatten_arguments
+
+__all__ = ["linearize"]
+
+_JVP = "jvp(f, primals, tangents)"
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """The value of a function, and its derivative along a direction, without a graph.
+
+    Parameters
+    ----------
+    func : callable
+        Takes tensors and containers of tensors, returns a tensor or a container of tensors.
+    primals : tuple
+        Its arguments.
+    tangents : tuple
+        The direction, in the form of `primals`.
+    strict : bool
+        Raise where an output does not depend on the primals, instead of giving zeros.
+    has_aux : bool
+        `func` returns a pair, of which the second part is not differentiated.
+
+    Returns
+    -------
+    output, tangent
+        Both in the form that `func` returned.
+    aux
+        With `has_aux`, the second part.
+
+    Raises
+    ------
+    RuntimeError
+        Primals are no tuple, tangents have another form or other shapes, `func` returns something else than tensors.
+    NotImplementedError
+        An operator has no forward derivative; its name is told.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.func import jvp
+    >>> jvp(lambda x, y: x * y, (ad.tensor(2.0), ad.tensor(5.0)), (ad.tensor(1.0), ad.tensor(0.0)))
+    (tensor(10.), tensor(5.))
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    leaves, spec = flatten_arguments(primals)
+    directions, form = flatten_arguments(tangents)
+    if spec != form:
+        raise RuntimeError(
+            f"{_JVP}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
+            f"tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {form}"
+        )
+    for name, given in (("primals", leaves), ("tangents", directions)):
+        if not given:
+            raise RuntimeError(f"{_JVP}: Expected {name} to contain at least one Tensor.")
+        for leaf in given:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(leaf)}")
+    return pushed(func, leaves, directions, spec.unflatten, {}, strict, has_aux)
+
+
+def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=False):
+    """As `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
+    from adjoint import zeros_like
+    from adjoint._C import _enter_dual_level, _exit_dual_level, _make_dual, _unpack_dual
+
+    level = _enter_dual_level()
+    try:
+        duals = [x if t is None else _make_dual(x, t, level) for x, t in zip(primals, tangents, strict=True)]
+        output = func(*arguments_of(duals), **kwargs)
+        aux = None
+        if has_aux:
+            output, aux = split_aux(output, _JVP)
+        leaves, spec = tensors_of(output, _JVP, "f(*args)")
+        outputs, directions = [], []
+        for leaf in leaves:
+            primal, tangent = _unpack_dual(leaf, level)
+            if tangent is None:
+                if strict:
+                    raise RuntimeError(
+                        "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
+                        "allowed with strict=True."
+                    )
+                tangent = zeros_like(primal, requires_grad=False)
+            outputs.append(_same(primal, leaf, duals, primals))
+            directions.append(tangent)
+        if has_aux:
+            rest, form = flatten_arguments(aux)
+            aux = form.unflatten(
+                [
+                    _same(_unpack_dual(a, level)[0], a, duals, primals) if isinstance(a, Tensor) else a
+                    for a in rest
+                ]
+            )
+    finally:
+        _exit_dual_level(level)
+    pair = spec.unflatten(outputs), spec.unflatten(directions)
+    return (*pair, aux) if has_aux else pair
+
+
+def _same(primal, leaf, duals, primals):
+    # What the function returned as it got it is the caller's tensor.
+    for dual, x in zip(duals, primals, strict=True):
+        if leaf is dual:
+            return x
+    return primal
+
+
+def linearize(func, *primals):
+    """The value of a function, and its derivative as a linear function of a direction.
+
+    The function is called once; the linear function computes no part of it again, and costs about a pass backward. For one
+    direction `jvp` is cheaper, since it keeps nothing.
+
+    Parameters
+    ----------
+    func : callable
+        Takes tensors and containers of tensors, returns a tensor or a container of tensors.
+    *primals : tensors and containers of tensors
+        Its arguments.
+
+    Returns
+    -------
+    output
+        What `func` returned.
+    jvp_fn : callable
+        ``jvp_fn(*tangents)`` takes tangents in the form of `primals`, and returns the tangent of the output in its form. It can
+        be called any number of times.
+
+    Raises
+    ------
+    RuntimeError
+        As `vjp`; tangents have another form, shape or dtype.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.func import linearize
+    >>> value, push = linearize(lambda x: x**2, ad.tensor([1.0, 3.0]))
+    >>> push(ad.tensor([1.0, 0.0])), push(ad.tensor([0.0, 1.0]))
+    (tensor([2., 0.]), tensor([0., 6.]))
+    """
+    recorded = Recorded(func, primals, lambda tree: tree, {}, False)
+    own, outputs = recorded.arguments, recorded.outputs
+    with Recording():
+        from adjoint import zeros_like
+
+        # Where cotangents are pulled from does not matter: the function of the cotangent is linear.
+        cotangents = Arguments([zeros_like(y, requires_grad=False) for y in outputs])
+        pairs = [
+            (edge, v) for edge, v in zip(recorded.edges, cotangents.inside, strict=True) if edge is not None
+        ]
+        rows = _recorded_rows(pairs, own.inside) if pairs else [None] * len(own.inside)
+    cotangents.recorded = own.recorded
+    everything = [*own.inside, *cotangents.inside]
+
+    def jvp_fn(*tangents):
+        leaves, form = flatten_arguments(tangents)
+        if form != own.spec:
+            raise RuntimeError(
+                f"Expected the tangents {form} to have the same argspec as the primals {own.spec}"
+            )
+        for i, (x, t) in enumerate(zip(own.given, leaves, strict=True)):
+            _check_tangent(i, x, t)
+        chosen = [(w, t) for w, t in zip(rows, leaves, strict=True) if w is not None and w.requires_grad]
+        with Recording():
+            found = pulled(
+                tuple([w for w, _ in chosen]),
+                tuple([t for _, t in chosen]),
+                cotangents,
+                own.recorded and is_grad_enabled(),
+                retain=True,
+                own=everything,
+            )
+        return recorded.spec.unflatten(found)
+
+    return recorded.value, jvp_fn
+
+
+def _recorded_rows(pairs, inside):
+    from adjoint._C import _run_backward
+
+    edges, seeds = tuple([edge for edge, _ in pairs]), tuple([v for _, v in pairs])
+    return _run_backward(edges, seeds, inside, True, True, False, True)
+
+
+def _check_tangent(i, primal, tangent):
+    if not isinstance(tangent, Tensor):
+        raise RuntimeError(f"tangent:{i} in flattened pytree should be a Tensor, got {type(tangent)}")
+    for what in ("shape", "dtype"):
+        found, expected = getattr(tangent, what), getattr(primal, what)
+        if found != expected:
+            raise RuntimeError(
+                f"tangent:{i} with {what} {found} in flattened pytree doesn't match the {what} {expected} of the "
+                "corresponding primal."
+            )

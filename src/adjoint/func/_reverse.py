@@ -1,0 +1,286 @@
+"""`grad`, `grad_and_value` and `vjp`: derivatives of functions by one pass backward.
+
+Each calls the function on arguments that stand for the caller's tensors, records it, and runs the engine from its results to
+these arguments. The pass is recorded itself only where somebody further out can tell: where the function reached something
+else that wants a gradient, such as what it captured, or an argument of another transform around this one. So transforms nest
+without levels, and a derivative of first order costs what `autograd.grad` costs. Start reading at `grad_and_value`.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+
+from adjoint import autograd
+from adjoint._C import Tensor, _gradient_edge, _leads_beyond, _result_of, _run_backward, is_grad_enabled
+from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
+from adjoint.utils._pytree import flatten_arguments
+
+__all__ = ["grad", "grad_and_value", "vjp"]
+
+
+def grad(func, argnums=0, has_aux=False):
+    """The function that computes the gradient of `func`.
+
+    Parameters
+    ----------
+    func : callable
+        Takes tensors and containers of tensors, returns a tensor of no dimensions.
+    argnums : int or tuple of int
+        By which positional arguments the gradient is taken: each a floating-point or complex tensor, or a container of such.
+        Arguments by keyword are not differentiated.
+    has_aux : bool
+        `func` returns a pair: the tensor, and a container of anything else.
+
+    Returns
+    -------
+    callable
+        With the arguments of `func`. Returns the gradient in the form of the argument (a tuple of these for a tuple of
+        `argnums`); with `has_aux` a pair of that and the rest.
+
+    Raises
+    ------
+    RuntimeError
+        When called: `func` does not return one number, or a pair; `argnums` do not fit its arguments.
+    ValueError
+        When called: an argument to differentiate by is no tensor.
+
+    Notes
+    -----
+    Results can be differentiated further if gradients are wanted for what they depend on: for the arguments, for what `func`
+    captured, or inside of another transform. Under `no_grad` the gradient is computed, but has no history.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.func import grad
+    >>> x = ad.tensor(3.0)
+    >>> grad(lambda x: x**3)(x), grad(grad(lambda x: x**3))(x)
+    (tensor(27.), tensor(18.))
+    >>> grad(lambda p: p["w"] * p["b"])({"w": x, "b": ad.tensor(2.0)})
+    {'w': tensor(2.), 'b': tensor(3.)}
+    """
+    of_both = grad_and_value(func, argnums, has_aux)
+
+    @wraps(func)
+    def gradient(*args, **kwargs):
+        found, rest = of_both(*args, **kwargs)
+        return (found, rest[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """The function that computes the gradient of `func` and its value: a pair of the two.
+
+    Parameters
+    ----------
+    func, argnums, has_aux
+        As for `grad`.
+
+    Returns
+    -------
+    callable
+        Returns ``(gradient, value)``; with `has_aux` ``(gradient, (value, aux))``.
+
+    Raises
+    ------
+    RuntimeError, ValueError
+        As `grad`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.func import grad_and_value
+    >>> grad_and_value(lambda x: x**3)(ad.tensor(2.0))
+    (tensor(12.), tensor(8.))
+    """
+
+    @wraps(func)
+    def both(*args, **kwargs):
+        tree, replaced = chosen(args, argnums)
+        arguments = Arguments(tree)
+        with Recording():
+            output = func(*replaced(arguments.tree()), **kwargs)
+            aux = None
+            if has_aux:
+                output, aux = split_aux(output, _GRAD)
+            if not isinstance(output, Tensor):
+                raise RuntimeError(f"{_GRAD}: Expected f(*args) to return a Tensor, got {type(output)}")
+            if output.dim() != 0:
+                raise RuntimeError(
+                    f"{_GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} dims. Maybe you "
+                    "wanted to use the vjp or jacrev APIs instead?"
+                )
+            arguments.check()
+            found = pulled((output,), None, arguments, arguments.recorded)
+            value = arguments.result(output)
+            if has_aux:
+                value = (value, arguments.results(aux))
+        return arguments.spec.unflatten(found), value
+
+    return both
+
+
+_GRAD = "grad_and_value(f)(*args)"
+
+
+def vjp(func, *primals, has_aux=False):
+    """The value of a function, and the function that pulls cotangents of the value back to its arguments.
+
+    Parameters
+    ----------
+    func : callable
+        Takes tensors and containers of tensors, returns a tensor or a container of tensors.
+    *primals : tensors and containers of tensors
+        The arguments, all floating-point or complex.
+    has_aux : bool
+        `func` returns a pair, of which the second part is not differentiated.
+
+    Returns
+    -------
+    output
+        What `func` returned.
+    vjp_fn : callable
+        ``vjp_fn(cotangents, retain_graph=True, create_graph=None)`` takes cotangents in the form of the output and returns the
+        tuple of their products with the Jacobian, in the form of `primals`. It can be called any number of times; with
+        ``retain_graph=False`` for the last time. What it returns is recorded where that can be told, or as `create_graph` says.
+    aux
+        With `has_aux`, the second part of what `func` returned.
+
+    Raises
+    ------
+    RuntimeError
+        `func` returns something else than floating-point or complex tensors, or cotangents have another form.
+    ValueError
+        A primal is no tensor.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.func import vjp
+    >>> value, pull = vjp(lambda a, b: a * b, ad.tensor(2.0), ad.tensor(5.0))
+    >>> value, pull(ad.tensor(1.0))
+    (tensor(10.), (tensor(5.), tensor(2.)))
+    """
+    recorded = Recorded(func, primals, lambda tree: tree, {}, has_aux)
+    spec, own = recorded.spec, recorded.arguments
+
+    def vjp_fn(cotangents, retain_graph=True, create_graph=None):
+        leaves, form = flatten_arguments(cotangents)
+        if form != spec:
+            from adjoint.utils._pytree import treespec_pprint
+
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {treespec_pprint(form)}, primal output: {treespec_pprint(spec)}"
+            )
+        for leaf in leaves:
+            if leaf is not None and not isinstance(leaf, Tensor):
+                raise RuntimeError(f"vjp(f, *primals): expected cotangents to be tensors, got {type(leaf)}")
+        continued = own.recorded and is_grad_enabled() if create_graph is None else create_graph
+        with Recording():
+            return own.spec.unflatten(recorded.pull(leaves, continued, retain_graph))
+
+    return (recorded.value, vjp_fn, recorded.aux) if has_aux else (recorded.value, vjp_fn)
+
+
+class Recorded:
+    """A function that was called on some of its arguments, and can be pulled back through.
+
+    Attributes
+    ----------
+    value, aux
+        What it returned, as the outside gets it.
+    outputs : list of Tensor
+        The tensors of its value, as they are inside.
+    spec : TreeSpec
+        The form of its value.
+    arguments : Arguments
+    """
+
+    __slots__ = ("arguments", "aux", "edges", "outputs", "spec", "value")
+
+    def __init__(self, func, tree, replaced, kwargs, has_aux):
+        self.arguments = own = Arguments(tree)
+        with Recording():
+            output = func(*replaced(own.tree()), **kwargs)
+            aux = None
+            if has_aux:
+                output, aux = split_aux(output, _VJP)
+            self.outputs, self.spec = tensors_of(output, _VJP, "f(*primals)")
+            for y in self.outputs:
+                if not (y.is_floating_point() or y.is_complex()):
+                    raise RuntimeError(
+                        f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                        f"{y.dtype}"
+                    )
+            own.check()
+            # The program may write to what it gets; where the graph begins stays.
+            self.edges = [_gradient_edge(y) if y.requires_grad else None for y in self.outputs]
+            self.value = self.spec.unflatten([own.result(y) for y in self.outputs])
+            self.aux = own.results(aux) if has_aux else None
+
+    def pull(self, cotangents, continued, retain=True):
+        """What a list of cotangents, one per output, is pulled back to: one per argument."""
+        pairs = [(edge, g) for edge, g in zip(self.edges, cotangents, strict=True) if edge is not None]
+        edges = tuple([edge for edge, _ in pairs])
+        return pulled(edges, tuple([g for _, g in pairs]), self.arguments, continued, retain)
+
+    def pull_one(self, number, cotangent, continued):
+        """What a cotangent of output `number` is pulled back to: one per argument."""
+        with Recording():
+            return pulled((self.edges[number],), (cotangent,), self.arguments, continued, retain=True)
+
+    def pull_many(self, number, cotangents, continued):
+        """The same for cotangents stacked along a leading dimension."""
+        own = self.arguments.inside
+        create = continued and (cotangents.requires_grad or _leads_beyond((self.edges[number],), own))
+        with Recording():
+            found = autograd.grad(
+                (self.edges[number],),
+                own,
+                (cotangents,),
+                retain_graph=True,
+                create_graph=create,
+                allow_unused=True,
+                is_grads_batched=True,
+            )
+            return [
+                _zeros(x).expand((len(cotangents), *x.shape))
+                if g is None
+                else _result_of(g, own, create)
+                if g.requires_grad
+                else g
+                for x, g in zip(own, found, strict=True)
+            ]
+
+
+_VJP = "vjp(f, *primals)"
+
+
+def pulled(roots, cotangents, arguments, continued, retain=False, own=None):
+    """The gradients of `roots` by the arguments inside: zeros where there is no path.
+
+    `continued`: what comes out keeps its history, if it depends on more than `own`, the arguments inside by default.
+    """
+    inside = arguments.inside
+    own = inside if own is None else own
+    if cotangents is None:
+        roots = tuple([y for y in roots if y.requires_grad])
+    if not roots or not inside:
+        return [_zeros(x) for x in inside]
+    create = continued and (
+        (cotangents is not None and any([g is not None and g.requires_grad for g in cotangents]))
+        or _leads_beyond(roots, own)
+    )
+    found = _run_backward(roots, cotangents, inside, retain or create, create, False, True)
+    return [
+        _zeros(x) if g is None else _result_of(g, own, create) if g.requires_grad else g
+        for x, g in zip(inside, found, strict=True)
+    ]
+
+
+def _zeros(x):
+    from adjoint import zeros_like
+
+    return zeros_like(x, requires_grad=False)

@@ -1,0 +1,37 @@
+"""The old place of `adjoint.func.functional_call`."""
+
+from __future__ import annotations
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False
+):
+    """Call a module with other parameters and buffers than its own: see `adjoint.func.functional_call`.
+
+    .. deprecated:: torch 2.0
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import adjoint as ad
+    >>> from adjoint.nn.utils.stateless import functional_call
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     functional_call(ad.nn.Linear(1, 1, bias=False), {"weight": ad.tensor([[2.0]])}, ad.ones(1)).tolist()
+    [2.0]
+    """
+    from warnings import warn
+
+    from adjoint import func
+
+    warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of "
+        "PyTorch. Please use `torch.func.functional_call` instead: here `adjoint.func.functional_call`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return func.functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
