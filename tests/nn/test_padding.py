@@ -5,6 +5,7 @@ import pytest
 from helpers import assert_close, check_derivatives, normal, tensor
 
 import adjoint as ad
+from adjoint import nn
 
 pad = ad.nn.functional.pad
 NAMES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -50,3 +51,29 @@ def test_refused():
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+MODES = {
+    "Constant": "constant",
+    "Zero": "constant",
+    "Reflection": "reflect",
+    "Replication": "replicate",
+    "Circular": "circular",
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("kind", MODES)
+def test_modules(kind, n):
+    make = getattr(nn, f"{kind}Pad{n}d")
+    value = (2.5,) if kind == "Constant" else ()
+    for padding in (1, (1, 2) * n, (-1, 1) * n):
+        widths = (padding,) * (2 * n) if padding == 1 else padding
+        for lead in ((2, 3), (3,)):
+            x = tensor(normal(*lead, *(4, 5, 6)[:n]))
+            want = pad(x, widths, MODES[kind], *value)
+            module = make(padding, *value)
+            assert bool((module(x) == want).all()) and module(x).shape == want.shape
+        text = f"padding={widths}, value=2.5" if value else f"{widths}"
+        assert repr(module) == f"{kind}Pad{n}d({text})"
+        assert module.__doc__ and make.__module__ == "adjoint.nn.padding"

@@ -34,23 +34,14 @@ def fill(module) -> None:
     module.__getattr__ = late
 
 
-# What torch publishes twice: methods as functions, and functions of torch.nn.functional.
+# What torch publishes twice: methods as functions.
 _METHODS = ("detach", "detach_", "fill_", "is_same_size", "is_signed", "nan_to_num_", "zero_")
-_FUNCTIONAL = frozenset(
-    "adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear channel_shuffle conv1d conv2d conv3d conv_transpose1d "
-    "conv_transpose2d conv_transpose3d cosine_similarity group_norm max_pool1d max_pool2d max_pool3d "
-    "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu".split()
-)
 
 
 def late(name):
     """A name that is looked up when it is first asked for."""
     if name in _METHODS:
         return getattr(adjoint.Tensor, name)
-    if name in _FUNCTIONAL:
-        from adjoint.nn import functional
-
-        return getattr(functional, name)
     value = adjoint.__getattr__(name)
     if isinstance(value, types.ModuleType):
         raise AttributeError(name)

@@ -4,37 +4,62 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
-from . import activation, batch_norm, convolution, functional, init, loss, pooling, rearranging, utils
+from . import (
+    activation,
+    attention,
+    batch_norm,
+    convolution,
+    dropout,
+    functional,
+    init,
+    loss,
+    margin_loss,
+    padding,
+    pooling,
+    rearranging,
+    rnn,
+    transformer,
+    utils,
+)
 from .activation import *
 from .batch_norm import *
 from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
-from .dropout import Dropout
+from .dropout import *
 from .flatten import Flatten, Unflatten
 from .linear import Bilinear, Identity, Linear
 from .loss import *
+from .margin_loss import *
 from .module import Module
+from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm, RMSNorm
+from .padding import *
 from .parameter import Buffer, Parameter
 from .parameter_containers import ParameterDict, ParameterList
 from .pooling import *
 from .rearranging import *
+from .rnn import *
 from .sparse import Embedding
+from .transformer import *
 
 __all__ = (
     activation.__all__
     + batch_norm.__all__
     + convolution.__all__
+    + dropout.__all__
     + loss.__all__
+    + margin_loss.__all__
+    + padding.__all__
     + pooling.__all__
     + rearranging.__all__
+    + rnn.__all__
+    + transformer.__all__
 )
 __all__ += [
     "Bilinear",
     "Buffer",
     "CosineSimilarity",
-    "Dropout",
     "Embedding",
     "Flatten",
     "Identity",
@@ -43,6 +68,7 @@ __all__ += [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "PairwiseDistance",
     "Parameter",
     "ParameterDict",
@@ -50,6 +76,7 @@ __all__ += [
     "RMSNorm",
     "Sequential",
     "Unflatten",
+    "attention",
     "functional",
     "init",
     "utils",

@@ -1,8 +1,8 @@
 """The layers as functions: each takes its parameters as arguments.
 
-Activations live in `_activations`, losses in `_losses`; this file has the rest: affine maps, dropout,
-embedding, normalisation, distances, padding. What touches memory with a kernel of its own is an operator of
-the core; everything here is a composition of those, so derivatives of every order follow.
+Activations live in `_activations`, losses in `_losses` and so on; this file has the rest: affine maps, embedding,
+normalisation, distances, padding. What touches memory with a kernel of its own is an operator of the core; everything here is
+a composition of those, so derivatives of every order follow.
 """
 
 from __future__ import annotations
@@ -20,15 +20,37 @@ from adjoint.ops.convolution import (
     conv_transpose3d,
 )
 
-from . import _activations, _losses, _normalization, _pooling, _rearranging
+from . import (
+    _activations,
+    _attention,
+    _ctc,
+    _dropout,
+    _losses,
+    _margin_losses,
+    _normalization,
+    _pooling,
+    _rearranging,
+)
 from ._activations import *
+from ._attention import *
+from ._ctc import *
+from ._dropout import *
 from ._losses import *
+from ._margin_losses import *
 from ._normalization import *
 from ._pooling import *
 from ._rearranging import *
 
 __all__ = (
-    _activations.__all__ + _losses.__all__ + _normalization.__all__ + _pooling.__all__ + _rearranging.__all__
+    _activations.__all__
+    + _attention.__all__
+    + _ctc.__all__
+    + _dropout.__all__
+    + _losses.__all__
+    + _margin_losses.__all__
+    + _normalization.__all__
+    + _pooling.__all__
+    + _rearranging.__all__
 )
 __all__ += [
     "bilinear",
@@ -39,7 +61,6 @@ __all__ += [
     "conv_transpose2d",
     "conv_transpose3d",
     "cosine_similarity",
-    "dropout",
     "embedding",
     "layer_norm",
     "linear",
@@ -108,42 +129,6 @@ def bilinear(input1, input2, weight, bias=None):
     partial = ad.matmul(input1.reshape(rows, n1), weight.transpose(0, 1).reshape(n1, out * n2))
     result = ad.matmul(partial.reshape(rows, out, n2), input2.reshape(rows, n2, 1)).reshape(leading + (out,))
     return result if bias is None else result + bias
-
-
-def dropout(input, p=0.5, training=True, inplace=False):
-    """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p).
-
-    Parameters
-    ----------
-    input : Tensor, any shape
-    p : float in [0, 1]
-    training : bool
-        When false the input is returned as it is.
-    inplace : bool
-
-    Raises
-    ------
-    ValueError
-        `p` is outside [0, 1].
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> generator = ad.manual_seed(0)
-    >>> y = ad.nn.functional.dropout(ad.ones(1000), p=0.5)
-    >>> sorted(set(y.tolist()))
-    [0.0, 2.0]
-    """
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0:
-        return input
-    with ad.no_grad():
-        if p == 1:
-            mask = ad.zeros_like(input)
-        else:
-            mask = ad.empty_like(input).bernoulli_(1 - p).mul_(1 / (1 - p))
-    return input.mul_(mask) if inplace else input * mask
 
 
 def one_hot(tensor, num_classes=-1):

@@ -10,7 +10,7 @@ from . import functional, init
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
@@ -77,6 +77,10 @@ class Linear(Module):
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """`Linear` by the name that the output of `MultiheadAttention` has in torch."""
 
 
 class Bilinear(Module):

@@ -1,0 +1,164 @@
+"""What torch publishes at its top level as well: functions of `nn.functional`, in the order of arguments that they have there.
+
+`adjoint` finds them here when they are first asked for. Most are the same function; a few take parameters before statistics, or
+a reduction by its number.
+"""
+
+from __future__ import annotations
+
+from adjoint import _register
+
+from . import functional
+from ._pooling import (  # type: ignore[attr-defined]  # made in a loop
+    adaptive_avg_pool1d,
+    adaptive_max_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool3d,
+)
+from ._recurrence import (
+    gru,
+    gru_cell,
+    lstm,
+    lstm_cell,
+    rnn_relu,
+    rnn_relu_cell,
+    rnn_tanh,
+    rnn_tanh_cell,
+)
+from .functional import (
+    alpha_dropout,
+    bilinear,
+    channel_shuffle,
+    cosine_similarity,
+    feature_alpha_dropout,
+    pairwise_distance,
+    pixel_shuffle,
+    pixel_unshuffle,
+    prelu,
+    rms_norm,
+)
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_max_pool1d",
+    "alpha_dropout",
+    "avg_pool1d",
+    "batch_norm",
+    "bilinear",
+    "channel_shuffle",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "ctc_loss",
+    "feature_alpha_dropout",
+    "group_norm",
+    "gru",
+    "gru_cell",
+    "hinge_embedding_loss",
+    "instance_norm",
+    "kl_div",
+    "lstm",
+    "lstm_cell",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool3d",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "rms_norm",
+    "rnn_relu",
+    "rnn_relu_cell",
+    "rnn_tanh",
+    "rnn_tanh_cell",
+    "triplet_margin_loss",
+]
+
+
+def _named(reduction):
+    """The name of a reduction that may come as torch's number for it."""
+    return reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
+
+
+def batch_norm(
+    input,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    training,
+    momentum,
+    eps,
+    cudnn_enabled=False,
+):
+    """`functional.batch_norm`, with the parameters before the statistics."""
+    return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    use_input_stats,
+    momentum,
+    eps,
+    cudnn_enabled=False,
+):
+    """`functional.instance_norm`, with the parameters before the statistics."""
+    return functional.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True):
+    """`functional.group_norm`."""
+    return functional.group_norm(input, num_groups, weight, bias, eps)
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+    """`functional.ctc_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, _named(reduction), zero_infinity
+    )
+
+
+def kl_div(input, target, reduction=1, *, log_target=False):
+    """`functional.kl_div`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.kl_div(input, target, reduction=_named(reduction), log_target=log_target)
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """`functional.poisson_nll_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_named(reduction))
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+    """`functional.margin_ranking_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.margin_ranking_loss(input1, input2, target, margin, reduction=_named(reduction))
+
+
+def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+    """`functional.hinge_embedding_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.hinge_embedding_loss(input, target, margin, reduction=_named(reduction))
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+    """`functional.cosine_embedding_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.cosine_embedding_loss(input1, input2, target, margin, reduction=_named(reduction))
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
+    """`functional.triplet_margin_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
+    return functional.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, reduction=_named(reduction)
+    )
+
+
+_register.publish(globals())
