@@ -61,7 +61,7 @@ struct SolveTriangular : LinearAlgebraRow {
   static constexpr auto doc = "X with A X = B, or X A = B where `left` is false; one triangle of A is read.";
   static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
   static Tensor forward(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular);
-  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, Output<0> x, Argument<bool, 2> upper,
+  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> x, Argument<bool, 2> upper,
                                            Argument<bool, 3> left, Argument<bool, 4> unit, Needs needs) {
     return linalg::solve_triangular_rule(g, a, x, upper, left, unit, needs);
   }};
@@ -92,8 +92,8 @@ struct LuSolve : LinearAlgebraRow {
   static constexpr auto signature = "self, pivots, B, adjoint=False";
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool adjoint);
   static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> lu, Input<1> pivots, Output<0> x, Argument<bool, 3> adjoint,
-                   Needs needs) { return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, needs); }};
+      JointRule{[](Grad g, Input<0> lu, Input<1> pivots, NeededBy<Output<0>, 0> x,
+                   Argument<bool, 3> adjoint, Needs needs) { return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, needs); }};
 };
 
 struct Solve : LinearAlgebraRow {
@@ -104,7 +104,8 @@ struct Solve : LinearAlgebraRow {
   static constexpr auto returns = "result, LU, pivots, info";
   static linalg::Four forward(const Tensor& self, const Tensor& B);
   static constexpr auto vjp =
-      JointRule{[](GradOf<0> g, Input<0> a, Output<0> x, Output<1> lu, Output<2> pivots, Needs needs) {
+      JointRule{[](GradOf<0> g, Input<0> a, NeededBy<Output<0>, 0> x, Output<1> lu, Output<2> pivots,
+                   Needs needs) {
         return linalg::solve_rule(g, a, x, lu, pivots, needs);
       }};
 };

@@ -10,7 +10,7 @@ namespace adjoint {
 
 namespace kernels {
 Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op);
-/// Gradients of the input, the weight and the bias; those not in `needs` are undefined.
+/// Gradients of the input, the weight and the bias; those not in `needs` are undefined. The weight is asked for by the input's alone.
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs);
 }  // namespace kernels
 
@@ -26,7 +26,8 @@ struct LayerNorm : Structured {
   static Tensor forward(const Tensor& input, IntList normalized_shape, OptionalTensor weight, OptionalTensor bias, double eps) {
     return kernels::layer_norm(input, normalized_shape, weight, bias, eps, name);
   }
-  static constexpr auto vjp = JointRule{[](Grad g, Input<0> input, Input<2> weight, Argument<IntList, 1> shape, Argument<double, 4> eps, Needs needs) {
+  static constexpr auto vjp = JointRule{[](Grad g, NeededBy<Input<0>, 0, 2> input, NeededBy<Input<2>, 0> weight, Argument<IntList, 1> shape,
+                                           Argument<double, 4> eps, Needs needs) {
     return rules::layer_norm(g, input, weight, static_cast<int64_t>(shape.value.size()), eps, needs);
   }};
 };

@@ -18,8 +18,9 @@
 // A STRUCTURED operator (reduction, view, product …) states
 //     name, doc, signature the names and defaults of its arguments, as Python would write them
 //     forward(args…)       on tensors; the C++ types of its parameters are the types of the arguments
-//     vjp                  Rules{…}: one function per differentiable input, in order; each takes the Grad and just
-//                          what it needs: Input<i>, Output<i>, Shape<i>, Argument<T, i>
+//     vjp                  Rules{…}: one function per differentiable parameter, those of the first tensors; one further
+//                          on is rule_of<i>(…). Each takes the Grad and just what it needs: Input<i>, Output<i>,
+//                          Shape<i>, Argument<T, i>, where i counts parameters
 // A missing rule raises an error that names the operator.
 //
 // The same template serves three ends: on float and double it is the body of a loop that the compiler vectorises;

@@ -94,7 +94,7 @@ struct LinearScan : Structured {
   static constexpr auto doc = "s[i] = other[i] + self[i] s[i-1] along a dimension; in reverse s[i] = other[i] + self[i+1] s[i+1].";
   static constexpr auto signature = "self, other, dim, reverse=False";
   static Tensor forward(const Tensor& self, const Tensor& other, Dim dim, bool reverse) { return kernels::linear_scan(self, other, dim, reverse); }
-  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, Output<0> result, Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
+  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> result, Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
     return rules::linear_scan(g, a, result, dim, reverse, needs);
   }};
 };

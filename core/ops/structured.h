@@ -43,16 +43,20 @@ template <class T, int I> struct Argument {
   T value;
   operator const T&() const { return value; }
 };
-/// Which inputs need a gradient, for a rule that computes several at once.
+/// Which parameters need a gradient, for a rule that makes several at once.
 struct Needs {
-  uint64_t mask;
-  /// Those from number 63 on share a bit.
-  bool operator[](int i) const { return mask >> (i < 63 ? i : 63) & 1; }
+  uint32_t mask;
+  bool operator[](int parameter) const { return mask >> parameter & 1; }
 };
+/// What a rule that makes several gradients takes for those of these parameters alone. Where none of them needs one, it is
+/// not kept, and undefined.
+template <class X, int... parameters> struct NeededBy : X { NeededBy(X x) : X(std::move(x)) {} };
 
-/// One rule per differentiable input, in order.
+/// One rule per differentiable parameter. A plain one is that of the next tensor; after a gap it is numbered.
 template <class... F> struct Rules : std::tuple<F...> { constexpr Rules(F... f) : std::tuple<F...>(f...) {} };
-/// One rule for all inputs, returning Tensors in order (undefined where not needed).
+template <int parameter, class F> struct NumberedRule : F { constexpr NumberedRule(F f) : F(f) {} };
+template <int parameter, class F> constexpr NumberedRule<parameter, F> rule_of(F f) { return {f}; }
+/// One rule for all tensors, returning their gradients in order (undefined where not needed).
 template <class F> struct JointRule { F f; constexpr JointRule(F g) : f(g) {} };
 
 struct Structured {

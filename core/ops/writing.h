@@ -101,7 +101,7 @@ struct Scatter : Structured {
       [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
         return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
       },
-      [](Grad) { return Tensor(); }, [](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); }};
+      rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); })};
 };
 
 struct ScatterValue : Structured {
@@ -122,8 +122,8 @@ struct ScatterMultiply : Structured {
   static Tensor self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src);
   static Tensor source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
   static constexpr auto vjp = Rules{
-      [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) { return self_gradient(g, dim, index, src); }, [](Grad) { return Tensor(); },
-      [](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) { return source_gradient(g, self, dim, index, src); }};
+      [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) { return self_gradient(g, dim, index, src); },
+      rule_of<3>([](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) { return source_gradient(g, self, dim, index, src); })};
 };
 
 struct ScatterMultiplyValue : Structured {
@@ -143,8 +143,8 @@ struct ScatterAdd : Structured {
   static constexpr auto signature = "self, dim, index, src";
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static constexpr auto vjp =
-      Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
-            [](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); }};
+      Rules{[](Grad g) { return Tensor(g); },
+            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); })};
 };
 
 struct IndexAdd : Structured {
@@ -154,10 +154,10 @@ struct IndexAdd : Structured {
   static constexpr auto signature = "self, dim, index, source, *, alpha=1";
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
   static constexpr auto vjp =
-      Rules{[](Grad g) { return Tensor(g); }, [](Grad) { return Tensor(); },
-            [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
+      Rules{[](Grad g) { return Tensor(g); },
+            rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
               return scaled(call<IndexSelect>(g, dim.value, index), alpha.value.conj());
-            }};
+            })};
 };
 
 struct IndexFill : Structured {
@@ -169,8 +169,7 @@ struct IndexFill : Structured {
   static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
   static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return kept(g, dim, index); },
-                                    [](Grad) { return Tensor(); },
-                                    [](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return source(g, dim, index); }};
+                                    rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return source(g, dim, index); })};
 };
 
 struct IndexCopy : Structured {
@@ -181,8 +180,7 @@ struct IndexCopy : Structured {
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
-            [](Grad) { return Tensor(); },
-            [](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return call<IndexSelect>(g, dim.value, index); }};
+            rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return call<IndexSelect>(g, dim.value, index); })};
 };
 
 struct MaskedScatter : Structured {
@@ -193,8 +191,8 @@ struct MaskedScatter : Structured {
   static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);
   static Tensor kept(const Tensor& g, IntList sizes, const Tensor& mask);
   static Tensor source_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return kept(g, s, mask); }, [](Grad) { return Tensor(); },
-                                    [](Grad g, Shape<2> s, Input<1> mask) { return source_gradient(g, s, mask); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return kept(g, s, mask); },
+                                    rule_of<2>([](Grad g, Shape<2> s, Input<1> mask) { return source_gradient(g, s, mask); })};
 };
 
 using Writing = Family<Copy, Fill, ZeroAll, ZeroBasic, SetBasic, ZeroIndex, IndexPut, Scatter, ScatterValue, ScatterMultiply,
