@@ -35,6 +35,7 @@ GROUPS = [
     "calls",
     "autograd",
     "training",
+    "func",
     "large",
     "rows",
     "indexing",

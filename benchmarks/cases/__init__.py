@@ -3,6 +3,7 @@
 from benchmarks.cases import (
     autograd,
     calls,
+    func,
     indexing,
     large,
     memory,
@@ -16,6 +17,7 @@ from benchmarks.cases import (
 __all__ = [
     "autograd",
     "calls",
+    "func",
     "indexing",
     "large",
     "memory",

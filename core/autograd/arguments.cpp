@@ -66,6 +66,11 @@ bool is_argument(const Tensor& t) {
   return !t->grad_fn || dynamic_cast<const ArgumentNode*>(t->grad_fn);
 }
 
+void finish_arguments(TensorList arguments) {
+  for (const Tensor& t : arguments)
+    if (!t->grad_fn) t->set(TensorImpl::kRequiresGrad, false);
+}
+
 bool leads_beyond(std::span<const Edge> roots, TensorList own) {
   Seen seen;
   std::vector<Node*> next;
@@ -76,6 +81,7 @@ bool leads_beyond(std::span<const Edge> roots, TensorList own) {
       return false;
     }
     const TensorImpl* leaf = static_cast<const LeafNode*>(edge.node.get())->leaf;
+    if (!leaf->is(TensorImpl::kRequiresGrad)) return false;
     return std::none_of(own.begin(), own.end(), [&](const Tensor& t) { return t.get() == leaf; });
   };
   for (const Edge& root : roots)

@@ -3,7 +3,8 @@
 // adjoint.func.grad(f)(x) gives f not `x` but an *argument*: another tensor over the same memory, which f sees as a leaf. It
 // has no history of its own, unless gradients are wanted for `x` outside; then its history leads on to `x`, through a node
 // by which the pass can tell the two apart. Results keep their history only where it leads to more than the arguments: to
-// what f captured, to arguments of functions further out. So functions nest without levels. Start reading at `argument_for`.
+// what f captured, to arguments of functions further out. When f has returned, its arguments are finished: nobody outside asks
+// for them, so they count for nothing. So functions nest without levels. Start reading at `argument_for`.
 #pragma once
 
 #include "autograd/node.h"
@@ -16,7 +17,10 @@ Tensor argument_for(const Tensor& x, bool continued);
 /// Whether `t` still is what `argument_for` made: neither written in place, recorded, nor detached.
 bool is_argument(const Tensor& t);
 
-/// Whether gradients that set out at `roots` reach any leaf that is not one of `own`.
+/// The function has returned. Passes still find an argument that has no history of its own, by its edge.
+void finish_arguments(TensorList arguments);
+
+/// Whether gradients that set out at `roots` reach any leaf that wants one and is not one of `own`.
 bool leads_beyond(std::span<const Edge> roots, TensorList own);
 
 /// What the outside gets of a result: `t`, without its history where that leads to nothing but `own`, or is not `continued`.

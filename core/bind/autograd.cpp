@@ -271,6 +271,7 @@ void bind_autograd(nb::module_& m) {
   // For adjoint.func: see autograd/arguments.h.
   m.def("_argument_for", &argument_for, nb::arg("tensor"), nb::arg("continued"));
   m.def("_is_argument", &is_argument);
+  m.def("_finish_arguments", [](nb::handle arguments) { finish_arguments(tensor_list(arguments, "arguments")); });
   m.def("_leads_beyond", [](nb::handle roots, nb::handle own) {
     std::vector<Edge> edges;
     for (GraphEnd& end : graph_ends(roots, "roots")) edges.push_back(end.tensor.defined() ? gradient_edge(end.tensor) : std::move(end.edge));

@@ -461,3 +461,16 @@ print(tree_map(lambda t: t + 1, {"x": grad(lambda x: x**2)(torch.tensor(3.0))}))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
     assert run.stdout == "{'x': tensor(7.)}\n", run.stderr
+
+
+def test_arguments_of_finished_functions_are_forgotten():
+    one = number(1.0)
+    # What the inner function depends on is finished when the outer one is differentiated.
+    assert facts(grad(lambda x: grad(lambda y: x * y**2)(one))(one)) == (2.0, False)
+    assert facts(grad(lambda x: vjp(lambda y: x * y**2, one)[1](one)[0])(one)) == (2.0, False)
+    _, pull = vjp(square, one)
+    assert facts(grad(lambda x: pull(x**2)[0])(one)) == (4.0, False)
+    assert facts(func.linearize(lambda x: pull(x**2)[0], one)[1](one)) == (4.0, False)
+    kept = []
+    grad(lambda x: kept.append(x) or x * 1)(one)
+    assert not kept[0].requires_grad

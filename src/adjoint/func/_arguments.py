@@ -9,6 +9,7 @@ from __future__ import annotations
 from adjoint._C import (
     Tensor,
     _argument_for,
+    _finish_arguments,
     _is_argument,
     _result_of,
     _set_grad_enabled,
@@ -115,6 +116,10 @@ class Arguments:
                     f"differentiated changed its argument (tensor {i}, of shape {tuple(self.given[i].shape)}) or called "
                     "detach_() or requires_grad_() on it. Let it work on a clone() of the argument"
                 )
+
+    def finish(self):
+        """The function has returned, and what goes out is known: the arguments mean nothing to anybody else."""
+        _finish_arguments(self.inside)
 
     def result(self, leaf):
         """A result as the outside gets it."""

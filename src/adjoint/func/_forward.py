@@ -8,7 +8,7 @@ that is the pass backward through it. Nothing of the function runs again. Start 
 
 from __future__ import annotations
 
-from adjoint._C import Tensor, is_grad_enabled
+from adjoint._C import Tensor, _gradient_edge, is_grad_enabled
 from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
 from adjoint.func._reverse import Recorded, pulled
 from adjoint.utils._pytree import flatten_arguments
@@ -166,8 +166,11 @@ def linearize(func, *primals):
         pairs = [
             (edge, v) for edge, v in zip(recorded.edges, cotangents.inside, strict=True) if edge is not None
         ]
-        rows = _recorded_rows(pairs, own.inside) if pairs else [None] * len(own.inside)
-    cotangents.recorded = own.recorded
+        rows = _recorded_rows(pairs, recorded.ends) if pairs else [None] * len(own.inside)
+        # A row may be a cotangent itself.
+        roots = [None if w is None or not w.requires_grad else _gradient_edge(w) for w in rows]
+        ends = tuple([_gradient_edge(v) for v in cotangents.inside])
+        cotangents.finish()
     everything = [*own.inside, *cotangents.inside]
 
     def jvp_fn(*tangents):
@@ -178,12 +181,13 @@ def linearize(func, *primals):
             )
         for i, (x, t) in enumerate(zip(own.given, leaves, strict=True)):
             _check_tangent(i, x, t)
-        chosen = [(w, t) for w, t in zip(rows, leaves, strict=True) if w is not None and w.requires_grad]
+        chosen = [(root, t) for root, t in zip(roots, leaves, strict=True) if root is not None]
         with Recording():
             found = pulled(
-                tuple([w for w, _ in chosen]),
+                tuple([root for root, _ in chosen]),
                 tuple([t for _, t in chosen]),
                 cotangents,
+                ends,
                 own.recorded and is_grad_enabled(),
                 retain=True,
                 own=everything,
@@ -193,11 +197,11 @@ def linearize(func, *primals):
     return recorded.value, jvp_fn
 
 
-def _recorded_rows(pairs, inside):
+def _recorded_rows(pairs, ends):
     from adjoint._C import _run_backward
 
     edges, seeds = tuple([edge for edge, _ in pairs]), tuple([v for _, v in pairs])
-    return _run_backward(edges, seeds, inside, True, True, False, True)
+    return _run_backward(edges, seeds, ends, True, True, False, True)
 
 
 def _check_tangent(i, primal, tangent):

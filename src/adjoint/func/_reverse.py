@@ -112,10 +112,11 @@ def grad_and_value(func, argnums=0, has_aux=False):
                     "wanted to use the vjp or jacrev APIs instead?"
                 )
             arguments.check()
-            found = pulled((output,), None, arguments, arguments.recorded)
+            found = pulled((output,), None, arguments, arguments.inside, arguments.recorded)
             value = arguments.result(output)
             if has_aux:
                 value = (value, arguments.results(aux))
+            arguments.finish()
         return arguments.spec.unflatten(found), value
 
     return both
@@ -198,7 +199,7 @@ class Recorded:
     arguments : Arguments
     """
 
-    __slots__ = ("arguments", "aux", "edges", "outputs", "spec", "value")
+    __slots__ = ("arguments", "aux", "edges", "ends", "outputs", "spec", "value")
 
     def __init__(self, func, tree, replaced, kwargs, has_aux):
         self.arguments = own = Arguments(tree)
@@ -217,19 +218,23 @@ class Recorded:
             own.check()
             # The program may write to what it gets; where the graph begins stays.
             self.edges = [_gradient_edge(y) if y.requires_grad else None for y in self.outputs]
+            self.ends = tuple([_gradient_edge(x) for x in own.inside])
             self.value = self.spec.unflatten([own.result(y) for y in self.outputs])
             self.aux = own.results(aux) if has_aux else None
+            own.finish()
 
     def pull(self, cotangents, continued, retain=True):
         """What a list of cotangents, one per output, is pulled back to: one per argument."""
         pairs = [(edge, g) for edge, g in zip(self.edges, cotangents, strict=True) if edge is not None]
         edges = tuple([edge for edge, _ in pairs])
-        return pulled(edges, tuple([g for _, g in pairs]), self.arguments, continued, retain)
+        return pulled(edges, tuple([g for _, g in pairs]), self.arguments, self.ends, continued, retain)
 
     def pull_one(self, number, cotangent, continued):
         """What a cotangent of output `number` is pulled back to: one per argument."""
         with Recording():
-            return pulled((self.edges[number],), (cotangent,), self.arguments, continued, retain=True)
+            return pulled(
+                (self.edges[number],), (cotangent,), self.arguments, self.ends, continued, retain=True
+            )
 
     def pull_many(self, number, cotangents, continued):
         """The same for cotangents stacked along a leading dimension."""
@@ -238,7 +243,7 @@ class Recorded:
         with Recording():
             found = autograd.grad(
                 (self.edges[number],),
-                own,
+                self.ends,
                 (cotangents,),
                 retain_graph=True,
                 create_graph=create,
@@ -258,10 +263,11 @@ class Recorded:
 _VJP = "vjp(f, *primals)"
 
 
-def pulled(roots, cotangents, arguments, continued, retain=False, own=None):
+def pulled(roots, cotangents, arguments, ends, continued, retain=False, own=None):
     """The gradients of `roots` by the arguments inside: zeros where there is no path.
 
-    `continued`: what comes out keeps its history, if it depends on more than `own`, the arguments inside by default.
+    `ends`: the arguments inside, or the edges where gradients for them arrive. `continued`: what comes out keeps its history,
+    if it depends on more than `own`, the arguments inside by default.
     """
     inside = arguments.inside
     own = inside if own is None else own
@@ -273,7 +279,7 @@ def pulled(roots, cotangents, arguments, continued, retain=False, own=None):
         (cotangents is not None and any([g is not None and g.requires_grad for g in cotangents]))
         or _leads_beyond(roots, own)
     )
-    found = _run_backward(roots, cotangents, inside, retain or create, create, False, True)
+    found = _run_backward(roots, cotangents, ends, retain or create, create, False, True)
     return [
         _zeros(x) if g is None else _result_of(g, own, create) if g.requires_grad else g
         for x, g in zip(inside, found, strict=True)

@@ -1,0 +1,21 @@
+"""Random compositions of transforms; more of them: ``python -m tests.transforms.fuzz_transforms --programs 10000``."""
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import fuzz_transforms  # noqa: E402
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_programs(block):
+    found = [fuzz_transforms.check(seed) for seed in range(100 * block, 100 * block + 100)]
+    assert [message for message in found if message] == []
+
+
+def test_the_reference_finds_what_is_wrong(monkeypatch):
+    monkeypatch.setitem(fuzz_transforms.WAYS, "grad", lambda f, x: fuzz_transforms.func.grad(f)(x) * 1.001)
+    assert any(fuzz_transforms.check(seed) for seed in range(100))
