@@ -230,7 +230,12 @@ std::string Alternate::explain(const Refusal& r, const Given& given) const {
       if (PyObject* e = PySequence_Fast_ITEMS(r.given)[k]; !is_tensor(e))
         return adjoint::text("expected Tensor as element ", k, " in argument '", shown(p->name), "', but got ", Py_TYPE(e)->tp_name);
   }
-  return adjoint::text("argument '", shown(p->name), "' (position ", r.parameter + 1, ") must be ", expected_of(*p->kind), ", not ", Py_TYPE(r.given)->tp_name);
+  const std::string expected = adjoint::text("argument '", shown(p->name), "' (position ", r.parameter + 1, ") must be ", expected_of(*p->kind));
+  if (p->kind->form == Form::Ints && (PyTuple_Check(r.given) || PyList_Check(r.given)))
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(r.given); ++k)
+      if (PyObject* e = PySequence_Fast_ITEMS(r.given)[k]; !is_whole(e))
+        return adjoint::text(expected, ", but found element of type ", Py_TYPE(e)->tp_name, " at pos ", k);
+  return adjoint::text(expected, ", not ", Py_TYPE(r.given)->tp_name);
 }
 
 // --- Values --------------------------------------------------------------------------------------------------------------
@@ -239,6 +244,21 @@ void Arguments::keep_ints(Value& v, Dims dims) {
   Dims& to = ints_used_ < 3 ? ints_[ints_used_++] : *more_ints_.emplace_back(std::make_unique<Dims>());
   to = std::move(dims);
   v.list = {to.data(), to.size()};
+}
+
+/// Read a tuple or list of nothing but small ints, as nearly all are. False for others.
+bool Arguments::plain_ints(PyObject* o, Value& v) {
+  if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
+  Dims dims;
+  PyObject* const* items = PySequence_Fast_ITEMS(o);
+  for (Py_ssize_t k = 0, n = PySequence_Fast_GET_SIZE(o); k < n; ++k) {
+    if (!PyLong_CheckExact(items[k])) return false;
+    int overflow = 0;
+    dims.push_back(PyLong_AsLongLongAndOverflow(items[k], &overflow));
+    if (overflow) return false;
+  }
+  keep_ints(v, std::move(dims));
+  return true;
 }
 
 void Arguments::set(const Parameter& p, PyObject* o) {
@@ -261,7 +281,9 @@ void Arguments::set(const Parameter& p, PyObject* o) {
     case Form::Int: v.i = as_int(o, p.name.c_str()); return;
     case Form::Float: v.d = as_double(o, p.name.c_str()); return;
     case Form::Bool: v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0; return;
-    case Form::Ints: keep_ints(v, as_dims(o, (std::string(op_.name) + "(): argument '" + p.name + "'").c_str())); return;
+    case Form::Ints:
+      if (!plain_ints(o, v)) keep_ints(v, as_dims(o, (std::string(op_.name) + "(): argument '" + p.name + "'").c_str()));
+      return;
     case Form::Tensors: {
       PyObject* fast = PySequence_Fast(o, "");
       if (!fast) throw PythonError{};

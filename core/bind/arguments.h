@@ -68,7 +68,12 @@ struct Alternate {
 /// Values for a call, and the memory of what was converted on the way.
 class Arguments {
  public:
-  explicit Arguments(const Operator& op) : op_(op) {}
+  explicit Arguments(const Operator& op) : op_(op), count_(op.kinds.size()) {
+    std::uninitialized_default_construct_n(values_, count_);
+    std::uninitialized_default_construct_n(tensors_, count_);
+  }
+  ~Arguments() { std::destroy_n(tensors_, count_); }
+  Arguments(const Arguments&) = delete;
   /// Throws a core error, or PythonError, where a value cannot be read.
   void read(const Alternate& alternate, const Match& m);
   const Value* values() const { return values_; }
@@ -78,10 +83,14 @@ class Arguments {
  private:
   void set(const Parameter& p, PyObject* o);
   void keep_ints(Value& v, Dims dims);
+  bool plain_ints(PyObject* o, Value& v);
 
   const Operator& op_;
-  Value values_[kMostArguments];
-  Tensor tensors_[kMostArguments];
+  const size_t count_;
+  // As many of them are there as the operator has arguments.
+  union { Value values_[kMostArguments]; };
+  /// Numbers that stand for tensors.
+  union { Tensor tensors_[kMostArguments]; };
   Dims ints_[3];
   int ints_used_ = 0;
   std::vector<std::unique_ptr<Dims>> more_ints_;

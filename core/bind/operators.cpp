@@ -155,7 +155,15 @@ PyObject* call_composition(OperatorObject* o, const Given& g) {
   return Py_NewRef(g.args[0]);
 }
 
-const char* name_of_call(OperatorObject* o) { return PyUnicode_AsUTF8(o->name); }
+/// What users know the callable as: a row that serves a function of the package has that one's name after an underscore.
+std::string name_of_call(OperatorObject* o) {
+  const char* name = PyUnicode_AsUTF8(o->name);
+  if (*name != '_' || o->style == Style::InPlace || *o->op->overloads) return name;
+  if (!o->op->writes) return name + 1;
+  std::string write = name_of_write(name);
+  write.resize(write.size() - 2);
+  return write;
+}
 
 /// "(Tensor, int, dim=str)"
 std::string types_of(const Given& g) {
@@ -331,7 +339,7 @@ PyObject* operator_repr(PyObject* self) {
 PyObject* operator_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
 PyObject* operator_doc(PyObject* self, void*) {
   auto* o = reinterpret_cast<OperatorObject*>(self);
-  const char* name = name_of_call(o);
+  const char* name = PyUnicode_AsUTF8(o->name);
   std::string s;
   for (const Operator* row : o->overloads->rows) s += text(s.empty() ? "" : "\n", name, "(", row->signature, ")");
   for (const Operator* row : o->overloads->rows) s += text("\n\n", row->doc);

@@ -149,8 +149,13 @@ def full(
 
 
 def _size(size, keywords, name):
-    """The sizes, by position or by the keyword `size`."""
+    """The sizes, by position, spelt out or as one sequence, or by the keyword `size`."""
     if not keywords:
+        if len(size) == 1 and type(size[0]) is not int:
+            first = size[0]
+            if isinstance(first, Tensor):
+                return first.tolist()
+            return size if hasattr(first, "__index__") else first
         return size
     given = keywords.pop("size", None)
     if keywords:
@@ -469,7 +474,7 @@ class Making(Members):
             args = (0,)
         first = args[0]
         if len(args) > 1 or isinstance(first, (_C.Size, int)):
-            return _C._empty(args, self.dtype, False)
+            return _C._empty(_size(args, {}, "new"), self.dtype, False)
         if isinstance(first, Tensor):
             if first.dtype is not self.dtype:
                 raise TypeError(

@@ -35,9 +35,6 @@ __all__ = [
     "set_rng_state",
 ]
 
-_empty, _empty_like = _C._empty, _C._empty_like
-_uniform_, _normal_ = _C._uniform_, _C._normal_
-
 default_generator = _C._default_generator()
 
 
@@ -123,14 +120,8 @@ def rand(
     """
     if device is not None:
         check_device(device)
-    result = _empty(_size(size, keywords, "rand"), dtype)
-    _uniform_(_parts(result), 0.0, 1.0, generator, True)
+    result = _C._rand(_size(size, keywords, "rand"), dtype, generator)
     return _finish(result, out, requires_grad, "rand")
-
-
-def _parts(x):
-    """Real and imaginary parts of a complex tensor, as a view; a real one as it is."""
-    return x.view_as_real() if x.is_complex() else x
 
 
 def randn(
@@ -157,8 +148,7 @@ def randn(
     """
     if device is not None:
         check_device(device)
-    result = _empty(_size(size, keywords, "randn"), dtype)
-    _normal_(result, 0.0, 1.0, generator, True)
+    result = _C._randn(_size(size, keywords, "randn"), 0.0, 1.0, dtype, generator)
     return _finish(result, out, requires_grad, "randn")
 
 
@@ -194,10 +184,9 @@ def randint(
     elif high is None:
         low, high = 0, low
     low, high = _range_of("randint", low, high)
-    result = _empty(size, dtype or _C.int64)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    _C._random_(result, low, high, generator, True)
+    result = _C._randint(size, low, high, dtype or _C.int64, generator)
     return _finish(result, out, requires_grad, "randint")
 
 
@@ -230,8 +219,7 @@ def rand_like(
 ) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
     check_device(device)
-    result = empty_like(input, dtype=dtype, memory_format=memory_format)
-    _uniform_(_parts(result), 0.0, 1.0, generator, True)
+    result = _C._rand_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
     return _finish(result, None, requires_grad)
 
 
@@ -240,8 +228,7 @@ def randn_like(
 ) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
     check_device(device)
-    result = empty_like(input, dtype=dtype, memory_format=memory_format)
-    _normal_(result, 0.0, 1.0, generator, True)
+    result = _C._randn_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
     return _finish(result, None, requires_grad)
 
 
@@ -262,8 +249,8 @@ def randint_like(
     if high is None:
         low, high = 0, low
     low, high = _range_of("randint_like", low, high)
-    result = empty_like(input, dtype=dtype, memory_format=memory_format)
-    _C._random_(result, low, high, generator, True)
+    like = empty_like(input, dtype=dtype, memory_format=memory_format)
+    result = _C._randint_like(like, low, high, generator)
     return _finish(result, None, requires_grad)
 
 
@@ -302,17 +289,15 @@ def normal(
             elif std < 0:
                 raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
             shaped = mean + std
-            result = _empty_like(
-                shaped, None if shaped.is_floating_point() or shaped.is_complex() else _C.get_default_dtype()
-            )
-            _normal_(result, 0.0, 1.0, generator, True)
+            number = shaped.is_floating_point() or shaped.is_complex()
+            like = _C._empty_like(shaped, None if number else _C.get_default_dtype())
+            result = _C._randn_like(like, generator)
             result = result * std + mean
             parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
         else:
             if size is None:
                 raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
-            result = _empty(size, dtype)
-            _normal_(result, mean, std, generator, True)
+            result = _C._randn(size, mean, std, dtype, generator)
             parameters = []
     return _finish(_drawn(result, *parameters), out, requires_grad, "normal")
 
@@ -327,10 +312,9 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
     tensor([0., 1.])
     """
     if p is None:
-        result = _C._bernoulli(input.detach(), generator)
+        result = _C._bernoulli_each(input.detach(), generator)
     else:
-        result = _empty_like(input)
-        _C._bernoulli_(result, p, generator, True)
+        result = _C._bernoulli_like(input, p, generator)
     return _finish(_drawn(result, input), out, False, "bernoulli")
 
 
@@ -363,15 +347,15 @@ class Filling(Members):
     def uniform_(self, *args, generator=None, **bounds) -> Tensor:
         """Fill with numbers drawn evenly from [from, to), by default [0, 1)."""
         low, high = _two(args, bounds, "from", "to", 0.0, 1.0, "uniform_")
-        return _fill(self, _C._uniform_, low, high, generator)
+        return _C._uniform(self, low, high, generator)
 
     def normal_(self, mean=0.0, std=1.0, *, generator=None) -> Tensor:
         """Fill with numbers drawn from the normal distribution."""
-        return _fill(self, _C._normal_, mean, std, generator)
+        return _C._normal(self, mean, std, generator)
 
     def exponential_(self, lambd=1.0, *, generator=None) -> Tensor:
         """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
-        return _fill(self, _C._exponential_, lambd, generator)
+        return _C._exponential(self, lambd, generator)
 
     def log_normal_(self, mean=1.0, std=2.0, *, generator=None) -> Tensor:
         """Fill with exponentials of numbers drawn from the normal distribution."""
@@ -399,8 +383,7 @@ class Filling(Members):
 
         if self.is_floating_point():
             return self.exponential_(-log1p(-p), generator=generator).ceil_()
-        drawn = _empty(self.shape, _C.float64)
-        _C._exponential_(drawn, -log1p(-p), generator)
+        drawn = _C._exponential(_C._empty(self.shape, _C.float64), -log1p(-p), generator)
         return self.copy_(drawn.ceil_())
 
     def random_(self, *args, generator=None, **bounds) -> Tensor:
@@ -410,13 +393,13 @@ class Filling(Members):
         low, high = _two(args, bounds, "from", "to", 0, None, "random_")
         if high is None:
             high = _LARGEST.get(str(self.dtype).rpartition(".")[2], 2**63 - 1)
-        return _fill(self, _C._random_, low, high, generator)
+        return _C._random(self, low, high, generator)
 
     def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:
         """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
         if isinstance(p, Tensor):
-            return self.copy_(_drawn(_C._bernoulli(p.detach().expand(self.shape), generator), p))
-        return _fill(self, _C._bernoulli_, p, generator)
+            return self.copy_(_drawn(_C._bernoulli_each(p.detach().expand(self.shape), generator), p))
+        return _C._bernoulli(self, p, generator)
 
 
 @extend
@@ -454,17 +437,6 @@ def _two(args, named, first, second, low, high, name):
             raise TypeError(f"{name}() got an unexpected argument {key!r}")
         given[key] = value
     return given.get(first, low), given.get(second, high)
-
-
-def _fill(tensor, fill, *arguments):
-    if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
-        # What was computed so far is overwritten: recorded as such, so that no gradient flows past.
-        numbers = _empty_like(tensor, tensor.dtype)
-        fill(numbers, *arguments)
-        tensor.copy_(numbers)
-    else:
-        fill(tensor, *arguments)
-    return tensor
 
 
 publish(globals())

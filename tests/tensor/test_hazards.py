@@ -315,16 +315,16 @@ def test_giant_offsets():
 
 
 def test_interpreters_are_taken_out_by_their_token():
-    seen = []
+    seen, x = [], ad.ones(2)
     outer = _C._push_interpreter(None, lambda op, results: seen.append("outer"), None)
     inner = _C._push_interpreter(None, lambda op, results: seen.append("inner"), None)
-    ad.ones(2).sin()
+    x.sin()
     _C._pop_interpreter(outer)  # not the innermost
-    ad.ones(2).sin()
+    x.sin()
     with pytest.raises(RuntimeError, match="not open in this thread"):
         _C._pop_interpreter(outer)
     _C._pop_interpreter(inner)
-    ad.ones(2).sin()
+    x.sin()
     assert seen == ["inner", "outer", "inner"]
     with pytest.raises(TypeError, match="expected what _push_interpreter"):
         _C._pop_interpreter(None)

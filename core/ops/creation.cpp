@@ -1,0 +1,120 @@
+// What the rows of creation make.
+#include "ops/creation.h"
+
+#include <cmath>
+
+#include "autograd/meta.h"
+#include "kernels/slices.h"
+#include "runtime/parallel.h"
+#include "tensor/number.h"
+
+namespace adjoint {
+
+namespace {
+
+Tensor made(Tensor t, bool requires_grad) {
+  if (requires_grad) set_requires_grad(t, true);
+  return t;
+}
+
+IntList checked(IntList sizes, const char* op) {
+  for (int64_t n : sizes)
+    if (n < 0) fail("Trying to create tensor with negative dimension ", n, ": ", to_string(sizes), " in ", op, "()");
+  return sizes;
+}
+
+/// `fresh`, row-major, with its dimensions laid out in the order in which those of `t` are.
+Tensor in_order_of(const Tensor& t, Tensor fresh) {
+  if (!t.is_contiguous()) fresh->set_geometry(Dims(t.sizes()), strides_along({&t, 1}, t.sizes()).data());
+  return fresh;
+}
+
+int64_t count_steps(double start, double end, double step) {
+  if (step == 0) fail("arange(): step must be nonzero");
+  if (!std::isfinite(start) || !std::isfinite(end) || std::isnan(step)) fail("arange(): unsupported range: ", start, " -> ", end);
+  if ((step > 0 && end < start) || (step < 0 && end > start))
+    fail("arange(): upper bound and lower bound inconsistent with step sign: start ", start, ", end ", end, ", step ", step);
+  const double n = std::ceil((end - start) / step);
+  if (n > 9e18) fail("arange(): invalid size, possible overflow");
+  return static_cast<int64_t>(n);
+}
+
+template <class F> Tensor generate(int64_t n, DType dtype, F&& value) {
+  const int64_t sizes[] = {n};
+  const Tensor t = empty(sizes, dtype);
+  visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* p = t.data<T>();
+    runtime::parallel_for(0, n, 16384, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) p[i] = convert<T>(value(i));
+    });
+  });
+  return t;
+}
+
+void need_steps(int64_t n, const char* op) {
+  if (n < 0) fail(op, "(): number of steps must be non-negative, but got ", n);
+}
+
+}  // namespace
+
+Tensor Empty::forward(Sizes size, OptionalType dtype, bool requires_grad) {
+  return made(empty(checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
+}
+Tensor Zeros::forward(Sizes size, OptionalType dtype, bool requires_grad) {
+  return made(zeros(checked(size, "zeros"), dtype.value_or(default_dtype())), requires_grad);
+}
+Tensor Full::forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad) {
+  const DType type = dtype.value_or(fill_value.dtype());
+  refuse_overflow(fill_value, rounding_dtype(type), "full");
+  return made(full(checked(size, "full"), fill_value, type), requires_grad);
+}
+Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad) {
+  return made(in_order_of(self, empty(self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
+}
+Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad) {
+  const DType type = dtype.value_or(self.dtype());
+  refuse_overflow(fill_value, rounding_dtype(type), "full_like");
+  return made(in_order_of(self, full(self.sizes(), fill_value, type)), requires_grad);
+}
+
+Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad) {
+  const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
+  const DType type = dtype.value_or(whole ? DType::Int64 : default_dtype());
+  if (whole) {
+    __extension__ using Wide = __int128;  // the distance of two numbers may take 65 bits
+    const Wide a = start.as_int(), s = step.as_int(), e = end.as_int();
+    if (s == 0 || (s > 0 ? e < a : e > a)) (void)count_steps(start.as_double(), end.as_double(), step.as_double());
+    const Wide n = (e - a + s + (s > 0 ? -1 : 1)) / s;
+    if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
+    return made(generate(static_cast<int64_t>(n), type, [&](int64_t i) { return static_cast<int64_t>(a + i * s); }), requires_grad);
+  }
+  const double a = start.as_double(), s = step.as_double();
+  const int64_t n = count_steps(a, end.as_double(), s);
+  return made(generate(n, type, [&](int64_t i) { return a + static_cast<double>(i) * s; }), requires_grad);
+}
+
+Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype, bool requires_grad) {
+  need_steps(n, "linspace");
+  const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+  // From both ends, so that the last element is the end exactly.
+  const auto value = [&](int64_t i) { return i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i); };
+  return made(generate(n, dtype.value_or(default_dtype()), value), requires_grad);
+}
+
+Tensor Logspace::forward(double start, double end, int64_t n, double base, OptionalType dtype, bool requires_grad) {
+  need_steps(n, "logspace");
+  const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+  const auto value = [&](int64_t i) { return std::pow(base, start + step * static_cast<double>(i)); };
+  return made(generate(n, dtype.value_or(default_dtype()), value), requires_grad);
+}
+
+Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {
+  if (n < 0 || m < 0) fail("eye(): n and m must be greater or equal to 0, but got ", n, " and ", m);
+  const int64_t sizes[] = {n, m};
+  const Tensor t = zeros(sizes, dtype.value_or(default_dtype()));
+  for (int64_t i = 0; i < std::min(n, m); ++i) write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
+  return made(t, requires_grad);
+}
+
+}  // namespace adjoint

@@ -1,0 +1,82 @@
+// Tensors from nothing but a shape and numbers: empty, of one value, ranges, the identity.
+//
+// What users call (adjoint/_creation.py) reads sizes as they may be written and checks devices and layouts. These rows
+// are what transforms see of it. `requires_grad` makes a leaf. Start reading at `Empty`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+/// A row that users reach through a function of their own.
+struct CreationRow : Structured {
+  static constexpr bool differentiable = false;
+  static constexpr bool method = false;
+};
+
+struct Empty : CreationRow {
+  static constexpr auto name = "_empty";
+  static constexpr auto doc = "A tensor whose elements are whatever the memory held.";
+  static constexpr auto signature = "size, dtype=None, requires_grad=False";
+  static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
+};
+
+struct Zeros : CreationRow {
+  static constexpr auto name = "_zeros";
+  static constexpr auto doc = "A tensor of zeros.";
+  static constexpr auto signature = "size, dtype=None, requires_grad=False";
+  static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
+};
+
+struct Full : CreationRow {
+  static constexpr auto name = "_full";
+  static constexpr auto doc = "A tensor of one value, by default of that number's type.";
+  static constexpr auto signature = "size, fill_value, dtype=None, requires_grad=False";
+  static Tensor forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad);
+};
+
+struct EmptyLike : CreationRow {
+  static constexpr auto name = "_empty_like";
+  static constexpr auto doc = "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto signature = "self|input, dtype=None, requires_grad=False";
+  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad);
+};
+
+struct FullLike : CreationRow {
+  static constexpr auto name = "_full_like";
+  static constexpr auto doc = "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False";
+  static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad);
+};
+
+struct Arange : CreationRow {
+  static constexpr auto name = "_arange";
+  static constexpr auto doc = "Numbers from start up to but without end; int64 where all three are integers.";
+  static constexpr auto signature = "start, end, step, dtype=None, requires_grad=False";
+  static Tensor forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad);
+};
+
+struct Linspace : CreationRow {
+  static constexpr auto name = "_linspace";
+  static constexpr auto doc = "Numbers from start to end, both included, equally far apart.";
+  static constexpr auto signature = "start, end, steps, dtype=None, requires_grad=False";
+  static Tensor forward(double start, double end, int64_t steps, OptionalType dtype, bool requires_grad);
+};
+
+struct Logspace : CreationRow {
+  static constexpr auto name = "_logspace";
+  static constexpr auto doc = "The powers of a base by equally spaced exponents.";
+  static constexpr auto signature = "start, end, steps, base, dtype=None, requires_grad=False";
+  static Tensor forward(double start, double end, int64_t steps, double base, OptionalType dtype, bool requires_grad);
+};
+
+struct Eye : CreationRow {
+  static constexpr auto name = "_eye";
+  static constexpr auto doc = "A matrix of n rows and m columns with ones on its diagonal.";
+  static constexpr auto signature = "n, m, dtype=None, requires_grad=False";
+  static Tensor forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
+};
+
+using Creation = Family<Empty, Zeros, Full, EmptyLike, FullLike, Arange, Linspace, Logspace, Eye>;
+
+}  // namespace adjoint

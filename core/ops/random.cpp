@@ -1,0 +1,201 @@
+// What the rows of random numbers draw.
+#include "ops/random.h"
+
+#include <cmath>
+
+#include "kernels/copy.h"
+#include "kernels/slices.h"
+#include "ops/writing.h"
+#include "runtime/interrupt.h"
+#include "runtime/random.h"
+
+namespace adjoint {
+
+namespace {
+
+using runtime::Generator;
+
+Generator& chosen(OptionalGenerator g) { return g ? *g : runtime::default_generator(); }
+
+/// Fill a tensor by a function that fills contiguous memory of floats or doubles; all else goes through a copy.
+template <class F> void fill(const Tensor& t, F&& f) {
+  const runtime::Uninterrupted whole;
+  const Tensor to = t.is_contiguous() ? t : empty(t.sizes(), t.dtype());
+  switch (t.dtype()) {
+    case DType::Float32: f(to.data<float>(), to.numel()); break;
+    case DType::Float64: f(to.data<double>(), to.numel()); break;
+    default: {
+      const Tensor wide = empty(t.sizes(), DType::Float32);
+      f(wide.data<float>(), wide.numel());
+      copy_into(to, wide);
+    }
+  }
+  if (to.get() != t.get()) copy_into(t, to);
+}
+
+void need_floating(const Tensor& t, const char* op) {
+  if (!t.is_floating()) fail("\"", op, "\" not implemented for '", name_of(t.dtype()), "': expected a floating-point tensor");
+}
+
+/// Real and imaginary parts of a complex tensor, side by side; a real one as it is.
+Tensor parts_of(const Tensor& t) {
+  if (!t.is_complex()) return t;
+  Dims sizes(t.sizes()), strides(t.strides());
+  for (int64_t& s : strides) s *= 2;
+  sizes.push_back(2);
+  strides.push_back(1);
+  return over(Ref<Storage>::share(t->storage), real_dtype(t.dtype()), sizes.span(), strides.span(), t.offset() * 2);
+}
+
+void fill_uniform(const Tensor& t, double low, double high, OptionalGenerator g) {
+  need_floating(t, "uniform_");
+  if (!(low <= high)) fail("uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high);
+  // A 16-bit number has fewer digits than the draw: the rest is cut off, so that rounding never reaches the upper bound.
+  const float digits = t.dtype() == DType::Float16 ? 2048.0f : t.dtype() == DType::BFloat16 ? 256.0f : 0.0f;
+  fill(t, [&]<class T>(T* p, int64_t n) {
+    if (digits == 0) return runtime::fill_uniform(chosen(g), p, n, static_cast<T>(low), static_cast<T>(high));
+    runtime::fill_uniform(chosen(g), p, n, T(0), T(1));
+    for (int64_t i = 0; i < n; ++i)
+      p[i] = static_cast<T>(low + (high - low) * static_cast<double>(std::floor(p[i] * static_cast<T>(digits)) / static_cast<T>(digits)));
+  });
+}
+
+void fill_normal(const Tensor& t, double mean, double deviation, OptionalGenerator g) {
+  if (!(deviation >= 0)) fail("normal expects std >= 0.0, but found std ", deviation);
+  if (t.is_complex()) deviation /= std::sqrt(2.0);
+  const Tensor parts = parts_of(t);
+  need_floating(parts, "normal_");
+  fill(parts, [&]<class T>(T* p, int64_t n) { runtime::fill_normal(chosen(g), p, n, static_cast<T>(mean), static_cast<T>(deviation)); });
+}
+
+void fill_integers(const Tensor& t, int64_t low, int64_t high, OptionalGenerator g) {
+  if (low >= high) fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high);
+  const Tensor wide = t.dtype() == DType::Int64 && t.is_contiguous() ? t : empty(t.sizes(), DType::Int64);
+  runtime::fill_randint(chosen(g), wide.data<int64_t>(), wide.numel(), low, high);
+  if (wide.get() != t.get()) copy_into(t, wide);
+}
+
+void fill_bernoulli(const Tensor& t, double p, OptionalGenerator g) {
+  if (!(p >= 0 && p <= 1)) fail("bernoulli_ expects p to be in [0, 1], but got p=", p);
+  fill(t, [&]<class T>(T* out, int64_t n) { runtime::fill_bernoulli(chosen(g), out, n, p); });
+}
+
+Tensor fresh(IntList size, DType dtype, const char* op) {
+  for (int64_t n : size)
+    if (n < 0) fail("Trying to create tensor with negative dimension ", n, ": ", to_string(size), " in ", op, "()");
+  return empty(size, dtype);
+}
+Tensor fresh_like(const Tensor& t) { return empty_along({&t, 1}, t.sizes(), t.dtype()); }
+
+}  // namespace
+
+Tensor RandomWrite::overwritten(const Tensor& g) { return adjoint::overwritten(g); }
+
+Tensor Rand::forward(Sizes size, OptionalType dtype, OptionalGenerator generator) {
+  const Tensor t = fresh(size, dtype.value_or(default_dtype()), "rand");
+  fill_uniform(parts_of(t), 0, 1, generator);
+  return t;
+}
+Tensor RandLike::forward(const Tensor& self, OptionalGenerator generator) {
+  const Tensor t = fresh_like(self);
+  fill_uniform(parts_of(t), 0, 1, generator);
+  return t;
+}
+Tensor Randn::forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator) {
+  const Tensor t = fresh(size, dtype.value_or(default_dtype()), "randn");
+  fill_normal(t, mean, std, generator);
+  return t;
+}
+Tensor RandnLike::forward(const Tensor& self, OptionalGenerator generator) {
+  const Tensor t = fresh_like(self);
+  fill_normal(t, 0, 1, generator);
+  return t;
+}
+Tensor RandInt::forward(Sizes size, int64_t low, int64_t high, DType dtype, OptionalGenerator generator) {
+  const Tensor t = fresh(size, dtype, "randint");
+  fill_integers(t, low, high, generator);
+  return t;
+}
+Tensor RandIntLike::forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator) {
+  const Tensor t = fresh_like(self);
+  fill_integers(t, low, high, generator);
+  return t;
+}
+
+Tensor BernoulliEach::forward(const Tensor& self, OptionalGenerator generator) {
+  need_floating(self, "bernoulli");
+  const Tensor p = copy_of(self, self.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
+  const Tensor out = empty(p.sizes(), p.dtype());
+  const auto draw = [&]<class T>(const T* q) {
+    for (int64_t i = 0; i < p.numel(); ++i)
+      if (!(q[i] >= 0 && q[i] <= 1)) fail("Expected p_in >= 0 && p_in <= 1 to be true, but element ", i, " is ", q[i]);
+    runtime::fill_bernoulli_each(chosen(generator), out.data<T>(), q, p.numel());
+  };
+  if (p.dtype() == DType::Float64) draw(p.data<double>());
+  else draw(p.data<float>());
+  return self.dtype() == out.dtype() ? out : copy_of(out, self.dtype());
+}
+
+Tensor BernoulliLike::forward(const Tensor& self, double p, OptionalGenerator generator) {
+  const Tensor t = fresh_like(self);
+  fill_bernoulli(t, p, generator);
+  return t;
+}
+
+Tensor RandPerm::forward(int64_t n, DType dtype, OptionalGenerator generator) {
+  if (n < 0) fail("randperm(): n must be non-negative, but got ", n);
+  const int64_t sizes[] = {n};
+  const Tensor t = empty(sizes, DType::Int64);
+  runtime::random_permutation(chosen(generator), t.data<int64_t>(), n);
+  return dtype == DType::Int64 ? t : copy_of(t, dtype);
+}
+
+Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replacement, OptionalGenerator generator) {
+  need_floating(self, "multinomial");
+  if (self.dim() != 1 && self.dim() != 2) fail("prob_dist must be 1 or 2 dim, but found shape ", to_string(self.sizes()));
+  if (num_samples <= 0) fail("cannot sample n_sample <= 0 samples: got ", num_samples);
+  const int64_t columns = self.size(-1), rows = self.dim() == 2 ? self.size(0) : 1;
+  if (!replacement && num_samples > columns)
+    fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement: ", num_samples, " > ", columns);
+  const Tensor weights = copy_of(self, DType::Float64);
+  for (int64_t r = 0; r < rows; ++r) {
+    double total = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      const double x = weights.data<double>()[r * columns + c];
+      if (!(x >= 0) || std::isinf(x)) fail("probability tensor contains either `inf`, `nan` or element < 0: element ", c, " of row ", r, " is ", x);
+      total += x;
+    }
+    if (!(total > 0)) fail("invalid multinomial distribution (sum of probabilities <= 0) in row ", r);
+  }
+  Dims sizes;
+  if (self.dim() == 2) sizes.push_back(rows);
+  sizes.push_back(num_samples);
+  const Tensor out = empty(sizes.span(), DType::Int64);
+  runtime::multinomial(chosen(generator), weights.data<double>(), rows, columns, num_samples, replacement, out.data<int64_t>());
+  return out;
+}
+
+Tensor Uniform::forward(const Tensor& self, double low, double high, OptionalGenerator generator) {
+  fill_uniform(self, low, high, generator);
+  return self;
+}
+Tensor Normal::forward(const Tensor& self, double mean, double std, OptionalGenerator generator) {
+  fill_normal(self, mean, std, generator);
+  return self;
+}
+Tensor Exponential::forward(const Tensor& self, double rate, OptionalGenerator generator) {
+  need_floating(self, "exponential_");
+  if (!(rate > 0)) fail("exponential_ expects lambda > 0.0, but found lambda=", rate);
+  fill(self, [&]<class T>(T* p, int64_t n) { runtime::fill_exponential(chosen(generator), p, n, static_cast<T>(rate)); });
+  return self;
+}
+Tensor RandomIntegers::forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator) {
+  fill_integers(self, low, high, generator);
+  return self;
+}
+Tensor Bernoulli::forward(const Tensor& self, double p, OptionalGenerator generator) {
+  fill_bernoulli(self, p, generator);
+  return self;
+}
+
+}  // namespace adjoint

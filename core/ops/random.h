@@ -1,0 +1,136 @@
+// Random numbers: drawn from a generator into a new tensor, or over the elements of one.
+//
+// A draw advances its generator (the thread's own where none is given), so that these rows alone are not functions of their
+// arguments. Draws from distributions that need rejection are: see ops/sampling.h. What users call is in
+// adjoint/_random.py. The fills: runtime/random.h. Start reading at `Rand`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace adjoint {
+
+/// A row that users reach through a function of their own.
+struct RandomRow : Structured {
+  static constexpr bool differentiable = false;
+  static constexpr bool method = false;
+};
+
+/// Writes its first argument, which loses its history: what is drawn does not depend on what was there.
+struct RandomWrite : Structured {
+  static constexpr bool writes = true;
+  static constexpr bool method = false;
+  static Tensor overwritten(const Tensor& g);
+  static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }};
+};
+
+struct Rand : RandomRow {
+  static constexpr auto name = "_rand";
+  static constexpr auto doc = "Numbers drawn evenly from [0, 1), complex ones in both parts.";
+  static constexpr auto signature = "size, dtype=None, generator=None";
+  static Tensor forward(Sizes size, OptionalType dtype, OptionalGenerator generator);
+};
+
+struct RandLike : RandomRow {
+  static constexpr auto name = "_rand_like";
+  static constexpr auto doc = "As _rand, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto signature = "self, generator=None";
+  static Tensor forward(const Tensor& self, OptionalGenerator generator);
+};
+
+struct Randn : RandomRow {
+  static constexpr auto name = "_randn";
+  static constexpr auto doc = "Numbers drawn from a normal distribution; each part of complex ones has half the variance.";
+  static constexpr auto signature = "size, mean=0.0, std=1.0, dtype=None, generator=None";
+  static Tensor forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator);
+};
+
+struct RandnLike : RandomRow {
+  static constexpr auto name = "_randn_like";
+  static constexpr auto doc = "As _randn, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto signature = "self, generator=None";
+  static Tensor forward(const Tensor& self, OptionalGenerator generator);
+};
+
+struct RandInt : RandomRow {
+  static constexpr auto name = "_randint";
+  static constexpr auto doc = "Integers drawn evenly from low up to but without high.";
+  static constexpr auto signature = "size, low, high, dtype, generator=None";
+  static Tensor forward(Sizes size, int64_t low, int64_t high, DType dtype, OptionalGenerator generator);
+};
+
+struct RandIntLike : RandomRow {
+  static constexpr auto name = "_randint_like";
+  static constexpr auto doc = "As _randint, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto signature = "self, low, high, generator=None";
+  static Tensor forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator);
+};
+
+struct BernoulliEach : RandomRow {
+  static constexpr auto name = "_bernoulli_each";
+  static constexpr auto doc = "Ones and zeros: 1 with the probability that each element is.";
+  static constexpr auto signature = "self, generator=None";
+  static Tensor forward(const Tensor& self, OptionalGenerator generator);
+};
+
+struct BernoulliLike : RandomRow {
+  static constexpr auto name = "_bernoulli_like";
+  static constexpr auto doc = "Ones with probability p, and zeros, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto signature = "self, p, generator=None";
+  static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
+};
+
+struct RandPerm : RandomRow {
+  static constexpr auto name = "_randperm";
+  static constexpr auto doc = "The integers from 0 to n - 1 in random order.";
+  static constexpr auto signature = "n, dtype, generator=None";
+  static Tensor forward(int64_t n, DType dtype, OptionalGenerator generator);
+};
+
+struct Multinomial : RandomRow {
+  static constexpr auto name = "_multinomial";
+  static constexpr auto doc = "Indices drawn in proportion to the weights in each row.";
+  static constexpr auto signature = "self, num_samples, replacement, generator=None";
+  static Tensor forward(const Tensor& self, int64_t num_samples, bool replacement, OptionalGenerator generator);
+};
+
+// --- In place ----------------------------------------------------------------------------------------------------
+
+struct Uniform : RandomWrite {
+  static constexpr auto name = "_uniform";
+  static constexpr auto doc = "Write numbers drawn evenly from [low, high).";
+  static constexpr auto signature = "self, low, high, generator=None";
+  static Tensor forward(const Tensor& self, double low, double high, OptionalGenerator generator);
+};
+
+struct Normal : RandomWrite {
+  static constexpr auto name = "_normal";
+  static constexpr auto doc = "Write numbers drawn from a normal distribution.";
+  static constexpr auto signature = "self, mean, std, generator=None";
+  static Tensor forward(const Tensor& self, double mean, double std, OptionalGenerator generator);
+};
+
+struct Exponential : RandomWrite {
+  static constexpr auto name = "_exponential";
+  static constexpr auto doc = "Write numbers drawn from the exponential distribution of a rate.";
+  static constexpr auto signature = "self, rate, generator=None";
+  static Tensor forward(const Tensor& self, double rate, OptionalGenerator generator);
+};
+
+struct RandomIntegers : RandomWrite {
+  static constexpr auto name = "_random";
+  static constexpr auto doc = "Write integers drawn evenly from low up to but without high.";
+  static constexpr auto signature = "self, low, high, generator=None";
+  static Tensor forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator);
+};
+
+struct Bernoulli : RandomWrite {
+  static constexpr auto name = "_bernoulli";
+  static constexpr auto doc = "Write ones with probability p, and zeros.";
+  static constexpr auto signature = "self, p, generator=None";
+  static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
+};
+
+using RandomNumbers = Family<Rand, RandLike, Randn, RandnLike, RandInt, RandIntLike, BernoulliEach, BernoulliLike, RandPerm, Multinomial, Uniform,
+                      Normal, Exponential, RandomIntegers, Bernoulli>;
+
+}  // namespace adjoint
