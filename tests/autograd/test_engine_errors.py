@@ -313,7 +313,7 @@ INTERRUPTED = """
     y.backward(retain_graph=True)
     full = time.perf_counter() - start
     x.grad = None
-    # What Ctrl-C sends, at a tenth of the pass. Who runs in the background was told to ignore it.
+    # What Ctrl-C sends, at a tenth of the pass. A process in the background is started with this signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.setitimer(signal.ITIMER_REAL, full / 10)

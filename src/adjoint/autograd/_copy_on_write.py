@@ -1,4 +1,4 @@
-"""Saved tensors that may be written: who writes to one finds a copy made first. See `graph.allow_mutation_on_saved_tensors`.
+"""Saved tensors that may be written: before a write to one, a copy is made. See `graph.allow_mutation_on_saved_tensors`.
 
 Every saved tensor is packed as an `_Original`, which lies in the graph; `Originals` knows them by their memory, weakly.
 An interpreter is told of each write before it happens, and has the originals over that memory copied: once for all that

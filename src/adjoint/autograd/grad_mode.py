@@ -1,7 +1,7 @@
 """Whether operations are recorded: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`.
 
-Each is a context manager and a decorator. The state lives in the core, one per thread; an object here only remembers
-what to put back. Generators and coroutines suspend in the middle of their body, so a decorated one switches the mode at
+Each is a context manager and a decorator. The state lives in the core, one per thread; an object here only keeps
+what to restore. Generators and coroutines suspend in the middle of their body, so a decorated one switches the mode at
 every step and leaves the caller's mode alone in between. Start reading at `_Mode`.
 """
 

@@ -44,7 +44,7 @@ def gradcheck(
 
     They agree where ``|analytical - numerical| <= atol + rtol * |numerical|``. The tolerances are meant for double
     precision. Complex inputs are moved along the real and along the imaginary axis, and the real and the imaginary part
-    of complex outputs are checked apart, so that both Wirtinger derivatives are covered.
+    of complex outputs are checked separately, so that both Wirtinger derivatives are covered.
 
     Parameters
     ----------

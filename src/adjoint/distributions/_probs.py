@@ -1,4 +1,4 @@
-"""Distributions that are told probabilities or their logarithms, of which the other follows when it is asked for."""
+"""Distributions with a parameter `probs` or `logits`: either is given, and the other follows when it is asked for."""
 
 from __future__ import annotations
 

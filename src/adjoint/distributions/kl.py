@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences: `kl_divergence(p, q)` finds the rule that `register_kl` was told for the types of p and q.
+"""Kullback-Leibler divergences: `kl_divergence(p, q)` calls the rule registered by `register_kl` for the types of p and q.
 
 The rules of pairs of one family are in `_kl_same`, those of different families in `_kl_cross`.
 """

@@ -1,7 +1,7 @@
 """The activations of `adjoint.nn.functional`, which exports every name of this file.
 
 relu, leaky_relu, elu, gelu, silu, softplus, sigmoid, tanh, softmax and log_softmax are operators of the core;
-the others are compositions whose derivatives follow, with the house's rule at kinks (the subgradient of least
+the others are compositions whose derivatives follow, with Adjoint's rule at kinks (the subgradient of least
 norm).
 """
 

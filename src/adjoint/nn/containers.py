@@ -1,7 +1,7 @@
 """Containers of modules: they behave as the Python list or dict they are named after.
 
 `Sequential` also runs its children in order; `ModuleList` and `ModuleDict` only hold modules, so that a model
-registers them. Containers of parameters are next door, in `parameter_containers`.
+registers them. Containers of parameters are in `parameter_containers`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Start with ``Module.__setattr__`` (an assigned parameter, buffer or module is registered) and
 ``Module.__call__`` (straight to ``forward`` when there are no hooks). The members are in three plain dicts,
 ``_parameters``, ``_buffers`` and ``_modules``, and nowhere else: a program may edit or replace them. They are read by
-``__getattr__``, which `ModuleMembers` brings from the core, where its speed is explained. The rest lives next door: hooks
-in `hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
+``__getattr__``, which `ModuleMembers` brings from the core, where its speed is explained. The rest is in files of its
+own: hooks in `hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
 """
 
 from __future__ import annotations
@@ -406,7 +406,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 grad.requires_grad_(False)
                 grad.zero_()
 
-    # ---- manners --------------------------------------------------------------------------------------
+    # ---- pickling and printing -------------------------------------------------------------------------
 
     def __setstate__(self, state):
         self.__dict__.update(state)

@@ -1,6 +1,6 @@
 """`EachParameter`, the base of optimisers that update one parameter after the other by operations in place.
 
-A subclass says what it remembers of a parameter (`_begin`) and what a step does (`_update`). The base counts steps,
+A subclass says what it keeps for a parameter (`_begin`) and what a step does (`_update`). The base counts steps,
 turns the gradient for `maximize`, adds the decay of weights, shows complex tensors as pairs of real numbers, and
 makes a differentiable step write into copies of the state, so that the steps before keep what they saved.
 Start with `adadelta`.

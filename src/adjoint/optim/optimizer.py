@@ -86,7 +86,7 @@ class Optimizer:
     ----------
     param_groups : list of dict
     state : dict from parameter to dict
-        What the optimiser remembers about a parameter.
+        What the optimiser keeps for each parameter, such as moments.
 
     Raises
     ------
@@ -337,7 +337,7 @@ class Optimizer:
         for hook in self._state_hook_list("load_post"):
             hook(self)
 
-    # ---- manners --------------------------------------------------------------------------------------
+    # ---- pickling and printing -------------------------------------------------------------------------
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -359,7 +359,7 @@ class Optimizer:
 
 
 class State(dict):
-    """What an optimiser remembers, parameter → dict; a new parameter starts with an empty dict."""
+    """What an optimiser keeps for its parameters, parameter → dict; a new parameter starts with an empty dict."""
 
     __slots__ = ()
 
