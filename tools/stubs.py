@@ -185,6 +185,7 @@ def compiled_stub(module, rows):
     lines += [
         "class Composition:",
         "    __wrapped__: Any",
+        "    __signature__: Any",
         "    __name__: str",
         "    def __init__(self, function: Any, explain: Any) -> None: ...",
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
@@ -308,7 +309,7 @@ def package_stub(package, module):
                 None,
             )
         own = vars(sys.modules[home]).get(name) if home else None
-        if home and own is value:
+        if home and own is value and not hasattr(value, "__signature__"):
             lines.append(f"from {home} import {name} as {name}")
         elif inspect.isfunction(inspect.unwrap(value)):
             lines.append(f"def {name}{python_signature(value, False)}: ...")

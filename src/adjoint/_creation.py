@@ -2,7 +2,7 @@
 
 Sizes are spelt out or given as one sequence, ``zeros(2, 3)`` or ``zeros((2, 3))``. All take `dtype` (the default type
 when it is left out), `device` ('cpu'), `requires_grad`, and `layout` and `pin_memory`, which change nothing here; many
-take `out`. Start reading at `zeros`.
+take `out`: `creation` adds these. Start reading there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
 from adjoint._device import check_device, preserve_format
-from adjoint._register import Members, extend
+from adjoint._register import Members, extend, published
 
 __all__ = [
     "arange",
@@ -35,6 +35,65 @@ __all__ = [
 _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full, _C._empty_like, _C._full_like
 
 
+# --- the keywords of all functions that make tensors --------------------------------------------------------------
+
+
+def creation(function=None, *, out=True):
+    """Publish a function that makes a tensor, with the keywords that all of these take.
+
+    The function itself sees `dtype` alone, which is that of `out` where this is given.
+
+    Parameters
+    ----------
+    out : bool
+        Whether it takes `out`.
+    """
+    if function is None:
+        return lambda f: creation(f, out=out)
+    name, takes_out = function.__name__, out
+
+    def make(
+        *args, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **own
+    ):
+        if device is not None:
+            check_device(device)
+        if out is None:
+            # Ordinary calls have nothing to hand on.
+            if own:
+                made = function(*args, dtype=dtype, **own)
+            else:
+                made = function(*args) if dtype is None else function(*args, dtype=dtype)
+        elif not takes_out:
+            raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
+        elif dtype is None or _C._dtype(dtype) is out.dtype:
+            made = give(out, function(*args, dtype=out.dtype, **own), name)
+        else:
+            raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype})")
+        return made.requires_grad_() if requires_grad else made
+
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(make, attribute, getattr(function, attribute))
+    make.__wrapped__ = function
+    public = published(make)
+    public._signature = lambda: _signature(function, make.__kwdefaults__, takes_out)
+    return public
+
+
+def _signature(function, keywords, takes_out):
+    """The parameters of a function and, after them, the keywords that `creation` adds."""
+    from inspect import Parameter, signature
+
+    found = signature(function)
+    own = [p for p in found.parameters.values() if p.name != "dtype"]
+    rest = [own.pop()] if own[-1].kind is Parameter.VAR_KEYWORD else []
+    added = [
+        Parameter(key, Parameter.KEYWORD_ONLY, default=default)
+        for key, default in keywords.items()
+        if takes_out or key != "out"
+    ]
+    return found.replace(parameters=[*own, *added, *rest])
+
+
 # --- filled ------------------------------------------------------------------------------------------------------
 
 
@@ -48,38 +107,15 @@ def _made_in(result, memory_format, name):
     return relaid(result, memory_format, name)
 
 
-def empty(
-    *size,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    memory_format=None,
-    names=None,
-    **keywords,
-) -> Tensor:
+@creation
+def empty(*size, dtype=None, memory_format=None, **keywords) -> Tensor:
     """A tensor whose elements are whatever the memory held."""
-    if device is not None:
-        check_device(device)
-    result = _empty(_size(size, keywords, "empty"), dtype, requires_grad)
-    if memory_format is not None:
-        result = _made_in(result, memory_format, "empty")
-    return give(out, result, "empty")
+    result = _empty(_size(size, keywords, "empty"), dtype)
+    return result if memory_format is None else _made_in(result, memory_format, "empty")
 
 
-def zeros(
-    *size,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-    **keywords,
-) -> Tensor:
+@creation
+def zeros(*size, dtype=None, **keywords) -> Tensor:
     """A tensor of zeros.
 
     Examples
@@ -89,23 +125,11 @@ def zeros(
     tensor([[0, 0, 0],
             [0, 0, 0]])
     """
-    if device is not None:
-        check_device(device)
-    result = _zeros(_size(size, keywords, "zeros"), dtype, requires_grad)
-    return give(out, result, "zeros")
+    return _zeros(_size(size, keywords, "zeros"), dtype)
 
 
-def ones(
-    *size,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-    **keywords,
-) -> Tensor:
+@creation
+def ones(*size, dtype=None, **keywords) -> Tensor:
     """A tensor of ones.
 
     Examples
@@ -114,24 +138,11 @@ def ones(
     >>> ad.ones(2)
     tensor([1., 1.])
     """
-    if device is not None:
-        check_device(device)
-    result = _full(_size(size, keywords, "ones"), 1.0, dtype, requires_grad)
-    return give(out, result, "ones")
+    return _full(_size(size, keywords, "ones"), 1.0, dtype)
 
 
-def full(
-    size,
-    fill_value,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-) -> Tensor:
+@creation
+def full(size, fill_value, *, dtype=None, names=None) -> Tensor:
     """A tensor of one value; its dtype follows from the value.
 
     Examples
@@ -140,16 +151,13 @@ def full(
     >>> ad.full((2,), 7)
     tensor([7, 7])
     """
-    if device is not None:
-        check_device(device)
     if isinstance(fill_value, Tensor) and dtype is None:
         dtype = fill_value.dtype
-    result = _full(size, fill_value, dtype, requires_grad)
-    return give(out, result, "full")
+    return _full(size, fill_value, dtype)
 
 
 def _size(size, keywords, name):
-    """The sizes, by position, spelt out or as one sequence, or by the keyword `size`."""
+    """The sizes, by position, spelt out or as one sequence, or by the keyword `size`; `names` of dimensions, which are not supported, change nothing."""
     if not keywords:
         if len(size) == 1 and type(size[0]) is not int:
             first = size[0]
@@ -158,93 +166,61 @@ def _size(size, keywords, name):
             return size if hasattr(first, "__index__") else first
         return size
     given = keywords.pop("size", None)
+    keywords.pop("names", None)
     if keywords:
         raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(keywords))!r}")
-    if size:
+    if given is not None and size:
         raise TypeError(f"{name}() got multiple values for argument 'size'")
-    return given
+    return size if given is None else given
 
 
-def empty_strided(
-    size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
-) -> Tensor:
+@creation(out=False)
+def empty_strided(size, stride, *, dtype=None) -> Tensor:
     """A tensor of given strides whose elements are whatever the memory held."""
-    check_device(device)
     length = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
-    result = _empty((length,), dtype, False).as_strided(tuple(size), tuple(stride)).data
-    return result.requires_grad_() if requires_grad else result
+    return _empty((length,), dtype).as_strided(tuple(size), tuple(stride)).data
 
 
-def empty_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
-) -> Tensor:
+@creation(out=False)
+def empty_like(input, *, dtype=None, memory_format=None) -> Tensor:
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
-    if device is not None:
-        check_device(device)
     if memory_format is not None and memory_format is not preserve_format:
-        made = _empty(input.shape, dtype or input.dtype, requires_grad)
+        made = _empty(input.shape, dtype or input.dtype)
         return _made_in(made, memory_format, "empty_like")
-    return _empty_like(input, dtype, requires_grad)
+    return _empty_like(input, dtype)
 
 
-def zeros_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
-) -> Tensor:
+@creation(out=False)
+def zeros_like(input, *, dtype=None, memory_format=None) -> Tensor:
     """As `zeros`, with the shape, the dtype and the order of strides of `input`."""
-    return full_like(
-        input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format
-    )
+    return _like(input, 0, dtype, memory_format, "zeros_like")
 
 
-def ones_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
-) -> Tensor:
+@creation(out=False)
+def ones_like(input, *, dtype=None, memory_format=None) -> Tensor:
     """As `ones`, with the shape, the dtype and the order of strides of `input`."""
-    return full_like(
-        input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format
-    )
+    return _like(input, 1, dtype, memory_format, "ones_like")
 
 
-def full_like(
-    input,
-    fill_value,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    memory_format=None,
-) -> Tensor:
+@creation(out=False)
+def full_like(input, fill_value, *, dtype=None, memory_format=None) -> Tensor:
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
-    if device is not None:
-        check_device(device)
-    if memory_format is not None and memory_format is not preserve_format:
-        made = _full(input.shape, fill_value, dtype or input.dtype, requires_grad)
-        return _made_in(made, memory_format, "full_like")
-    return _full_like(input, fill_value, dtype, requires_grad)
+    return _like(input, fill_value, dtype, memory_format, "full_like")
 
 
-def scalar_tensor(
-    s, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
-) -> Tensor:
+def _like(input, fill_value, dtype, memory_format, name):
+    if memory_format is None or memory_format is preserve_format:
+        return _full_like(input, fill_value, dtype)
+    return _made_in(_full(input.shape, fill_value, dtype or input.dtype), memory_format, name)
+
+
+@creation(out=False)
+def scalar_tensor(s, *, dtype=None) -> Tensor:
     """A zero-dimensional tensor of the default dtype."""
-    check_device(device)
-    return _full((), s, dtype or _C.get_default_dtype(), requires_grad)
+    return _full((), s, dtype or _C.get_default_dtype())
 
 
 # --- in sequence -------------------------------------------------------------------------------------------------
-
-
-def _dtype_for(out, dtype):
-    """The dtype of a sequence that goes to `out`, which decides it where `dtype` does not."""
-    if dtype is not None:
-        dtype = _C._dtype(dtype)
-    if out is None:
-        return dtype
-    if dtype is not None and dtype is not out.dtype:
-        raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype})")
-    return out.dtype
 
 
 def _is_integral(dtype):
@@ -255,18 +231,8 @@ def _whole(*numbers):
     return [int(x) for x in numbers]
 
 
-def arange(
-    start=0,
-    end=None,
-    step=1,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-) -> Tensor:
+@creation
+def arange(start=0, end=None, step=1, *, dtype=None) -> Tensor:
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
 
     The dtype is int64 when all three are integers, else the default floating-point type. Numbers for an integer dtype
@@ -287,12 +253,10 @@ def arange(
     >>> ad.arange(1, 2, 0.5)
     tensor([1.0000, 1.5000])
     """
-    if device is not None:
-        check_device(device)
     if end is None:
         start, end = 0, start
-    if out is not None or dtype is not None:
-        dtype = _dtype_for(out, dtype)
+    if dtype is not None:
+        dtype = _C._dtype(dtype)
     if _is_integral(dtype) and not (
         isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     ):
@@ -305,8 +269,7 @@ def arange(
             from math import ceil
 
             end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
-    result = _C._arange(start, end, step, dtype, requires_grad)
-    return give(out, result, "arange")
+    return _C._arange(start, end, step, dtype, False)
 
 
 def _ends(name, start, end, dtype):
@@ -317,27 +280,17 @@ def _ends(name, start, end, dtype):
                 f"{name} only supports 0-dimensional start and end tensors, but got start with {_rank(start)} "
                 f"dimension(s) and end with {_rank(end)} dimension(s)."
             )
-    if _is_integral(dtype):
+    if dtype is not None and _is_integral(_C._dtype(dtype)):
         start, end = _whole(start, end)
-    return start, end, dtype
+    return start, end
 
 
 def _rank(x):
     return x.ndim if isinstance(x, Tensor) else 0
 
 
-def linspace(
-    start,
-    end,
-    steps,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-) -> Tensor:
+@creation
+def linspace(start, end, steps, *, dtype=None) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, equally far apart.
 
     Examples
@@ -346,35 +299,19 @@ def linspace(
     >>> ad.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    check_device(device)
-    start, end, dtype = _ends("linspace", start, end, _dtype_for(out, dtype))
-    result = _C._linspace(start, end, steps, dtype, requires_grad)
-    return give(out, result, "linspace")
+    start, end = _ends("linspace", start, end, dtype)
+    return _C._linspace(start, end, steps, dtype, False)
 
 
-def logspace(
-    start,
-    end,
-    steps,
-    base=10.0,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-) -> Tensor:
+@creation
+def logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor:
     """`base` to the powers of ``linspace(start, end, steps)``."""
-    check_device(device)
-    start, end, dtype = _ends("logspace", start, end, _dtype_for(out, dtype))
-    result = _C._logspace(start, end, steps, base, dtype, requires_grad)
-    return give(out, result, "logspace")
+    start, end = _ends("logspace", start, end, dtype)
+    return _C._logspace(start, end, steps, base, dtype, False)
 
 
-def eye(
-    n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
-) -> Tensor:
+@creation
+def eye(n, m=None, *, dtype=None) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, of shape (n, m); square when `m` is left out.
 
     Examples
@@ -384,21 +321,18 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    if device is not None:
-        check_device(device)
-    result = _C._eye(n, n if m is None else m, dtype, requires_grad)
-    return give(out, result, "eye")
+    return _C._eye(n, n if m is None else m, dtype, False)
 
 
-def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) -> Tensor:
+@creation(out=False)
+def tril_indices(row, col, offset=0, *, dtype=None) -> Tensor:
     """Rows and columns of the elements on and below a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    check_device(device)
     return _full((row, col), True, None).tril(offset).nonzero().t().to(dtype or _C.int64)
 
 
-def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) -> Tensor:
+@creation(out=False)
+def triu_indices(row, col, offset=0, *, dtype=None) -> Tensor:
     """Rows and columns of the elements on and above a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    check_device(device)
     return _full((row, col), True, None).triu(offset).nonzero().t().to(dtype or _C.int64)
 
 
@@ -409,48 +343,35 @@ def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None) ->
 class Making(Members):
     """Tensors of this one's dtype."""
 
-    def new_tensor(
-        self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
-    ) -> Tensor:
+    @creation(out=False)
+    def new_tensor(self, data, *, dtype=None) -> Tensor:
         """As `tensor`, in this tensor's dtype."""
-        check_device(device)
-        return _C.tensor(data, dtype or self.dtype, requires_grad)
+        return _C.tensor(data, dtype or self.dtype)
 
-    def new_empty(
-        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
-    ) -> Tensor:
+    @creation(out=False)
+    def new_empty(self, *size, dtype=None, **keywords) -> Tensor:
         """As `empty`, in this tensor's dtype."""
-        check_device(device)
-        return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype, requires_grad)
+        return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype)
 
-    def new_zeros(
-        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
-    ) -> Tensor:
+    @creation(out=False)
+    def new_zeros(self, *size, dtype=None, **keywords) -> Tensor:
         """As `zeros`, in this tensor's dtype."""
-        check_device(device)
-        return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype, requires_grad)
+        return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype)
 
-    def new_ones(
-        self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **keywords
-    ) -> Tensor:
+    @creation(out=False)
+    def new_ones(self, *size, dtype=None, **keywords) -> Tensor:
         """As `ones`, in this tensor's dtype."""
-        check_device(device)
-        return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype, requires_grad)
+        return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype)
 
-    def new_full(
-        self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
-    ) -> Tensor:
+    @creation(out=False)
+    def new_full(self, size, fill_value, *, dtype=None) -> Tensor:
         """As `full`, in this tensor's dtype."""
-        check_device(device)
-        return _C._full(size, fill_value, dtype or self.dtype, requires_grad)
+        return _C._full(size, fill_value, dtype or self.dtype)
 
-    def new_empty_strided(
-        self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
-    ) -> Tensor:
+    @creation(out=False)
+    def new_empty_strided(self, size, stride, *, dtype=None) -> Tensor:
         """As `empty_strided`, in this tensor's dtype."""
-        return empty_strided(
-            size, stride, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad
-        )
+        return empty_strided(size, stride, dtype=dtype or self.dtype)
 
     def new(self, *args, size=None, device=None, volatile=False) -> Tensor:
         """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.

@@ -37,7 +37,7 @@ _PYTHONS_INDEX_ERRORS = re.compile(r"(tuple|list|string|range object|deque)\b.*i
 def explain(published, args, kwargs, error):
     """Called with an error of a composition: a tuple of the result, an error of its own, or None to leave it as it is."""
     traceback = error.__traceback__
-    if traceback is None:
+    if traceback is None or traceback.tb_next is None and _wraps(published, traceback.tb_frame.f_code):
         return _with_known_names(published, args, kwargs, error)
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -96,14 +96,30 @@ def _with_known_names(published, args, kwargs, error):
     return (published(*args, **renamed),) if renamed.keys() != kwargs.keys() else None
 
 
+def _wraps(published, code):
+    """Whether the code is that of a function which only hands arguments on, such as `creation` makes."""
+    return code is published.__code__ and hasattr(published.__wrapped__, "__wrapped__")
+
+
+def _codes(published):
+    """The code that a call runs, from the outermost function to the one that names the arguments by position."""
+    function, codes = published, []
+    while (function := getattr(function, "__wrapped__", None)) is not None:
+        codes.append(function.__code__)
+    return codes
+
+
 def _parameters(published):
-    code = published.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [
+        name
+        for code in _codes(published)
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    ]
 
 
 def _where(published, args, kwargs, wrong):
     """The argument that is `wrong`, or holds it, and what torch says of it."""
-    code = published.__code__
+    code = _codes(published)[-1]
     names = code.co_varnames[: code.co_argcount]
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & 4 else "?"
     given = [(names[i] if i < len(names) else rest, i + 1, value) for i, value in enumerate(args)]

@@ -11,8 +11,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Generator, Tensor
-from adjoint._creation import _size, empty_like
-from adjoint._device import check_device
+from adjoint._creation import _size, creation, empty_like
 from adjoint._register import Members, extend, publish
 
 __all__ = [
@@ -82,11 +81,6 @@ def set_rng_state(new_state) -> None:
     _C._default_generator().set_state(new_state)
 
 
-def _finish(result, out, requires_grad, name=""):
-    result = give(out, result, name, 4)
-    return result.requires_grad_() if requires_grad else result
-
-
 def _drawn(numbers, *parameters):
     """`numbers`, recorded where a parameter of their distribution needs a gradient, which is zero."""
     if not _C.is_grad_enabled():
@@ -98,18 +92,8 @@ def _drawn(numbers, *parameters):
     return numbers
 
 
-def rand(
-    *size,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-    **keywords,
-) -> Tensor:
+@creation
+def rand(*size, dtype=None, generator=None, **keywords) -> Tensor:
     """Numbers drawn evenly from [0, 1).
 
     Examples
@@ -118,24 +102,11 @@ def rand(
     >>> ad.rand(2, 3).shape
     adjoint.Size([2, 3])
     """
-    if device is not None:
-        check_device(device)
-    result = _C._rand(_size(size, keywords, "rand"), dtype, generator)
-    return _finish(result, out, requires_grad, "rand")
+    return _C._rand(_size(size, keywords, "rand"), dtype, generator)
 
 
-def randn(
-    *size,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-    names=None,
-    **keywords,
-) -> Tensor:
+@creation
+def randn(*size, dtype=None, generator=None, **keywords) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and variance 1.
 
     A complex number has variance 1 as a whole: each part has half of it.
@@ -146,25 +117,11 @@ def randn(
     >>> ad.randn(2, dtype=ad.float64).dtype
     adjoint.float64
     """
-    if device is not None:
-        check_device(device)
-    result = _C._randn(_size(size, keywords, "randn"), 0.0, 1.0, dtype, generator)
-    return _finish(result, out, requires_grad, "randn")
+    return _C._randn(_size(size, keywords, "randn"), 0.0, 1.0, dtype, generator)
 
 
-def randint(
-    low=None,
-    high=None,
-    size=None,
-    *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-) -> Tensor:
+@creation
+def randint(low=None, high=None, size=None, *, dtype=None, generator=None) -> Tensor:
     """Integers drawn evenly from `low` up to but without `high`: ``randint(high, size)``, ``randint(low, high, size)``.
 
     Examples
@@ -174,7 +131,6 @@ def randint(
     >>> x.min().item(), x.max().item()
     (3, 4)
     """
-    check_device(device)
     if size is None:
         if high is None:
             raise TypeError(
@@ -186,8 +142,7 @@ def randint(
     low, high = _range_of("randint", low, high)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    result = _C._randint(size, low, high, dtype or _C.int64, generator)
-    return _finish(result, out, requires_grad, "randint")
+    return _C._randint(size, low, high, dtype or _C.int64, generator)
 
 
 def _range_of(name, low, high):
@@ -198,75 +153,36 @@ def _range_of(name, low, high):
     return 0 if low is None else low, high
 
 
-def randperm(
-    n,
-    *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-) -> Tensor:
+@creation
+def randperm(n, *, dtype=None, generator=None) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
-    check_device(device)
-    return _finish(_C._randperm(n, dtype or _C.int64, generator), out, requires_grad, "randperm")
+    return _C._randperm(n, dtype or _C.int64, generator)
 
 
-def rand_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None
-) -> Tensor:
+@creation(out=False)
+def rand_like(input, *, dtype=None, memory_format=None, generator=None) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
-    check_device(device)
-    result = _C._rand_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
-    return _finish(result, None, requires_grad)
+    return _C._rand_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
 
 
-def randn_like(
-    input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, generator=None
-) -> Tensor:
+@creation(out=False)
+def randn_like(input, *, dtype=None, memory_format=None, generator=None) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
-    check_device(device)
-    result = _C._randn_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
-    return _finish(result, None, requires_grad)
+    return _C._randn_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
 
 
-def randint_like(
-    input,
-    low=None,
-    high=None,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    memory_format=None,
-    generator=None,
-) -> Tensor:
+@creation(out=False)
+def randint_like(input, low=None, high=None, *, dtype=None, memory_format=None, generator=None) -> Tensor:
     """As `randint`, with the shape and dtype of `input`."""
-    check_device(device)
     if high is None:
         low, high = 0, low
     low, high = _range_of("randint_like", low, high)
     like = empty_like(input, dtype=dtype, memory_format=memory_format)
-    result = _C._randint_like(like, low, high, generator)
-    return _finish(result, None, requires_grad)
+    return _C._randint_like(like, low, high, generator)
 
 
-def normal(
-    mean=0.0,
-    std=1.0,
-    size=None,
-    *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-) -> Tensor:
+@creation
+def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tensor:
     """Numbers drawn from normal distributions.
 
     Parameters
@@ -276,7 +192,6 @@ def normal(
     size : tuple of int
         The shape, where neither is a tensor.
     """
-    check_device(device)
     from adjoint.autograd import no_grad
 
     with no_grad():
@@ -299,7 +214,7 @@ def normal(
                 raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
             result = _C._randn(size, mean, std, dtype, generator)
             parameters = []
-    return _finish(_drawn(result, *parameters), out, requires_grad, "normal")
+    return _drawn(result, *parameters)
 
 
 def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
@@ -315,7 +230,7 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
         result = _C._bernoulli_each(input.detach(), generator)
     else:
         result = _C._bernoulli_like(input, p, generator)
-    return _finish(_drawn(result, input), out, False, "bernoulli")
+    return give(out, _drawn(result, input), "bernoulli")
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
@@ -332,9 +247,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     -------
     Tensor of int64, shape (num_samples) or (rows, num_samples)
     """
-    return _finish(
-        _C._multinomial(input.detach(), num_samples, replacement, generator), out, False, "multinomial"
-    )
+    return give(out, _C._multinomial(input.detach(), num_samples, replacement, generator), "multinomial")
 
 
 # --- in place ---------------------------------------------------------------------------------------------------

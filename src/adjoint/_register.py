@@ -44,6 +44,10 @@ def published(function):
     return public
 
 
+# What adds parameters to a function says which in `_signature`: `inspect` asks for it, and is not imported before.
+_C.Composition.__signature__ = property(lambda public: public._signature())
+
+
 def publish(namespace) -> None:
     """`published` for each public function that a module defines: called at its end, with its ``globals()``."""
     module = namespace["__name__"]
@@ -102,8 +106,10 @@ def extend(members):
     """Move what a class body defines into Tensor: the class is only a list of members."""
     for name, value in vars(members).items():
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
-            if getattr(value, "__module__", None) == members.__module__:
-                value.__qualname__ = "Tensor." + name
+            function = value
+            while getattr(function, "__module__", None) == members.__module__:
+                function.__qualname__ = "Tensor." + name
+                function = getattr(function, "__wrapped__", None)
             if type(value) is type(extend) and not name.startswith("_") and name != "backward":
                 value = published(value)
             setattr(Tensor, name, value)

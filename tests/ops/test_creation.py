@@ -1,6 +1,7 @@
 """Making tensors: from data, filled, in sequence, like another one."""
 
 import array as standard_array
+import inspect
 import math
 
 import numpy as np
@@ -241,3 +242,99 @@ def test_round_trip_through_lists_and_numpy(a):
 def test_complex_dtypes_are_complex():
     for name in ALL_DTYPES:
         assert dtype_of(name).is_complex == (name in COMPLEX_DTYPES)
+
+
+#: Functions that make tensors, with arguments for a tensor of some elements; those that take `out` first.
+MAKERS = {
+    "empty": (2,),
+    "zeros": (2,),
+    "ones": (2,),
+    "full": ((2,), 1),
+    "eye": (2,),
+    "arange": (3,),
+    "linspace": (0, 1, 3),
+    "logspace": (0, 1, 3),
+    "rand": (2,),
+    "randn": (2,),
+    "randint": (5, (2,)),
+    "randperm": (3,),
+    "normal": (0.0, 1.0, (2,)),
+}
+OTHERS = {
+    "scalar_tensor": (1,),
+    "empty_strided": ((2,), (1,)),
+    "tril_indices": (2, 2),
+    "triu_indices": (2, 2),
+    **{f"{name}_like": (ad.ones(2),) for name in ("empty", "zeros", "ones", "rand", "randn")},
+    "full_like": (ad.ones(2), 1),
+    "randint_like": (ad.ones(2), 5),
+}
+METHODS = {
+    "new_tensor": ([1.0, 2.0],),
+    "new_empty": (2,),
+    "new_zeros": (2,),
+    "new_ones": (2,),
+    "new_full": ((2,), 1),
+    "new_empty_strided": ((2,), (1,)),
+}
+
+
+def makers():
+    for name, arguments in {**MAKERS, **OTHERS}.items():
+        yield name, getattr(ad, name), arguments
+    for name, arguments in METHODS.items():
+        yield name, getattr(ad.ones(1), name), arguments
+
+
+def test_all_that_make_tensors_take_the_same_keywords():
+    keywords = {"dtype", "layout", "device", "requires_grad", "pin_memory"}
+    for name, make, arguments in makers():
+        parameters = set(inspect.signature(make).parameters)
+        assert keywords <= parameters, name
+        assert ("out" in parameters) == (name in MAKERS), name
+        given = {"device": "cpu", "layout": ad.strided, "pin_memory": False}
+        made = make(*arguments, dtype=ad.float64, requires_grad=True, **given)
+        assert made.dtype is ad.float64 and made.requires_grad and made.is_leaf, name
+        assert make(*arguments, dtype=float).dtype is ad.float64, name
+        with pytest.raises(RuntimeError, match="no device 'cuda'"):
+            make(*arguments, device="cuda")
+        with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument"):
+            make(*arguments, nothing=1)
+
+
+def test_every_function_that_makes_tensors_is_in_the_lists_above():
+    creating = {name for name in dir(ad) if hasattr(getattr(ad, name), "_signature")}
+    assert creating == {*MAKERS, *OTHERS}
+    assert {name for name in dir(ad.Tensor) if hasattr(getattr(ad.Tensor, name), "_signature")} == {*METHODS}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_dtype_is_that_of_out(name):
+    make = getattr(ad, name)
+    out = ad.empty(0, dtype=ad.float64)
+    assert make(*MAKERS[name], out=out) is out and out.dtype is ad.float64 and out.numel() > 1
+    assert make(*MAKERS[name], out=out, dtype=ad.float64) is out
+    with pytest.raises(
+        RuntimeError,
+        match=r"dtype adjoint\.float32 does not match dtype of out parameter \(adjoint\.float64\)",
+    ):
+        make(*MAKERS[name], out=out, dtype=ad.float32)
+    # The result takes the memory of `out`, and is a leaf that needs a gradient where that is asked for.
+    assert make(*MAKERS[name], out=ad.empty(0), requires_grad=True).requires_grad
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_takes_no_out_says_so(name):
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'out'"):
+        getattr(ad, name)(*OTHERS[name], out=ad.empty(0))
+
+
+def test_what_is_missing_or_wrong_is_named_by_the_function_that_was_called():
+    with pytest.raises(TypeError, match=r"^full\(\) missing 1 required positional argument: 'fill_value'"):
+        ad.full((2,))
+    with pytest.raises(TypeError, match=r"^Tensor\.new_full\(\) missing 1 required positional argument"):
+        ad.ones(1).new_full((2,))
+    with pytest.raises(TypeError, match=r"^zeros\(\): argument 'out' must be Tensor, not int"):
+        ad.zeros(2, out=3)
+    with pytest.raises(TypeError, match=r"^zeros_like\(\) received an invalid combination of arguments"):
+        ad.zeros_like(3)

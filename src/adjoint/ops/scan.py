@@ -53,13 +53,7 @@ def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
         raise RuntimeError(
             f"trapezoid(): There must be one `x` value for each sample point: {y.shape[dim]}, but got {x.shape[0]}"
         )
-    ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
-    if x is None:
-        return ends.sum(dim) * (dx / 2)
-    steps = x.narrow(-1, 1, x.shape[-1] - 1) - x.narrow(-1, 0, x.shape[-1] - 1)
-    if x.ndim == 1 and y.ndim > 1:
-        steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-    return (ends * steps).sum(dim) / 2
+    return _integral(_C.sum, y, x, dx, dim)
 
 
 @composition(method=False)
@@ -71,10 +65,15 @@ def trapz(y, x=None, *, dx=1, dim=-1) -> Tensor:
 @composition(method=False)
 def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral from the first point up to each other one by the trapezoidal rule."""
+    return _integral(_C.cumsum, y, x, dx, dim)
+
+
+def _integral(add, y, x, dx, dim):
+    """The areas of the trapezoids between neighbouring points along a dimension, added up by `add`."""
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
     if x is None:
-        return ends.cumsum(dim) * (dx / 2)
+        return add(ends, dim) * (dx / 2)
     steps = x.narrow(-1, 1, x.shape[-1] - 1) - x.narrow(-1, 0, x.shape[-1] - 1)
     if x.ndim == 1 and y.ndim > 1:
         steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-    return (ends * steps).cumsum(dim) / 2
+    return add(ends * steps, dim) / 2
