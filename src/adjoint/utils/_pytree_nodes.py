@@ -210,7 +210,7 @@ def _of_dataclass(cls, names):
         return [getattr(x, n) for n in names], [names, [n for n in given if n not in names]]
 
     def flatten_with_keys(x):
-        from adjoint.utils._pytree_text import GetAttrKey
+        from adjoint.utils._pytree_keys import GetAttrKey
 
         children, context = flatten(x)
         return [(GetAttrKey(n), child) for n, child in zip(context[0], children, strict=True)], context
@@ -332,10 +332,10 @@ def is_structseq(obj) -> bool:
 
 
 def _keyed(flatten, key):
-    """`flatten` with keys: ``key(container, i, context)`` for its child number i, from `_pytree_text`."""
+    """`flatten` with keys: ``key(container, i, context)`` for its child number i, from `_pytree_keys`."""
 
     def with_keys(container):
-        from adjoint.utils import _pytree_text as paths
+        from adjoint.utils import _pytree_keys as paths
 
         children, context = flatten(container)
         return [(key(paths, container, i, context), child) for i, child in enumerate(children)], context

@@ -8,56 +8,12 @@ of ``torch.utils._pytree``, so that each reads what the other wrote. Start readi
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
 
-from adjoint.utils._pytree import LISTED, LeafSpec, PyTree, TreeSpec, tree_flatten
-from adjoint.utils._pytree_nodes import SUPPORTED_NODES
+from adjoint.utils._pytree_keys import KeyPath
+from adjoint.utils._pytree_nodes import LISTED, SUPPORTED_NODES, PyTree
+from adjoint.utils._pytree_trees import LeafSpec, TreeSpec, tree_flatten
 
 # --- paths ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SequenceKey:
-    """The place of a child in a list or tuple."""
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-    def get(self, sequence):
-        return sequence[self.idx]
-
-
-@dataclass(frozen=True)
-class MappingKey:
-    """The key of a child in a dictionary."""
-
-    key: Any
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-    def get(self, mapping):
-        return mapping[self.key]
-
-
-@dataclass(frozen=True)
-class GetAttrKey:
-    """The name of a child that is an attribute."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-    def get(self, obj):
-        return getattr(obj, self.name)
-
-
-KeyEntry = Any
-KeyPath = tuple[KeyEntry, ...]
 
 
 def keystr(kp: KeyPath) -> str:
