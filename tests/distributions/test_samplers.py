@@ -82,6 +82,6 @@ def test_edges():
     ]
     with pytest.raises(RuntimeError, match="floating-point"):
         ad.poisson(ad.tensor([1]))
-    with pytest.raises(TypeError, match="argument 'input' must be Tensor"):
+    with pytest.raises(TypeError, match="argument 'input'.* must be Tensor"):
         ad.poisson(1.0)
     assert ad.poisson(ad.zeros(0)).shape == (0,)

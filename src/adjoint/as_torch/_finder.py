@@ -35,8 +35,8 @@ RENAMED = {
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",
 }
-#: Modules of Adjoint that have nothing to do with torch's.
-OWN = ("adjoint.as_torch", "adjoint.demo")
+#: Packages of Adjoint that have nothing to do with torch's of the same name.
+OWN = ("as_torch", "demo", "ops")
 STANDINS = "adjoint.as_torch.standins"
 
 
@@ -88,7 +88,7 @@ def target(name):
     rest = f"{head}.{last}"[len("torch.") :]
     own = f"adjoint.{rest}"
     # What is private here is not what is private there.
-    if not last.startswith("_") and own not in OWN and _exists(own):
+    if not last.startswith("_") and rest.partition(".")[0] not in OWN and _exists(own):
         return own
     standin = f"{STANDINS}.{rest}"
     return standin if not last.startswith("__") and _exists(standin) else None
