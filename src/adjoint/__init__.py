@@ -125,8 +125,8 @@ _LATER.update(
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear channel_shuffle "
         "cosine_embedding_loss cosine_similarity ctc_loss feature_alpha_dropout group_norm gru gru_cell "
         "hinge_embedding_loss instance_norm kl_div lstm lstm_cell margin_ranking_loss max_pool1d max_pool1d_with_indices "
-        "max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rnn_relu "
-        "rnn_relu_cell rnn_tanh rnn_tanh_cell triplet_margin_loss".split(),
+        "max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rnn_relu "
+        "rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ triplet_margin_loss".split(),
         "adjoint.nn._toplevel",
     )
 )

@@ -127,7 +127,7 @@ REFUSED = {
     ),
     "expected size of input's dimension 2 to match the calculated number of sliding blocks 1 * 2 = 2, but got "
     "input.size(2)=3.": lambda: F.fold(ad.ones(1, 4, 3), (2, 3), 2),
-    "antialias=True is not provided": lambda: F.interpolate(ONES, 2, antialias=True),
+    "Anti-alias option is restricted to": lambda: F.interpolate(ONES, 2, antialias=True),
 }
 
 

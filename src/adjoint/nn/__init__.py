@@ -40,7 +40,7 @@ from .parameter_containers import ParameterDict, ParameterList
 from .pooling import *
 from .rearranging import *
 from .rnn import *
-from .sparse import Embedding
+from .sparse import Embedding, EmbeddingBag
 from .transformer import *
 
 __all__ = (
@@ -61,6 +61,7 @@ __all__ += [
     "Buffer",
     "CosineSimilarity",
     "Embedding",
+    "EmbeddingBag",
     "Flatten",
     "Identity",
     "LayerNorm",

@@ -34,6 +34,8 @@ __all__ = [
     "relu",
     "relu6",
     "relu_",
+    "rrelu",
+    "rrelu_",
     "selu",
     "selu_",
     "sigmoid",
@@ -76,6 +78,40 @@ def relu(input, inplace=False):
 def relu_(input):
     """`relu` in place."""
     return input.relu_()
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """x where it is positive, elsewhere a · x: in training a is drawn for each element, else it is the middle.
+
+    Source: Xu et al. (2015).
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+    lower, upper : float
+        Where a is drawn from, evenly.
+    training, inplace : bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.rrelu(ad.tensor([-4.0, 2.0]), 0.25, 0.75).tolist()
+    [-2.0, 2.0]
+    """
+    if not lower <= upper:
+        raise RuntimeError(
+            f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}"
+        )
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    with ad.no_grad():
+        slope = ad.where(input >= 0, 1.0, ad.empty_like(input).uniform_(lower, upper))
+    return input.mul_(slope) if inplace else input * slope
+
+
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+    """`rrelu` in place."""
+    return rrelu(input, lower, upper, training, True)
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):

@@ -7,13 +7,26 @@ selection. `unfold` and `fold` are transposes of one another, made of strided sl
 from __future__ import annotations
 
 import math
+import warnings
 
 import adjoint as ad
 from adjoint import _register
 
-__all__ = ["channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample"]
+__all__ = [
+    "channel_shuffle",
+    "fold",
+    "interpolate",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]
 
-_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
+# How far the kernels of the antialiased modes reach.
+_REACHES = {"bilinear": 1, "bicubic": 2, "lanczos": 3}
 _MODES = ("nearest", "nearest-exact", "area", *_RANKS)
 
 
@@ -68,6 +81,34 @@ def _nearest(x, dim, count, scale, exact):
     return x.index_select(dim, index.to(ad.int64))
 
 
+def _antialiased(x, dim, count, scale, mode, align_corners):
+    """Kernels as wide as the step where that is more than an element; a product by one matrix."""
+    size = x.shape[dim]
+    if align_corners:
+        step = (size - 1) / (count - 1) if count > 1 else 0.0
+    else:
+        step = 1 / scale if scale else size / count
+    wide = max(step, 1.0)
+    reach = wide * _REACHES[mode]
+    middle = (ad.arange(count, dtype=ad.float64).unsqueeze(1) + 0.5) * step
+    place = ad.arange(size, dtype=ad.float64)
+    first = (middle - reach + 0.5).to(ad.int64).clamp(min=0)
+    end = (middle + reach + 0.5).to(ad.int64).clamp(max=size)
+    t = ((place + 0.5 - middle) / wide).abs()
+    if mode == "bilinear":
+        weight = (1 - t).clamp(min=0)
+    elif mode == "lanczos":
+        weight = ad.where(t < 3, ad.sinc(t) * ad.sinc(t / 3), 0.0)
+    else:
+        a = -0.5  # where it is antialiased, torch takes Keys's own constant
+        near = ((a + 2) * t - (a + 3)) * t * t + 1
+        far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+        weight = ad.where(t < 1, near, ad.where(t < 2, far, 0.0))
+    weight = ad.where((place >= first) & (place < end), weight, 0.0)
+    weight = (weight / weight.sum(1, keepdim=True)).to(x.dtype)
+    return ad.matmul(x.movedim(dim, -1), weight.t()).movedim(-1, dim)
+
+
 def interpolate(
     input,
     size=None,
@@ -84,13 +125,13 @@ def interpolate(
     input : Tensor, shape (N, C, L), (N, C, H, W) or (N, C, D, H, W)
     size : int or sequence of int
         The sizes of the result; else `scale_factor`, a number or a sequence of them, says how many times larger they are.
-    mode : 'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear' or 'area'
+    mode : 'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear', 'lanczos' or 'area'
     align_corners : bool
         Whether first and last elements lie on each other, or the images' edges do (linear and cubic modes).
     recompute_scale_factor : bool
         Whether the ratio of sizes takes the place of `scale_factor`.
     antialias : bool
-        Not provided (NotImplementedError).
+        Widen the kernels where the result is smaller (bilinear and bicubic modes, and lanczos, which needs it).
 
     Raises
     ------
@@ -104,8 +145,14 @@ def interpolate(
     [[[1.0, 1.0, 2.0, 2.0]]]
     """
     n = input.ndim - 2
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not provided; use antialias=False")
+    if antialias and not (mode in _REACHES and n == 2):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+        )
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
     if mode not in _MODES:
         raise NotImplementedError(f"interpolate: mode {mode!r} is none of {', '.join(_MODES)}")
     if mode not in _RANKS:
@@ -156,7 +203,9 @@ def interpolate(
     half = input.dtype in (ad.float16, ad.bfloat16) and mode in _RANKS
     x = input.to(ad.float32) if half else input
     for d in range(n):
-        if mode in ("nearest", "nearest-exact"):
+        if antialias:
+            x = _antialiased(x, d + 2, size[d], scales[d], mode, bool(align_corners))
+        elif mode in ("nearest", "nearest-exact"):
             x = _nearest(x, d + 2, size[d], scales[d], mode != "nearest")
         elif mode == "bicubic":
             x = _cubic(x, d + 2, size[d], scales[d], bool(align_corners))
@@ -168,6 +217,24 @@ def interpolate(
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """`interpolate` by its old name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def _deprecated(name):
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
+    )
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """`interpolate` by the nearest element, by an old name."""
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """`interpolate`, bilinear with aligned corners, by an old name."""
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def pixel_shuffle(input, upscale_factor):

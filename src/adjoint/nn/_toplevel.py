@@ -35,10 +35,13 @@ from .functional import (
     cosine_similarity,
     feature_alpha_dropout,
     pairwise_distance,
+    pdist,
     pixel_shuffle,
     pixel_unshuffle,
     prelu,
     rms_norm,
+    rrelu,
+    rrelu_,
 )
 
 __all__ = [
@@ -67,6 +70,7 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
@@ -76,6 +80,8 @@ __all__ = [
     "rnn_relu_cell",
     "rnn_tanh",
     "rnn_tanh_cell",
+    "rrelu",
+    "rrelu_",
     "triplet_margin_loss",
 ]
 

@@ -23,34 +23,43 @@ from adjoint.ops.convolution import (
 from . import (
     _activations,
     _attention,
+    _bags,
     _ctc,
     _dropout,
+    _fractional,
     _losses,
     _margin_losses,
     _normalization,
     _pooling,
     _rearranging,
+    _sampling_grid,
 )
 from ._activations import *
 from ._attention import *
+from ._bags import *
 from ._ctc import *
 from ._dropout import *
+from ._fractional import *
 from ._losses import *
 from ._margin_losses import *
 from ._normalization import *
 from ._pooling import *
 from ._rearranging import *
+from ._sampling_grid import *
 
 __all__ = (
     _activations.__all__
     + _attention.__all__
+    + _bags.__all__
     + _ctc.__all__
     + _dropout.__all__
+    + _fractional.__all__
     + _losses.__all__
     + _margin_losses.__all__
     + _normalization.__all__
     + _pooling.__all__
     + _rearranging.__all__
+    + _sampling_grid.__all__
 )
 __all__ += [
     "bilinear",
@@ -68,6 +77,7 @@ __all__ += [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "rms_norm",
 ]
 
@@ -299,6 +309,28 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
     return ad.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def pdist(input, p=2.0):
+    """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), …, (1, 2), ….
+
+    Parameters
+    ----------
+    input : Tensor, shape (rows, features)
+    p : float, at least 0
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.pdist(ad.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]])).tolist()
+    [5.0, 4.0, 3.0]
+    """
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    first, second = ad.triu_indices(input.shape[0], input.shape[0], 1)
+    return ad.linalg.vector_norm(input[first] - input[second], p, -1)
 
 
 def pad(input, pad, mode="constant", value=None):

@@ -6,7 +6,10 @@ from . import functional
 from .module import Module
 
 _FAMILY = "MaxPool{}d AvgPool{}d LPPool{}d AdaptiveAvgPool{}d AdaptiveMaxPool{}d MaxUnpool{}d"
-__all__ = sorted(name.format(n) for name in _FAMILY.split() for n in (1, 2, 3))
+__all__ = sorted(
+    [name.format(n) for name in _FAMILY.split() for n in (1, 2, 3)]
+    + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
+)
 
 
 class _MaxPool(Module):
@@ -137,12 +140,54 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+class _FractionalMaxPool(Module):
+    """Windows at drawn distances: see `functional.fractional_max_pool2d`."""
+
+    _n = 0
+
+    def __init__(
+        self,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        super().__init__()
+        as_tuple = lambda v: v if v is None else (v,) * self._n if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
+        name = type(self).__name__
+        self.kernel_size = as_tuple(kernel_size)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = as_tuple(output_size)
+        self.output_ratio = as_tuple(output_ratio)
+        if min(self.kernel_size) <= 0:
+            raise ValueError(f"kernel_size must greater than zero, but got {kernel_size}")
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input):
+        return getattr(functional, f"fractional_max_pool{self._n}d")(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            self._random_samples,
+        )
+
+
 _TEXTS = {
     _MaxPool: "The largest element of each window",
     _AvgPool: "The mean of each window",
     _LPPool: "The p-norm of each window",
     _AdaptiveAvgPool: "The means of as many windows as asked for",
     _AdaptiveMaxPool: "The largest elements of as many windows as asked for",
+    _FractionalMaxPool: "The largest elements of windows at drawn distances",
     _MaxUnpool: "Elements put where the positions of a max pooling say, into zeros",
 }
 
@@ -166,5 +211,5 @@ def _publish(base, n):
 
 
 for _base in _TEXTS:
-    for _n in (1, 2, 3):
+    for _n in (2, 3) if _base is _FractionalMaxPool else (1, 2, 3):
         _publish(_base, _n)

@@ -1,4 +1,4 @@
-"""`Embedding`: a table of learned rows, picked by index."""
+"""`Embedding` and `EmbeddingBag`: a table of learned rows, picked by index, or added up over bags of indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import functional, init
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
@@ -142,4 +142,133 @@ class Embedding(Module):
             text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
         if self.sparse:
             text += ", sparse=True"
+        return text
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of learned rows over bags of indices; rows start normal with deviation 1.
+
+    Parameters
+    ----------
+    num_embeddings, embedding_dim : int
+    max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx
+        As of `adjoint.nn.functional.embedding_bag`.
+    device, dtype : where and of which type the weight is
+
+    Attributes
+    ----------
+    weight : Parameter, shape (num_embeddings, embedding_dim)
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> table = ad.nn.EmbeddingBag(10, 3, mode="sum")
+    >>> tuple(table(ad.tensor([1, 2, 4, 5, 4]), ad.tensor([0, 3])).shape)
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        _weight=None,
+        include_last_offset=False,
+        padding_idx=None,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(
+                    f"padding_idx must be within num_embeddings: got {padding_idx}, rows {num_embeddings}"
+                )
+            padding_idx %= num_embeddings
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+        self.padding_idx = padding_idx
+        if _weight is None:
+            self.weight = Parameter(ad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+                raise ValueError(
+                    f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(_weight.shape)}"
+                )
+            self.weight = Parameter(_weight)
+
+    def reset_parameters(self) -> None:
+        """Draw the rows anew, and set that of `padding_idx` to 0."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with ad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return functional.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        include_last_offset=False,
+        padding_idx=None,
+    ):
+        """An EmbeddingBag over given rows, which are frozen unless asked otherwise."""
+        if embeddings.dim() != 2:
+            raise ValueError("Embeddings parameter is expected to be 2-dimensional")
+        bag = cls(
+            *embeddings.shape,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            mode=mode,
+            sparse=sparse,
+            _weight=embeddings,
+            include_last_offset=include_last_offset,
+            padding_idx=padding_idx,
+        )
+        bag.weight.requires_grad_(not freeze)
+        return bag
+
+    def extra_repr(self):
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += f", mode={self.mode!r}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
         return text

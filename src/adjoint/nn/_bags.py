@@ -1,0 +1,159 @@
+"""`embedding_bag`: rows of a table, added up over bags of indices; exported by `adjoint.nn.functional`."""
+
+from __future__ import annotations
+
+import math
+
+import adjoint as ad
+from adjoint import _C, _register
+
+__all__ = ["embedding_bag"]
+
+
+def _starts(input, offsets, include_last_offset):
+    """Where each bag begins, as a list; all shapes checked."""
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        return [i * input.shape[1] for i in range(input.shape[0])]
+    if input.dim() != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if offsets is None or offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor" + (" but got None" if offsets is None else ""))
+    starts, count = offsets.tolist(), input.shape[0]
+    if include_last_offset and not starts:
+        raise RuntimeError("include_last_offset: number of offsets should be at least 1")
+    if starts and starts[0]:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+            f"{starts[0]}"
+        )
+    if starts and starts[-1] > count:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length({count}), but got offsets[-1] of {starts[-1]}"
+        )
+    if any(a > b for a, b in zip(starts, starts[1:])):
+        raise RuntimeError(f"embedding_bag: expected offsets that do not fall, but got {starts}")
+    return starts
+
+
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Sums, means or maxima of rows of `weight`, over bags of indices. An empty bag gives 0.
+
+    Parameters
+    ----------
+    input : integer Tensor, shape (bags, length), or all bags one after the other
+    weight : Tensor, shape (rows, features)
+    offsets : integer Tensor, shape (bags), optional
+        Where the bags begin, when `input` has one dimension.
+    max_norm, norm_type, scale_grad_by_freq, sparse
+        As of `embedding`.
+    mode : 'sum', 'mean' or 'max'
+    per_sample_weights : Tensor of the shape of input, optional
+        Factors of the rows; only for sums.
+    include_last_offset : bool
+        `offsets` has one more element, where the last bag ends.
+    padding_idx : int, optional
+        Rows of this index do not count.
+
+    Returns
+    -------
+    Tensor, shape (bags, features)
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> table = ad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> ad.nn.functional.embedding_bag(ad.tensor([0, 1, 2]), table, ad.tensor([0, 2]), mode="sum").tolist()
+    [[4.0, 6.0], [5.0, 6.0]]
+    """
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape "
+            f"as the input ({input.shape})"
+        )
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    starts = _starts(input, offsets, include_last_offset)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(
+            "expected weight and per_sample_weights to have the same scalar type, but found "
+            f"{weight.dtype} and {per_sample_weights.dtype} instead"
+        )
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-weight.shape[0]} through {weight.shape[0] - 1}, but got "
+            f"{padding_idx}"
+        )
+    flat = input.reshape(-1).to(ad.int64)
+    if not starts and flat.shape[0]:
+        raise RuntimeError(f"embedding_bag: {flat.shape[0]} indices belong to no bag, since offsets is empty")
+    if include_last_offset and input.dim() == 1:
+        starts = starts[:-1]
+    # The last bag goes to the end, as in torch, whatever the last offset says.
+    ends = [*starts[1:], flat.shape[0]][: len(starts)]
+    rows = ad.nn.functional.embedding(
+        flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+    )
+    counted = None
+    if padding_idx is not None:
+        counted = flat != padding_idx % weight.shape[0]
+    if mode == "max":
+        return _maxima(rows, starts, ends, counted)
+    lengths = [end - start for start, end in zip(starts, ends)]
+    bag = ad.arange(len(lengths)).repeat_interleave(ad.tensor(lengths, dtype=ad.int64))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    if counted is not None:
+        rows = ad.where(counted.unsqueeze(1), rows, 0.0)
+    result = ad.zeros(len(lengths), weight.shape[1], dtype=weight.dtype).index_add(0, bag, rows)
+    if mode == "sum":
+        return result
+    number = ad.ones(len(bag), dtype=weight.dtype) if counted is None else counted.to(weight.dtype)
+    number = ad.zeros(len(lengths), dtype=weight.dtype).index_add(0, bag, number)
+    return result / number.clamp(min=1).unsqueeze(1)
+
+
+def _maxima(rows, starts, ends, counted):
+    """The largest elements of each bag: rows laid out as (bags, longest), what does not count at -inf."""
+    if not starts or not rows.shape[0]:
+        return _C._attach(rows.new_zeros(len(starts), rows.shape[1]), rows)
+    first = ad.tensor(starts, dtype=ad.int64).unsqueeze(1)
+    end = ad.tensor(ends, dtype=ad.int64).unsqueeze(1)
+    longest = max(1, max(e - s for s, e in zip(starts, ends)))
+    place = first + ad.arange(longest)
+    there = place < end
+    place = place.clamp(max=rows.shape[0] - 1)
+    if counted is not None:
+        there = there & counted[place]
+    laid = rows[place].masked_fill(~there.unsqueeze(-1), -math.inf)
+    return laid.max(1).values.masked_fill(~there.any(1, keepdim=True), 0.0)
+
+
+_register.publish(globals())

@@ -1,0 +1,128 @@
+"""Fractional max pooling (Graham, 2014): windows of one size whose distances are drawn; in `adjoint.nn.functional`."""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint import _register
+
+__all__ = sorted(f"fractional_max_pool{n}d{more}" for n in (2, 3) for more in ("", "_with_indices"))
+
+
+def _numbers(value, n):
+    return (value,) * n if isinstance(value, (int, float)) else tuple(value)
+
+
+def _begins(size, kernel, count, sample):
+    """Where the windows begin, (planes, count): the last at the end, the others at a drawn phase of equal steps."""
+    if count == 1:
+        return ad.full((sample.shape[0], 1), size - kernel, dtype=ad.int64)
+    step = (size - kernel) / (count - 1)
+    phase = sample.unsqueeze(1)
+    at = ((ad.arange(count, dtype=sample.dtype) + phase) * step).to(ad.int64)
+    at = at - (phase * step).to(ad.int64)
+    return ad.cat([at[:, :-1], ad.full_like(at[:, :1], size - kernel)], 1)
+
+
+def _pool(n, input, kernel_size, output_size, output_ratio, samples):
+    name = f"fractional_max_pool{n}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if input.dim() not in (n + 1, n + 2) or 0 in input.shape[-n - 1 :]:
+        raise RuntimeError(
+            f"{name}(): Expected {n + 1}D or {n + 2}D tensor with non-empty spatial dimensions, but got: {list(input.shape)}"
+        )
+    sizes = tuple(input.shape[-n:])
+    if output_size is None:
+        counts = tuple(int(s * r) for s, r in zip(sizes, _numbers(output_ratio, n), strict=True))
+    else:
+        counts = _numbers(output_size, n)
+    kernel = _numbers(kernel_size, n)
+    for s, k, c, what in zip(sizes, kernel, counts, ("time", "height", "width")[3 - n :]):
+        if k < 1 or c < 1:
+            raise RuntimeError(
+                f"{name}(): kernel and output sizes must be positive, but got {kernel} and {counts}"
+            )
+        if c + k - 1 > s:
+            raise RuntimeError(
+                f"{name}(): pool {what} {k} too large relative to input {what} {s} for output {c}"
+            )
+    batch = 1 if input.dim() == n + 1 else input.shape[0]
+    planes = batch * input.shape[-n - 1]
+    if samples is None:
+        samples = ad.rand(batch, input.shape[-n - 1], n, dtype=input.dtype, device=input.device)
+    if tuple(samples.shape) != (batch, input.shape[-n - 1], n):
+        raise RuntimeError(
+            f"{name}(): expected _random_samples of shape {(batch, input.shape[-n - 1], n)}, but got "
+            f"{list(samples.shape)}"
+        )
+    samples = samples.detach().reshape(planes, n)
+    index = ad.zeros((planes, *(1,) * (2 * n)), dtype=ad.int64)
+    for d in range(n):
+        # torch keeps the draws of images in the order width, height, those of volumes in the order of dimensions.
+        begins = _begins(sizes[d], kernel[d], counts[d], samples[:, n - 1 - d if n == 2 else d])
+        shape = [planes] + [1] * (2 * n)
+        shape[1 + d], shape[1 + n + d] = counts[d], kernel[d]
+        at = begins.unsqueeze(2) + ad.arange(kernel[d])
+        index = index * sizes[d] + at.reshape(shape)
+    windows = ad.Size(counts).numel()
+    index = index.reshape(planes, windows, -1)
+    flat = input.reshape(planes, -1)
+    values = flat.gather(1, index.reshape(planes, -1)).reshape(index.shape)
+    largest, which = values.max(2)
+    where = index.gather(2, which.unsqueeze(2))
+    shape = (*input.shape[:-n], *counts)
+    return largest.reshape(shape), where.reshape(shape)
+
+
+_TEXT = """The largest elements of windows at drawn distances, over {n} spatial dimensions.
+
+    Source: Graham (2014).
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {sizes}), or without N
+    kernel_size : int or tuple of int
+        The windows' sizes.
+    output_size : int or tuple of int, optional
+        How many windows.
+    output_ratio : float or tuple of float, optional
+        How many windows, as a share of the input's sizes.
+    return_indices : bool
+        Return where the elements lie, too.
+    """
+
+
+def _publish(n):
+    def pool(
+        input,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        pair = _pool(n, input, kernel_size, output_size, output_ratio, _random_samples)
+        return pair if return_indices else pair[0]
+
+    def with_indices(
+        input,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        return _pool(n, input, kernel_size, output_size, output_ratio, _random_samples)
+
+    for function, name in (
+        (pool, f"fractional_max_pool{n}d"),
+        (with_indices, f"fractional_max_pool{n}d_with_indices"),
+    ):
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = _TEXT.format(n=n, sizes=("H, W", "D, H, W")[n - 2])
+        globals()[name] = function
+
+
+for _n in (2, 3):
+    _publish(_n)
+_register.publish(globals())
