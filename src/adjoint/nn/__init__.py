@@ -12,9 +12,11 @@ from . import (
     dropout,
     functional,
     init,
+    lazy,
     loss,
     margin_loss,
     padding,
+    parallel,
     pooling,
     rearranging,
     rnn,
@@ -22,12 +24,14 @@ from . import (
     utils,
 )
 from .activation import *
+from .adaptive import AdaptiveLogSoftmaxWithLoss
 from .batch_norm import *
 from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import *
 from .flatten import Flatten, Unflatten
+from .lazy import *
 from .linear import Bilinear, Identity, Linear
 from .loss import *
 from .margin_loss import *
@@ -35,7 +39,8 @@ from .module import Module
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm, RMSNorm
 from .padding import *
-from .parameter import Buffer, Parameter
+from .parallel import DataParallel
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from .parameter_containers import ParameterDict, ParameterList
 from .pooling import *
 from .rearranging import *
@@ -48,6 +53,7 @@ __all__ = (
     + batch_norm.__all__
     + convolution.__all__
     + dropout.__all__
+    + lazy.__all__
     + loss.__all__
     + margin_loss.__all__
     + padding.__all__
@@ -57,9 +63,11 @@ __all__ = (
     + transformer.__all__
 )
 __all__ += [
+    "AdaptiveLogSoftmaxWithLoss",
     "Bilinear",
     "Buffer",
     "CosineSimilarity",
+    "DataParallel",
     "Embedding",
     "EmbeddingBag",
     "Flatten",
@@ -77,8 +85,11 @@ __all__ += [
     "RMSNorm",
     "Sequential",
     "Unflatten",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "attention",
     "functional",
     "init",
+    "parallel",
     "utils",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from . import functional
+from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
@@ -390,3 +391,6 @@ class Softmin(_DimActivation):
 
     def forward(self, input):
         return functional.softmin(input, self.dim)
+
+
+__getattr__ = finds(__name__, "multihead_attention")

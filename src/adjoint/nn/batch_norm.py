@@ -5,6 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from . import functional, init
+from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
@@ -17,6 +18,7 @@ __all__ = [
     "InstanceNorm2d",
     "InstanceNorm3d",
     "LocalResponseNorm",
+    "SyncBatchNorm",
 ]
 
 
@@ -66,10 +68,10 @@ class _Statistics(Module):
             raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
 
     def extra_repr(self):
-        text = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}"
-        if self.affine and self.bias is None:
-            text += ", bias=False"
-        return text + f", track_running_stats={self.track_running_stats}"
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
 
 
 class _BatchNorm(_Statistics):
@@ -205,6 +207,69 @@ class BatchNorm3d(_BatchNorm):
     __doc__ = _BATCH.format(shape="(N, C, D, H, W)")
 
 
+class SyncBatchNorm(_BatchNorm):
+    """`BatchNorm1d` to `3d` with the statistics of all processes: there is one process here, so that it is one of those.
+
+    Parameters
+    ----------
+    num_features, eps, momentum, affine, track_running_stats, device, dtype
+        As of `BatchNorm1d`.
+    process_group : optional
+        Taken without effect.
+
+    Notes
+    -----
+    Input and output have shape (N, C, …).
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.nn.Sequential(ad.nn.Linear(3, 4), ad.nn.BatchNorm1d(4))
+    >>> type(ad.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]).__name__
+    'SyncBatchNorm'
+    """
+
+    def __init__(
+        self,
+        num_features,
+        eps=1e-05,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        process_group=None,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    def _check(self, input):
+        if input.ndim < 2:
+            raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """The module with every batch normalisation in it replaced by one of this class, which keeps its tensors."""
+        result = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            result = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            for name in ("weight", "bias"):
+                result._parameters[name] = module._parameters[name]
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                result._buffers[name] = module._buffers[name]
+            result.training = module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
+
+
 class InstanceNorm1d(_InstanceNorm):
     _ranks = (2, 3)
     __doc__ = _INSTANCE.format(shape="(N, C, L)")
@@ -290,3 +355,6 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+__getattr__ = finds(__name__, "lazy")

@@ -13,6 +13,18 @@ import adjoint as ad
 __all__ = ["Conversion"]
 
 
+def _shared(tensor):
+    """A copy of a tensor in anonymous memory that processes share after a fork."""
+    import mmap
+
+    tensor = tensor.detach()
+    if not tensor.numel():
+        return tensor
+    memory = mmap.mmap(-1, tensor.numel() * tensor.itemsize)
+    copy = ad.frombuffer(memory, dtype=tensor.dtype).reshape(tensor.shape)
+    return copy.copy_(tensor)
+
+
 class Conversion:
     """`to`, `float`, `double`, `half`, `bfloat16`, `type`, `cpu`, `cuda`, `to_empty`."""
 
@@ -34,7 +46,8 @@ class Conversion:
                 persistent = getattr(buffer, "persistent", None)
                 converted = fn(buffer)
                 if converted is not buffer and persistent is not None:
-                    converted = type(buffer)(converted, persistent=persistent)
+                    converted = ad.Tensor._make_subclass(type(buffer), converted, buffer.requires_grad)
+                    converted.persistent = persistent
                 self._buffers[name] = converted
         return self
 
@@ -112,6 +125,18 @@ class Conversion:
     def type(self, dst_type):
         """Convert every parameter and buffer to the dtype `dst_type`."""
         return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def share_memory(self):
+        """Move parameters and buffers to memory that this process shares with those that it forks from now on.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 3).share_memory()
+        >>> tuple(layer(ad.ones(1, 2)).shape)
+        (1, 3)
+        """
+        return self._apply(_shared)
 
     def cpu(self):
         """Move to the CPU."""

@@ -8,6 +8,7 @@ import adjoint as ad
 from adjoint.ops.convolution import numbers
 
 from . import functional, init
+from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
@@ -299,3 +300,6 @@ class ConvTranspose2d(_Transposed):
 class ConvTranspose3d(_Transposed):
     _n = 3
     __doc__ = _TRANSPOSED.format(n=3, s="s")
+
+
+__getattr__ = finds(__name__, "lazy")

@@ -7,6 +7,7 @@ import math
 import adjoint as ad
 
 from . import functional, init
+from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
@@ -135,3 +136,6 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+__getattr__ = finds(__name__, "lazy")

@@ -9,6 +9,7 @@ import adjoint as ad
 
 from . import functional
 from ._losses import legacy_reduction
+from ._next_door import finds
 from .module import Module
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "NLLLoss",
+    "NLLLoss2d",
     "SmoothL1Loss",
 ]
 
@@ -113,6 +115,10 @@ class NLLLoss(_WeightedLoss):
         )
 
 
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` by an old name."""
+
+
 class CrossEntropyLoss(_WeightedLoss):
     """The cross entropy between unnormalised scores and target classes or target probabilities.
 
@@ -184,3 +190,6 @@ class BCEWithLogitsLoss(_Loss):
         return functional.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
+
+
+__getattr__ = finds(__name__, "margin_loss")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from . import functional
@@ -15,6 +16,7 @@ __all__ = [
     "GaussianNLLLoss",
     "HingeEmbeddingLoss",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
@@ -241,6 +243,17 @@ class CTCLoss(_Loss):
             self.reduction,
             self.zero_infinity,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearCrossEntropyOptions:
+    """torch's options for computing the scores in pieces: taken without effect, the scores are made in one."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: object = None
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):

@@ -1,11 +1,13 @@
-"""`Parameter` and `Buffer`: tensors that a `Module` registers when they are assigned to it."""
+"""`Parameter` and `Buffer`: tensors that a `Module` registers when they are assigned to it, with a size or without one yet."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import adjoint as ad
 from adjoint._copying import set_attributes
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 _make_subclass = ad.Tensor._make_subclass
 
@@ -91,6 +93,87 @@ class Buffer(ad.Tensor):
 
     def __reduce_ex__(self, protocol):
         return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
+
+
+class _Uninitialized:
+    """A tensor without a size: `materialize` gives it one, and makes it what it is to be."""
+
+    cls_to_become: type
+    device: Any
+    dtype: Any
+
+    def materialize(self, shape, device=None, dtype=None) -> None:
+        """Become a tensor of this shape, its values undefined; device and dtype stay unless they are given."""
+        self.data = ad.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
+            "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
+            "parameters before accessing their attributes."
+        )
+
+    def share_memory_(self):
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before "
+            "calling `module.share_memory()`."
+        )
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter whose shape is not known yet; see `LazyLinear` and its kin.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> weight = ad.nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, tuple(weight.shape)
+    ('Parameter', (2, 3))
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return _make_subclass(cls, ad.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+class UninitializedBuffer(_Uninitialized, Buffer):
+    """A buffer whose shape is not known yet."""
+
+    # Not a plain tensor, as in torch: an object keeps the layout of its class.
+    cls_to_become = Buffer
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        result = _make_subclass(cls, ad.empty(0, device=device, dtype=dtype), requires_grad)
+        result.persistent = persistent
+        return result
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype, self.persistent)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad, None, self.dtype, self.persistent)
+
+
+def is_lazy(param) -> bool:
+    """Whether a tensor has no size yet."""
+    return isinstance(param, _Uninitialized)
 
 
 def _copy_attributes(source, target, memo):

@@ -1,0 +1,54 @@
+"""`DataParallel` on the one device that there is: the module itself, one level down."""
+
+from __future__ import annotations
+
+from ..module import Module
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """A module that would be copied to several devices; on the CPU it is called as it is.
+
+    Checkpoints keep torch's names, which begin with ``module.``.
+
+    Parameters
+    ----------
+    module : Module
+    device_ids, output_device, dim
+        Taken without effect: there is one device.
+
+    Attributes
+    ----------
+    module : Module
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.nn.DataParallel(ad.nn.Linear(3, 2))
+    >>> tuple(model(ad.ones(4, 3)).shape), list(model.state_dict())
+    ((4, 2), ['module.weight', 'module.bias'])
+    """
+
+    def __init__(self, module, device_ids=None, output_device=None, dim=0):
+        super().__init__()
+        self.module = module
+        self.device_ids = []
+        self.output_device = output_device
+        self.dim = dim
+
+    def forward(self, *inputs, **kwargs):
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+    """Call a module on its inputs; devices are taken without effect.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> tuple(ad.nn.parallel.data_parallel(ad.nn.Linear(3, 2), ad.ones(4, 3)).shape)
+    (4, 2)
+    """
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*inputs, **(module_kwargs or {}))

@@ -1,0 +1,130 @@
+"""`spectral_norm` as a hook, as programs of before `parametrizations` use it."""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from .. import functional as F
+from ..parameter import Parameter
+
+__all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+
+
+class SpectralNorm:
+    """The hook: it divides the original by its largest singular value before each forward pass."""
+
+    _version = 1
+
+    def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.name = name
+        self.dim = dim
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight):
+        """The weight as a matrix whose rows are the slices along `dim`."""
+        return weight.movedim(self.dim, 0).flatten(1)
+
+    def compute_weight(self, module, do_power_iteration):
+        """The weight; in training u and v, which stay in the module's buffers, come nearer to the singular vectors."""
+        weight, u, v = (getattr(module, self.name + which) for which in ("_orig", "_u", "_v"))
+        matrix = self.reshape_weight_to_matrix(weight)
+        if do_power_iteration:
+            with ad.no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(F.normalize(matrix.t().mv(u), dim=0, eps=self.eps))
+                    u.copy_(F.normalize(matrix.mv(v), dim=0, eps=self.eps))
+            # Copies: a second pass before backward() must not change what the first one saved.
+            u, v = u.clone(), v.clone()
+        return weight / ad.dot(u, matrix.mv(v))
+
+    def remove(self, module) -> None:
+        """Make the weight a parameter again, with its present value."""
+        with ad.no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        for which in ("", "_u", "_v", "_orig"):
+            delattr(module, self.name + which)
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module, inputs):
+        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+
+    @staticmethod
+    def apply(module, name, n_power_iterations, dim, eps):
+        """Put the hook on a module."""
+        if _hook_of(module, name)[0] is not None:
+            raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        hook = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters.get(name)
+        if weight is None:
+            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        with ad.no_grad():
+            rows, columns = hook.reshape_weight_to_matrix(weight).shape
+            u, v = (
+                F.normalize(weight.new_empty(size).normal_(0, 1), dim=0, eps=eps) for size in (rows, columns)
+            )
+        delattr(module, name)
+        module.register_parameter(name + "_orig", weight)
+        # The original as it is, until the first forward pass.
+        setattr(module, name, weight.data)
+        module.register_buffer(name + "_u", u)
+        module.register_buffer(name + "_v", v)
+        module.register_forward_pre_hook(hook)
+        return hook
+
+
+def _hook_of(module, name):
+    for key, (hook, _) in (module._forward_pre_hooks or {}).items():
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            return key, hook
+    return None, None
+
+
+def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+    """Divide a weight by its largest singular value before each forward pass (Miyato et al., 2018).
+
+    The parameter becomes ``name_orig``; the buffers ``name_u`` and ``name_v`` hold the singular vectors.
+    `parametrizations.spectral_norm` does the same without a hook.
+
+    Parameters
+    ----------
+    module : Module
+    name : str
+    n_power_iterations : int
+        Steps of power iteration in each forward pass in training.
+    eps : float
+    dim : int, optional
+        The dimension of the outputs; 0, or 1 for transposed convolutions.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layer = ad.nn.utils.spectral_norm(ad.nn.Linear(3, 2), n_power_iterations=20)
+    >>> _ = layer(ad.ones(1, 3))
+    >>> round(ad.linalg.matrix_norm(layer.weight, 2).item(), 2)
+    1.0
+    """
+    if dim is None:
+        dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
+    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    return module
+
+
+def remove_spectral_norm(module, name="weight"):
+    """Make the weight a parameter again, with its present value.
+
+    Raises
+    ------
+    ValueError
+        The parameter has no `spectral_norm`.
+    """
+    key, hook = _hook_of(module, name)
+    if key is None:
+        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    hook.remove(module)
+    del module._forward_pre_hooks[key]
+    return module
