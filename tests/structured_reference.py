@@ -1,0 +1,480 @@
+"""What each structured operator computes, said in NumPy and SciPy. A function takes all arguments of the signature, in its
+order: arrays for tensors, NumPy's types for types. Where it gives None, nothing is compared.
+
+Results that are fixed only up to a phase or an order of elimination are held to what makes them right: `CHECKS` takes
+the results first. `INVARIANTS` says what of them a derivative can be checked on.
+"""
+
+import numpy as np
+import scipy.special as sp
+from linalg_reference import CHECKS as LINALG_CHECKS
+from linalg_reference import REFERENCES as LINALG
+from network_reference import REFERENCES as NETWORK
+
+
+def axes(dim):
+    return tuple(dim) if isinstance(dim, (list, tuple)) else dim
+
+
+def convert(x, dtype):
+    return x if dtype is None else x.astype(dtype)
+
+
+def padded(x, n):
+    return x.reshape((1,) * (n - x.ndim) + x.shape)
+
+
+# --- reductions and scans ----------------------------------------------------------------------------------------
+
+
+def median(x, dim=None, keepdim=False, skip_nan=False):
+    """The lower of the two in the middle, and where it is."""
+    flat = x.reshape(-1) if dim is None else np.moveaxis(np.atleast_1d(x), dim, -1)
+    order = np.argsort(flat, axis=-1, kind="stable")
+    present = np.sum(~np.isnan(flat), -1) if skip_nan and flat.dtype.kind == "f" else np.full(flat.shape[:-1], flat.shape[-1])
+    place = np.take_along_axis(order, (np.maximum(present, 1)[..., None] - 1) // 2, -1)
+    values = np.take_along_axis(flat, place, -1)
+    if dim is None:
+        return values.reshape(())
+    if keepdim and x.ndim:
+        return np.moveaxis(values, -1, dim), np.moveaxis(place, -1, dim)
+    return (values[..., 0], place[..., 0]) if x.ndim else (values.reshape(()), place.reshape(()))
+
+
+def extreme_at(find):
+    def at(x, dim, keepdim):
+        place = find(x, axis=dim, keepdims=keepdim) if x.ndim else np.zeros((), int)
+        if not x.ndim:
+            return x, place
+        values = np.take_along_axis(x, place if keepdim else np.expand_dims(place, dim), dim)
+        return values if keepdim else np.squeeze(values, dim), place
+
+    return at
+
+
+def place_of(find):
+    return lambda x, dim, keepdim: find(x, axis=dim, keepdims=keepdim) if dim is not None else np.array(find(x))
+
+
+def norm(x, ord, dim, keepdim, dtype):
+    size, dim = np.abs(convert(x, dtype)), axes(dim)
+    if ord == 0:
+        return np.sum(size != 0, axis=dim, keepdims=keepdim)
+    if np.isinf(ord):
+        return (np.max if ord > 0 else np.min)(size, axis=dim, keepdims=keepdim)
+    return np.sum(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
+
+
+def moments(square_root):
+    def both(x, dim, correction, keepdim):
+        spread = (np.std if square_root else np.var)(x, axis=axes(dim), ddof=correction, keepdims=keepdim)
+        return spread, np.mean(x, axis=axes(dim), keepdims=keepdim)
+
+    return both
+
+
+def logsumexp(x, dim, keepdim):
+    x = x + 0.0
+    top = 0 if np.iscomplexobj(x) or not x.size else np.max(x, axis=axes(dim), keepdims=True)
+    total = np.log(np.sum(np.exp(x - top), axis=axes(dim), keepdims=True)) + top
+    return total if keepdim else np.squeeze(total, axes(dim))
+
+
+def along(scan):
+    """A scan that also takes a tensor without dimensions."""
+
+    def both(x, dim, *more):
+        result = scan(np.atleast_1d(x), dim, *more)
+        shape = lambda y: y.reshape(x.shape)  # noqa: E731
+        return tuple(map(shape, result)) if isinstance(result, tuple) else shape(result)
+
+    return both
+
+
+def cumulative(better):
+    def both(x, dim):
+        x, values, places = np.moveaxis(x, dim, 0), [], []
+        for i, row in enumerate(x):
+            newer = better(row, values[-1]) if values else np.ones(row.shape, bool)
+            values.append(np.where(newer, row, values[-1] if values else row))
+            places.append(np.where(newer, i, places[-1] if places else i))
+        back = lambda rows, like: np.moveaxis(np.array(rows, like).reshape(x.shape), 0, dim)  # noqa: E731
+        return back(values, x.dtype), back(places, np.int64)
+
+    return both
+
+
+def linear_scan(a, b, dim, reverse):
+    a, b, s = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0), []
+    n = len(b)
+    for i in reversed(range(n)) if reverse else range(n):
+        s.append(b[i] if not s else b[i] + a[i + 1 if reverse else i] * s[-1])
+    return np.moveaxis(np.array(s[::-1] if reverse else s).reshape(b.shape), 0, dim)
+
+
+def shifted(x, dim, by, fill):
+    y = np.roll(x, by, dim)
+    np.moveaxis(y, dim, 0)[(slice(0, by) if by > 0 else slice(by, None))] = fill
+    return y
+
+
+def softmax(x, dim, dtype):
+    x = np.atleast_1d(convert(x, dtype))
+    return sp.softmax(x, axis=dim) if x.size else x
+
+
+def log_softmax(x, dim, dtype):
+    x = np.atleast_1d(convert(x, dtype))
+    return sp.log_softmax(x, axis=dim) if x.size else x
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+
+def order(x, dim, descending):
+    key = np.atleast_1d(x)
+    key = key.astype(int) if key.dtype == bool else key
+    return np.argsort(-key.astype(np.float64) if descending else key, axis=dim, kind="stable")
+
+
+def sort(x, dim, descending, stable):
+    places = order(x, dim, descending)
+    return np.take_along_axis(np.atleast_1d(x), places, dim).reshape(x.shape), places.reshape(x.shape)
+
+
+def topk(x, k, dim, largest, _sorted):
+    places = np.take(order(x, dim, largest), range(k), dim)
+    shape = places.shape if x.ndim else ()
+    return np.take_along_axis(np.atleast_1d(x), places, dim).reshape(shape), places.reshape(shape)
+
+
+def kthvalue(x, k, dim, keepdim):
+    places = np.take(order(x, dim, False), [k - 1], dim)
+    values = np.take_along_axis(np.atleast_1d(x), places, dim)
+    if not keepdim or not x.ndim:
+        values, places = values.squeeze(dim), places.squeeze(dim)
+    return values, places
+
+
+def unique(x, return_inverse, return_counts):
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return values, inverse.reshape(x.shape) if return_inverse else None, counts if return_counts else None
+
+
+# --- places ------------------------------------------------------------------------------------------------------
+
+
+def positions(size, stride, offset):
+    return offset + sum((np.arange(n).reshape((-1,) + (1,) * (len(size) - 1 - i)) * s for i, (n, s) in enumerate(zip(size, stride))), np.zeros(size, int))
+
+
+def take_strided(x, size, stride, offset):
+    return x.reshape(-1)[positions(size, stride, offset or 0)]
+
+
+def put_strided(x, shape, size, stride, offset):
+    return added(shape, x.dtype, lambda y: (y.reshape(-1), positions(size, stride, offset)), x)
+
+
+def added(shape, dtype, at, values):
+    """Zeros with values added at an index of them."""
+    y = np.zeros(shape, dtype)
+    target, index = at(y)
+    (np.logical_or if y.dtype == bool else np.add).at(target, index, values)
+    return y
+
+
+def basic(spec):
+    """The index that a spec stands for: (kind, start, step, length) for each entry."""
+    entries = [spec[i : i + 4] for i in range(0, len(spec), 4)]
+    one = lambda kind, start, step, n: start if kind == 0 else slice(start, start + n * step, step or 1) if kind == 1 else None  # noqa: E731
+    return tuple(one(*e) for e in entries)
+
+
+def advanced(indices):
+    return tuple(slice(None) if i is None else i for i in indices)
+
+
+def spots(shape, index, dim):
+    """The full index of which `index` is the part along `dim`."""
+    grid = list(np.indices(index.shape))
+    grid[dim] = index
+    return tuple(grid)
+
+
+def slices(x, index, dim):
+    return (slice(None),) * (dim % max(x.ndim, 1)) + (index,)
+
+
+def written(x, index, values, how=None):
+    y = np.array(x)
+    if how is None:
+        y[index] = values
+    else:
+        how.at(y, index, values)
+    return y
+
+
+def adding(x):
+    return np.logical_or if x.dtype == bool else np.add
+
+
+def index_add(x, dim, index, source, alpha):
+    return written(np.atleast_1d(x), slices(x, index, dim), alpha * source if alpha != 1 else source, adding(x)).reshape(x.shape)
+
+
+def masked_scatter(x, mask, source):
+    mask = np.broadcast_to(mask, x.shape)
+    return written(x, mask, source.reshape(-1)[: mask.sum()])
+
+
+def scatter(x, dim, index, src, reduce):
+    how = {None: None, "add": np.add, "multiply": np.multiply}[reduce]
+    values = src[tuple(slice(n) for n in index.shape)] if isinstance(src, np.ndarray) else src
+    return written(x, spots(x.shape, index, dim), values, how)
+
+
+# --- shapes ------------------------------------------------------------------------------------------------------
+
+
+def expand(x, size):
+    x = padded(x, len(size))
+    return np.broadcast_to(x, [m if n == -1 else n for m, n in zip(x.shape, size)])
+
+
+def squeeze(x, dim):
+    dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    return np.squeeze(x, tuple(d for d in dims if x.shape[d] == 1))
+
+
+def flatten(x, start, end):
+    x = np.atleast_1d(x)
+    end %= x.ndim
+    return x.reshape(x.shape[:start] + (-1 if x.size else int(np.prod(x.shape[start : end + 1])),) + x.shape[end + 1 :])
+
+
+def unflatten(x, dim, sizes):
+    dim %= x.ndim
+    return x.reshape(x.shape[:dim] + tuple(sizes) + x.shape[dim + 1 :])
+
+
+def pieces(x, sizes, dim):
+    return np.split(x, np.cumsum(sizes)[:-1], dim)
+
+
+def every(x, size, dim):
+    n = x.shape[dim]
+    return pieces(x, [min(size, n - i) for i in range(0, max(n, 1), size)], dim)
+
+
+def windows(x, dim, size, step):
+    if not x.ndim:
+        return x.reshape(1)
+    starts = range(0, x.shape[dim] - size + 1, step)
+    return np.stack([np.moveaxis(np.take(x, range(i, i + size), dim), dim, -1) for i in starts], dim % x.ndim)
+
+
+def diagonal_embedded(x, offset, dim1, dim2):
+    n = x.shape[-1] + abs(offset)
+    y = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    k = np.arange(x.shape[-1])
+    y[..., k + max(-offset, 0), k + max(offset, 0)] = x
+    return np.moveaxis(y, (-2, -1), (dim1, dim2))
+
+
+def constant_padded(x, pad, value):
+    pairs = [(pad[2 * i], pad[2 * i + 1]) for i in range(len(pad) // 2)][::-1]
+    pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs
+    y = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], constant_values=np.asarray(value).astype(x.dtype))
+    return y[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, y.shape))]
+
+
+def roll(x, shifts, dims):
+    return np.roll(x, tuple(shifts), tuple(dims)) if dims else np.roll(x, tuple(shifts)[0])
+
+
+def rounded_quotient(x, y, rounding_mode):
+    quotient = np.true_divide(x, y)
+    return {None: quotient, "floor": np.floor(quotient), "trunc": np.trunc(quotient)}[rounding_mode]
+
+
+def scaled_sum(product):
+    return lambda x, a, b, beta, alpha: (0 if beta == 0 else beta * x) + alpha * product(a, b)
+
+
+def times(a, b):
+    """Products in the type of the factors, bool as well."""
+    return np.matmul(a, b)
+
+
+REFERENCES = {
+    **LINALG,
+    **NETWORK,
+    "_add_multiple": lambda x, y, alpha: x + alpha * y,
+    "_sub_multiple": lambda x, y, alpha: x - alpha * y,
+    "rsub": lambda x, y, alpha: y - alpha * x,
+    "_div_rounded": rounded_quotient,
+    "_where_true": lambda x: np.nonzero(x),
+    # reading by index
+    "_basic_index": lambda x, spec: x[basic(spec)],
+    "_index": lambda x, indices: x[advanced(indices)],
+    "_put_index": lambda x, shape, indices: added(shape, x.dtype, lambda y: (y, advanced(indices)), x),
+    "index_select": lambda x, dim, index: np.take(np.atleast_1d(x), index, dim).reshape(x.shape if not x.ndim else np.take(x, index, dim).shape),
+    "_put_slices": lambda x, shape, dim, index: added(shape, x.dtype, lambda y: (y, slices(y, index, dim)), x),
+    "gather": lambda x, dim, index, _: x[spots(x.shape, index, dim)] if x.ndim else x,
+    "_put_along": lambda x, shape, dim, index: added(shape, x.dtype, lambda y: (y, spots(shape, index, dim)), x),
+    "take": lambda x, index: x.reshape(-1)[index],
+    "masked_select": lambda x, mask: np.broadcast_arrays(x, mask)[0][np.broadcast_arrays(x, mask)[1]],
+    "_nonzero": lambda x: np.argwhere(x),
+    # joining
+    "cat": lambda xs, dim: np.concatenate([x for x in xs if x.shape != (0,)], dim),
+    "stack": lambda xs, dim: np.stack(xs, dim),
+    # parts
+    "_take_strided": take_strided,
+    "_put_strided": put_strided,
+    "as_strided": take_strided,
+    "select": lambda x, dim, index: np.take(x, index, dim),
+    "narrow": lambda x, dim, start, n: np.take(x, range(start % x.shape[dim], start % x.shape[dim] + n), dim),
+    "unbind": lambda x, dim: list(np.moveaxis(x, dim, 0)),
+    "_split_every": every,
+    "_split_sizes": pieces,
+    "chunk": lambda x, n, dim: every(x, max(-(-x.shape[dim] // n), 1), dim) if x.size else [x] * n,
+    "_split_sections": lambda x, n, dim: np.array_split(x, n, dim),
+    "diagonal": np.diagonal,
+    "unfold": windows,
+    "real": np.real,
+    "imag": np.imag,
+    "view_as_real": lambda x: np.stack([x.real, x.imag], -1),
+    "view_as_complex": lambda x: x[..., 0] + 1j * x[..., 1],
+    # products
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "_matmul", "matmul"), times),
+    "outer": np.multiply.outer,
+    "addmm": scaled_sum(times),
+    "baddbmm": scaled_sum(times),
+    "addmv": scaled_sum(times),
+    "addr": scaled_sum(np.multiply.outer),
+    "linear": lambda x, w, b: x @ w.T + (0 if b is None else b),
+    # rearranging
+    "_attach": lambda x, other: x,
+    "flip": lambda x, dims: np.flip(x, tuple(dims)),
+    "roll": roll,
+    "repeat": lambda x, n: np.tile(x, n),
+    "tile": lambda x, n: np.tile(x, n),
+    "_repeat_interleave": lambda x, n, dim: np.repeat(x, n, dim),
+    "_repeat_interleave_each": lambda x, n, dim: np.repeat(x, n, dim),
+    "tril": np.tril,
+    "triu": np.triu,
+    "diag_embed": diagonal_embedded,
+    "constant_pad_nd": constant_padded,
+    # reductions
+    "sum": lambda x, dim, keepdim, dtype: np.sum(convert(x, dtype), axis=axes(dim), keepdims=keepdim),
+    "nansum": lambda x, dim, keepdim, dtype: np.nansum(convert(x, dtype), axis=axes(dim), keepdims=keepdim),
+    "mean": lambda x, dim, keepdim, dtype: np.mean(convert(x, dtype), axis=axes(dim), keepdims=keepdim),
+    "prod": lambda x, dim, keepdim, dtype: np.prod(convert(x, dtype), axis=axes(dim), keepdims=keepdim),
+    "var": lambda *a: moments(False)(*a)[0],
+    "std": lambda *a: moments(True)(*a)[0],
+    "var_mean": moments(False),
+    "std_mean": moments(True),
+    "amax": lambda x, dim, keepdim: np.max(x, axis=axes(dim), keepdims=keepdim),
+    "amin": lambda x, dim, keepdim: np.min(x, axis=axes(dim), keepdims=keepdim),
+    "_max_all": np.max,
+    "_min_all": np.min,
+    "_max_dim": extreme_at(np.argmax),
+    "_min_dim": extreme_at(np.argmin),
+    "aminmax": lambda x, dim, keepdim: (
+        np.min(x, axis=axes(dim), keepdims=keepdim),
+        np.max(x, axis=axes(dim), keepdims=keepdim),
+    ),
+    "argmax": place_of(np.argmax),
+    "argmin": place_of(np.argmin),
+    "all": lambda x, dim, keepdim: np.all(x, axis=axes(dim), keepdims=keepdim),
+    "any": lambda x, dim, keepdim: np.any(x, axis=axes(dim), keepdims=keepdim),
+    "count_nonzero": lambda x, dim: np.count_nonzero(x, axis=axes(dim)),
+    "logsumexp": logsumexp,
+    "_vector_norm": norm,
+    # scans
+    "cumsum": along(lambda x, dim, dtype: np.cumsum(convert(x, dtype), dim)),
+    "_reversed_cumsum": along(lambda x, dim: np.flip(np.cumsum(np.flip(x, dim), dim), dim)),
+    "cumprod": along(lambda x, dim, dtype: np.cumprod(convert(x, dtype), dim)),
+    "logcumsumexp": along(lambda x, dim: np.log(np.cumsum(np.exp(x), dim))),
+    "cummax": along(cumulative(np.greater_equal)),
+    "cummin": along(cumulative(np.less_equal)),
+    "_linear_scan": linear_scan,
+    "_shift": shifted,
+    # shapes
+    "expand": expand,
+    "reshape": lambda x, shape: x.reshape(shape),
+    "view": lambda x, shape: x.reshape(shape),
+    "transpose": lambda x, a, b: np.swapaxes(x, a, b) if x.ndim else x,
+    "t": np.transpose,
+    "permute": lambda x, dims: np.transpose(x, dims),
+    "movedim": lambda x, a, b: np.moveaxis(x, a, b),
+    "squeeze": squeeze,
+    "unsqueeze": np.expand_dims,
+    "flatten": flatten,
+    "unflatten": unflatten,
+    "contiguous": lambda x: x,
+    "clone": lambda x: x,
+    "_to_type": lambda x, dtype: x.astype(dtype),
+    # softmax
+    "softmax": lambda x, *a: softmax(x, *a).reshape(x.shape),
+    "log_softmax": lambda x, *a: log_softmax(x, *a).reshape(x.shape),
+    "_softmax_backward": lambda g, y, dim: y * (g - np.sum(g * y, axis=dim, keepdims=True)),
+    "_log_softmax_backward": lambda g, y, dim: g - np.exp(y) * np.sum(g, axis=dim, keepdims=True),
+    # order
+    "_scatter_along": lambda x, index, dim, size: added(
+        [size if d == dim else n for d, n in enumerate(x.shape)], x.dtype, lambda y: (y, spots(y.shape, index, dim)), x
+    ),
+    "_gather_along": lambda x, index, dim: x[spots(x.shape, index, dim)],
+    "sort": sort,
+    "argsort": lambda *a: sort(*a)[1],
+    "topk": topk,
+    "kthvalue": kthvalue,
+    "_median_dim": median,
+    "_nanmedian_dim": lambda x, dim, keepdim: median(x, dim, keepdim, skip_nan=True),
+    "_median_all": median,
+    "_nanmedian_all": lambda x: median(x, skip_nan=True),
+    "_unique": unique,
+    # writing
+    "_copy": lambda x, src: np.broadcast_to(src, x.shape),
+    "_fill": lambda x, value: np.full_like(x, value),
+    "_zero": np.zeros_like,
+    "_zero_basic": lambda x, spec: written(x, basic(spec), 0),
+    "_set_basic": lambda x, value, spec: written(x, basic(spec), value),
+    "_zero_index": lambda x, indices: written(x, advanced(indices), 0),
+    "_index_put": lambda x, values, indices, add: written(x, advanced(indices), values, adding(x) if add else None),
+    "_scatter": scatter,
+    "_scatter_value": scatter,
+    "_scatter_multiply": lambda x, dim, index, src: scatter(x, dim, index, src, "multiply"),
+    "_scatter_multiply_value": lambda x, dim, index, value: scatter(x, dim, index, value, "multiply"),
+    "scatter_add": lambda x, dim, index, src: written(
+        x, spots(x.shape, index, dim), src[tuple(slice(n) for n in index.shape)], adding(x)
+    ),
+    "index_add": index_add,
+    "index_fill": lambda x, dim, index, value: written(x, slices(x, index, dim), value),
+    "index_copy": lambda x, dim, index, source: written(x, slices(x, index, dim), source),
+    "masked_scatter": masked_scatter,
+}
+
+
+def drawn(valid):
+    """A draw takes values that its distribution has; tests/distributions tells whether they are distributed so."""
+
+    def check(results, *arguments):
+        assert valid(results[0], *arguments).all()
+
+    return check
+
+
+CHECKS = {
+    **LINALG_CHECKS,
+    "_sample_gamma": drawn(lambda y, a, *_: (y > 0) & np.isfinite(y)),
+    "_sample_poisson": drawn(lambda y, a, *_: (y >= 0) & (y == np.floor(y))),
+    "_sample_binomial": drawn(lambda y, n, p, *_: (y >= 0) & (y <= n) & (y == np.floor(y))),
+}
+
+INVARIANTS = {
+    "_eigh": lambda values, vectors, info: (values, vectors if vectors is None else vectors.abs()),
+    "_eig": lambda values, vectors, info: (values, vectors if vectors is None else vectors.abs()),
+    "_svd": lambda u, s, vh, info: (s,) if u is None else (u.abs(), s, vh.abs()),
+}
