@@ -11,11 +11,18 @@ def convolution(x, w, stride, padding, dilation, groups, bias=None):
     n, c, out_channels = *x.shape[:2], w.shape[0]
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
     sizes = [
-        (m - d * (k - 1) - 1) // s + 1 for m, d, k, s in zip(x.shape[2:], dilation, w.shape[2:], stride, strict=True)
+        (m - d * (k - 1) - 1) // s + 1
+        for m, d, k, s in zip(x.shape[2:], dilation, w.shape[2:], stride, strict=True)
     ]
     y = np.zeros((n, groups, out_channels // groups, *sizes), np.result_type(x, w))
     for k in np.ndindex(*w.shape[2:]):
-        window = x[(slice(None), slice(None), *(slice(i * d, i * d + (m - 1) * s + 1, s) for i, d, m, s in zip(k, dilation, sizes, stride)))]
+        window = x[
+            (
+                slice(None),
+                slice(None),
+                *(slice(i * d, i * d + (m - 1) * s + 1, s) for i, d, m, s in zip(k, dilation, sizes, stride)),
+            )
+        ]
         window = window.reshape(n, groups, c // groups, *sizes)
         weight = w[(..., *k)].reshape(groups, out_channels // groups, c // groups)
         y += np.einsum("ngc...,goc->ngo...", window, weight)

@@ -30,7 +30,11 @@ import adjoint as ad
 
 OPERATORS = ad._C.operators()
 ROWS = {row["name"]: row for row in OPERATORS}
-NAMES = {"inf": np.inf, "nan": np.nan, **{str(d).rpartition(".")[2]: d for d in vars(ad).values() if isinstance(d, ad.dtype)}}
+NAMES = {
+    "inf": np.inf,
+    "nan": np.nan,
+    **{str(d).rpartition(".")[2]: d for d in vars(ad).values() if isinstance(d, ad.dtype)},
+}
 
 
 def cases(row, dtype="float64"):
@@ -82,6 +86,15 @@ class Case:
         tensors = self.tensors() if tensors is None else tensors
         fill = functools.partial(_fill, tensors=tensors)
         return [fill(a) for a in self.args], {name: fill(a) for name, a in self.kwargs.items()}
+
+    def names(self):
+        """The name of the argument that each tensor is, or belongs to."""
+        owner = {}
+        for name, value in [*zip(self.row["arguments"], self.args), *self.kwargs.items()]:
+            for slot in value if isinstance(value, list) else [value]:
+                if isinstance(slot, Slot):
+                    owner[slot.number] = name
+        return [owner[k] for k in range(len(self.inputs))]
 
     def bound(self, tensors=None):
         """The argument for each name of the signature, defaults included."""

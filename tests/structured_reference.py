@@ -31,7 +31,11 @@ def median(x, dim=None, keepdim=False, skip_nan=False):
     """The lower of the two in the middle, and where it is."""
     flat = x.reshape(-1) if dim is None else np.moveaxis(np.atleast_1d(x), dim, -1)
     order = np.argsort(flat, axis=-1, kind="stable")
-    present = np.sum(~np.isnan(flat), -1) if skip_nan and flat.dtype.kind == "f" else np.full(flat.shape[:-1], flat.shape[-1])
+    present = (
+        np.sum(~np.isnan(flat), -1)
+        if skip_nan and flat.dtype.kind == "f"
+        else np.full(flat.shape[:-1], flat.shape[-1])
+    )
     place = np.take_along_axis(order, (np.maximum(present, 1)[..., None] - 1) // 2, -1)
     values = np.take_along_axis(flat, place, -1)
     if dim is None:
@@ -53,7 +57,9 @@ def extreme_at(find):
 
 
 def place_of(find):
-    return lambda x, dim, keepdim: find(x, axis=dim, keepdims=keepdim) if dim is not None else np.array(find(x))
+    return lambda x, dim, keepdim: (
+        find(x, axis=dim, keepdims=keepdim) if dim is not None else np.array(find(x))
+    )
 
 
 def norm(x, ord, dim, keepdim, dtype):
@@ -165,7 +171,13 @@ def unique(x, return_inverse, return_counts):
 
 
 def positions(size, stride, offset):
-    return offset + sum((np.arange(n).reshape((-1,) + (1,) * (len(size) - 1 - i)) * s for i, (n, s) in enumerate(zip(size, stride))), np.zeros(size, int))
+    return offset + sum(
+        (
+            np.arange(n).reshape((-1,) + (1,) * (len(size) - 1 - i)) * s
+            for i, (n, s) in enumerate(zip(size, stride))
+        ),
+        np.zeros(size, int),
+    )
 
 
 def take_strided(x, size, stride, offset):
@@ -187,7 +199,9 @@ def added(shape, dtype, at, values):
 def basic(spec):
     """The index that a spec stands for: (kind, start, step, length) for each entry."""
     entries = [spec[i : i + 4] for i in range(0, len(spec), 4)]
-    one = lambda kind, start, step, n: start if kind == 0 else slice(start, start + n * step, step or 1) if kind == 1 else None  # noqa: E731
+    one = lambda kind, start, step, n: (
+        start if kind == 0 else slice(start, start + n * step, step or 1) if kind == 1 else None
+    )  # noqa: E731
     return tuple(one(*e) for e in entries)
 
 
@@ -220,7 +234,9 @@ def adding(x):
 
 
 def index_add(x, dim, index, source, alpha):
-    return written(np.atleast_1d(x), slices(x, index, dim), alpha * source if alpha != 1 else source, adding(x)).reshape(x.shape)
+    return written(
+        np.atleast_1d(x), slices(x, index, dim), alpha * source if alpha != 1 else source, adding(x)
+    ).reshape(x.shape)
 
 
 def masked_scatter(x, mask, source):
@@ -250,7 +266,9 @@ def squeeze(x, dim):
 def flatten(x, start, end):
     x = np.atleast_1d(x)
     end %= x.ndim
-    return x.reshape(x.shape[:start] + (-1 if x.size else int(np.prod(x.shape[start : end + 1])),) + x.shape[end + 1 :])
+    return x.reshape(
+        x.shape[:start] + (-1 if x.size else int(np.prod(x.shape[start : end + 1])),) + x.shape[end + 1 :]
+    )
 
 
 def unflatten(x, dim, sizes):
@@ -285,7 +303,9 @@ def diagonal_embedded(x, offset, dim1, dim2):
 def constant_padded(x, pad, value):
     pairs = [(pad[2 * i], pad[2 * i + 1]) for i in range(len(pad) // 2)][::-1]
     pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs
-    y = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], constant_values=np.asarray(value).astype(x.dtype))
+    y = np.pad(
+        x, [(max(a, 0), max(b, 0)) for a, b in pairs], constant_values=np.asarray(value).astype(x.dtype)
+    )
     return y[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, y.shape))]
 
 
@@ -319,10 +339,16 @@ REFERENCES = {
     "_basic_index": lambda x, spec: x[basic(spec)],
     "_index": lambda x, indices: x[advanced(indices)],
     "_put_index": lambda x, shape, indices: added(shape, x.dtype, lambda y: (y, advanced(indices)), x),
-    "index_select": lambda x, dim, index: np.take(np.atleast_1d(x), index, dim).reshape(x.shape if not x.ndim else np.take(x, index, dim).shape),
-    "_put_slices": lambda x, shape, dim, index: added(shape, x.dtype, lambda y: (y, slices(y, index, dim)), x),
+    "index_select": lambda x, dim, index: np.take(np.atleast_1d(x), index, dim).reshape(
+        x.shape if not x.ndim else np.take(x, index, dim).shape
+    ),
+    "_put_slices": lambda x, shape, dim, index: added(
+        shape, x.dtype, lambda y: (y, slices(y, index, dim)), x
+    ),
     "gather": lambda x, dim, index, _: x[spots(x.shape, index, dim)] if x.ndim else x,
-    "_put_along": lambda x, shape, dim, index: added(shape, x.dtype, lambda y: (y, spots(shape, index, dim)), x),
+    "_put_along": lambda x, shape, dim, index: added(
+        shape, x.dtype, lambda y: (y, spots(shape, index, dim)), x
+    ),
     "take": lambda x, index: x.reshape(-1)[index],
     "masked_select": lambda x, mask: np.broadcast_arrays(x, mask)[0][np.broadcast_arrays(x, mask)[1]],
     "_nonzero": lambda x: np.argwhere(x),
@@ -423,7 +449,10 @@ REFERENCES = {
     "_log_softmax_backward": lambda g, y, dim: g - np.exp(y) * np.sum(g, axis=dim, keepdims=True),
     # order
     "_scatter_along": lambda x, index, dim, size: added(
-        [size if d == dim else n for d, n in enumerate(x.shape)], x.dtype, lambda y: (y, spots(y.shape, index, dim)), x
+        [size if d == dim else n for d, n in enumerate(x.shape)],
+        x.dtype,
+        lambda y: (y, spots(y.shape, index, dim)),
+        x,
     ),
     "_gather_along": lambda x, index, dim: x[spots(x.shape, index, dim)],
     "sort": sort,
@@ -442,7 +471,9 @@ REFERENCES = {
     "_zero_basic": lambda x, spec: written(x, basic(spec), 0),
     "_set_basic": lambda x, value, spec: written(x, basic(spec), value),
     "_zero_index": lambda x, indices: written(x, advanced(indices), 0),
-    "_index_put": lambda x, values, indices, add: written(x, advanced(indices), values, adding(x) if add else None),
+    "_index_put": lambda x, values, indices, add: written(
+        x, advanced(indices), values, adding(x) if add else None
+    ),
     "_scatter": scatter,
     "_scatter_value": scatter,
     "_scatter_multiply": lambda x, dim, index, src: scatter(x, dim, index, src, "multiply"),
@@ -452,7 +483,9 @@ REFERENCES = {
     ),
     "index_add": index_add,
     "index_fill": lambda x, dim, index, value: written(x, slices(x, index, dim), value),
-    "index_copy": lambda x, dim, index, source: written(x, slices(x, index, dim), source),
+    "index_copy": lambda x, dim, index, source: written(
+        np.atleast_1d(x), slices(x, index, dim), source
+    ).reshape(x.shape),
     "masked_scatter": masked_scatter,
 }
 
@@ -473,7 +506,24 @@ CHECKS = {
     "_sample_binomial": drawn(lambda y, n, p, *_: (y >= 0) & (y <= n) & (y == np.floor(y))),
 }
 
+#: (operator, argument): what has no derivative, though the operator has one for others, as in torch: tolerances decide what
+#: counts as zero, and weights of classes are data.
+MISSING = {
+    ("_pinv", "atol"),
+    ("_pinv", "rtol"),
+    ("cross_entropy", "weight"),
+    ("_cross_entropy", "weight"),
+    ("nll_loss", "weight"),
+    ("_nll_loss_backward", "weight"),
+}
+
+#: Their derivative is that of the distribution, and no difference of draws.
+WITHOUT_DIFFERENCES = {"_sample_gamma"}
+
 INVARIANTS = {
+    "_solve": lambda x, lu, pivots, info: x,
+    "_det": lambda det, lu, pivots: det,
+    "_slogdet": lambda sign, logabsdet, lu, pivots: (sign, logabsdet),
     "_eigh": lambda values, vectors, info: (values, vectors if vectors is None else vectors.abs()),
     "_eig": lambda values, vectors, info: (values, vectors if vectors is None else vectors.abs()),
     "_svd": lambda u, s, vh, info: (s,) if u is None else (u.abs(), s, vh.abs()),

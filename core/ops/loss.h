@@ -144,6 +144,7 @@ struct SquaredDistance : Structured {
   static constexpr auto name = "_squared_distance";
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
+  static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(3, 4), (3, 4), True", "(3, 4), (3, 4), False"};
   static Tensor forward(const Tensor& input, const Tensor& target, bool mean) { return kernels::squared_distance(input, target, mean); }
   static constexpr auto vjp = Rules{

@@ -162,7 +162,7 @@ struct NanMedianAll : Structured {
 
 struct Unique : Structured {
   static constexpr auto name = "_unique";
-  static constexpr auto doc = "The distinct elements in order; for each element the place of its value; how often each occurs.";
+  static constexpr auto doc = "The distinct elements in order; where asked for, the place of each element's value and how often each occurs.";
   static constexpr auto signature = "self, return_inverse=False, return_counts=False";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"[3.0, 1.0, 3.0, 2.0]", "[[3.0, 1.0], [1.0, 2.0]], return_inverse=True, return_counts=True",

@@ -14,6 +14,8 @@ namespace adjoint {
 Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce);
 /// Gathered, in the leading part of the source's shape.
 Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
+/// The slices that were written, in the source's shape: a vector of one element may be written to a scalar.
+Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
 Tensor scaled(const Tensor& t, const Scalar& by);
 /// Zeros: what was there before has no part in what is there now.
 Tensor overwritten(const Tensor& g);
@@ -119,7 +121,7 @@ struct ScatterValue : Structured {
   static constexpr auto name = "_scatter_value";
   static constexpr auto doc = "A copy with one number written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value, reduce=None";
-  static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 2], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2, 'multiply'"};
+  static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 2], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2, 'add'"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value, std::optional<Text> reduce);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
     return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
@@ -173,8 +175,8 @@ struct IndexAdd : Structured {
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
-            rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
-              return scaled(call<IndexSelect>(g, dim.value, index), alpha.value.conj());
+            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
+              return scaled(slices_source(g, s, dim, index), alpha.value.conj());
             })};
 };
 
@@ -196,11 +198,12 @@ struct IndexCopy : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source";
-  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], (2, 4)", "(3, 4), -1, [1, 3], (3, 2)", "(3, 4), 0, index(0, below=3), (0, 4)"};
+  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], (2, 4)", "(3, 4), -1, [1, 3], (3, 2)", "(3, 4), 0, index(0, below=3), (0, 4)",
+                                        "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
-            rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return call<IndexSelect>(g, dim.value, index); })};
+            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return slices_source(g, s, dim, index); })};
 };
 
 struct MaskedScatter : Structured {

@@ -71,7 +71,9 @@ def assert_matches(found, wanted, scale, inexact=()):
         wanted = wanted.astype(NUMPY_DTYPES.get(kind, np.float32))
     rtol = max(TOLERANCE[kind], *[TOLERANCE.get(d, 0) for d in inexact], 0)
     scale += np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
-    np.testing.assert_allclose(wide(found), wide(wanted), rtol=2 * rtol, atol=2 * rtol * scale, equal_nan=True)
+    np.testing.assert_allclose(
+        wide(found), wide(wanted), rtol=2 * rtol, atol=2 * rtol * scale, equal_nan=True
+    )
 
 
 @named(STRUCTURED)
@@ -100,7 +102,9 @@ def test_values(op):
                     continue
                 wanted = listed(REFERENCES[name](*bound))
             assert len(results) == len(wanted), case
-            scale = 1 + max([np.abs(i.values[np.isfinite(i.values)]).max(initial=0) for i in case.inputs], default=0)
+            scale = 1 + max(
+                [np.abs(i.values[np.isfinite(i.values)]).max(initial=0) for i in case.inputs], default=0
+            )
             for found, reference in zip(results, wanted, strict=True):
                 assert found is not None or reference is None, case
                 assert_matches(found, reference, scale)
@@ -212,7 +216,10 @@ def test_elements_that_share_memory(op, form):
             given, same = case.tensors(), case.tensors()
             given[k], values = form(i.values, dtype_of(i.dtype))
             same[k] = tensor(values, dtype_of(i.dtype))
-            found, wanted = outcome(lambda: call_as_given(case, given)), outcome(lambda: call_as_given(case, same))
+            found, wanted = (
+                outcome(lambda: call_as_given(case, given)),
+                outcome(lambda: call_as_given(case, same)),
+            )
             if op["view"] and found is RuntimeError:
                 continue  # a view that this layout does not allow
             assert_equal(found, wanted, f"{case}, argument {k}")
@@ -253,7 +260,10 @@ def test_no_call_leaves_memory_behind(op):
         held = []
         for _ in range(3):
             for needs in (False, True):
-                tensors = [t.requires_grad_(needs and i.differentiable) for t, i in zip(case.tensors(), case.inputs, strict=True)]
+                tensors = [
+                    t.requires_grad_(needs and i.differentiable)
+                    for t, i in zip(case.tensors(), case.inputs, strict=True)
+                ]
                 try:
                     results = [r for r in listed(case.call(tensors)) if r is not None and r.requires_grad]
                     if results:
@@ -316,7 +326,9 @@ def test_out(op):
             varied = [k for k, i in enumerate(case.inputs) if i.differentiable]
             if op["differentiable"] and varied:
                 tensors[varied[0]].requires_grad_()
-                with pytest.raises((RuntimeError, NotImplementedError), match="automatic differentiation|not implemented"):
+                with pytest.raises(
+                    (RuntimeError, NotImplementedError), match="automatic differentiation|not implemented"
+                ):
                     case.call(tensors, out=pack(fresh(ad.empty_like)))
 
 
@@ -341,8 +353,18 @@ def wrong_tensors(t):
 def wrong_numbers(value, meaning):
     if meaning in ("Dim", "NewDim", "Int"):
         return [-7, 7, 2**62, -(2**63)]
-    if meaning in ("Dims", "Ints", "Sizes", "Repeats", "Permutation", "MemoryInts", "IndexSpec") and isinstance(value, list):
-        changed = [[*value[:k], wrong, *value[k + 1 :]] for k in range(len(value)) for wrong in (-7, 7, 2**62)]
+    if meaning in (
+        "Dims",
+        "Ints",
+        "Sizes",
+        "Repeats",
+        "Permutation",
+        "MemoryInts",
+        "IndexSpec",
+    ) and isinstance(value, list):
+        changed = [
+            [*value[:k], wrong, *value[k + 1 :]] for k in range(len(value)) for wrong in (-7, 7, 2**62)
+        ]
         return [[], value + value, *changed]
     return []
 
