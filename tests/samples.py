@@ -24,7 +24,7 @@ import zlib
 import numpy as np
 from helpers import COMPLEX_DTYPES, INTEGER_DTYPES, array, dtype_of, tensor
 from reference import MASKS, NUMBERS, OPTIONS
-from structured_reference import INVARIANTS
+from structured_reference import INVARIANTS, MISSING
 
 import adjoint as ad
 
@@ -63,6 +63,15 @@ class Input:
         self.values, self.dtype, self.free, self.hermitian = array(self.tensor), dtype, free, hermitian
 
     @property
+    def varied(self):
+        """The numbers of the tensors that can have a derivative."""
+        name = self.row["name"]
+        return [
+            k
+            for k, (i, argument) in enumerate(zip(self.inputs, self.names(), strict=True))
+            if i.differentiable and (name, argument) not in MISSING
+        ]
+
     def differentiable(self):
         return self.values.dtype.kind in "fc"
 
@@ -109,21 +118,28 @@ class Case:
             args[0] = args[0].clone()
         return function_of(self.row)(*args, **kwargs, **more)
 
+    def varied(self):
+        """The numbers of the tensors that can have a derivative."""
+        name = self.row["name"]
+        return [
+            k
+            for k, (i, argument) in enumerate(zip(self.inputs, self.names(), strict=True))
+            if i.differentiable and (name, argument) not in MISSING
+        ]
+
     def differentiable(self):
         """The call as a function of its tensors that can have a derivative, and the values of these.
 
         Hermitian matrices are varied as such, and of results that are fixed up to a phase only the rest counts.
         """
-        varied = [k for k, i in enumerate(self.inputs) if i.differentiable]
+        varied, name = self.varied(), self.row["name"]
 
         def f(*xs):
             tensors = self.tensors()
             for k, x in zip(varied, xs):
                 tensors[k] = (x + x.mH) / 2 if self.inputs[k].hermitian else x
             result = self.call(tensors)
-            if self.row["name"] in INVARIANTS:
-                result = INVARIANTS[self.row["name"]](*result)
-            return result
+            return INVARIANTS[name](*result) if name in INVARIANTS else result
 
         return f, [self.inputs[k].values for k in varied]
 
