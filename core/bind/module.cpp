@@ -59,9 +59,13 @@ nb::list table() {
       row["types"] = types;
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());
-      row["samples"] = nb::none();
+      nb::list samples, types;
+      for (std::string_view rest = op->samples; !rest.empty();) samples.append(std::string(cut(rest, '\n')));
+      for (int d = 0; d < kDTypes; ++d)
+        if (op->types >> d & 1) types.append(kDTypeNames[d]);
+      row["samples"] = samples;
       row["out"] = false;
-      row["types"] = nb::list();
+      row["types"] = types;
     }
     rows.append(row);
   }

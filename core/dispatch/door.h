@@ -51,15 +51,15 @@ template <class... P> struct OwnedTuple {
 /// What an argument of a rule needs for the gradient of parameter p, and how the rule gets it.
 template <class X> struct Taken;
 template <> struct Taken<Grad> {
-  static constexpr Need need(int) { return {}; }
+  static constexpr Need need(int) { return {.gradients = 1}; }
   template <class T> static Grad get(RuleNode&, Gradients& in, uint32_t) { return Grad(in[0]); }
 };
 template <int I> struct Taken<GradOf<I>> {
-  static constexpr Need need(int) { return {}; }
+  static constexpr Need need(int) { return {.gradients = 1u << I}; }
   template <class T> static GradOf<I> get(RuleNode&, Gradients& in, uint32_t) { return GradOf<I>(in[I]); }
 };
 template <> struct Taken<Tensors> {
-  static constexpr Need need(int) { return {}; }
+  static constexpr Need need(int) { return {.gradients = 0xffff}; }
   template <class T> static Tensors get(RuleNode&, Gradients& in, uint32_t) { return Tensors(in.begin(), in.end()); }
 };
 template <int I> struct Taken<Input<I>> {

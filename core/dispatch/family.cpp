@@ -157,6 +157,8 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   Operator* row = new_row<Op>(Op::signature);
   row->module = Op::module;
   row->returns = Op::returns;
+  if constexpr (requires { Op::samples.text; }) row->samples = Op::samples.text;
+  row->types = Op::types;
   row->kinds = {&kind_of<P>...};
   row->boxed = &door::boxed<Op, R, P...>;
   row->elementwise = nullptr;

@@ -40,6 +40,9 @@ struct Operator {
   const char* python;
   /// The function of which this is one form.
   const char* overloads;
+  /// Of structured operators: the calls that tests make, a line each, and the types of the tensors in them.
+  const char* samples = "";
+  TypeSet types = 0;
   std::vector<const ArgKind*> kinds;
   /// For C++ and for transforms: the call, after this door's checks.
   void (*boxed)(const Value* arguments, Results& results);

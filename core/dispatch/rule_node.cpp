@@ -228,7 +228,8 @@ void record(const RuleTable& table, uint32_t wanted, const void* const* argument
   for (uint32_t i = 0; i < results.size(); ++i) {
     if (!results[i].defined()) continue;
     node->set_result(i, results[i]);
-    if (!is_differentiable(results[i].dtype())) continue;
+    // No rule takes its gradient: it is a constant, like the factors beside a determinant.
+    if (!is_differentiable(results[i].dtype()) || !(table.all.gradients >> std::min(i, 15u) & 1)) continue;
     if (written) write_history(*written, owner, i, 2);  // held by the program, and here
     else set_history(results[i], owner, i);
   }

@@ -26,9 +26,11 @@ class RuleNode;
 struct Need {
   uint16_t inputs = 0, outputs = 0, shapes = 0, layouts = 0;
   bool arguments = false, list = false, list_sizes = false;
+  /// The results whose gradient it takes; those from 15 on share a bit.
+  uint16_t gradients = 0;
   constexpr Need operator|(const Need& o) const {
     return {uint16_t(inputs | o.inputs), uint16_t(outputs | o.outputs), uint16_t(shapes | o.shapes), uint16_t(layouts | o.layouts),
-            arguments || o.arguments,    list || o.list,                list_sizes || o.list_sizes};
+            arguments || o.arguments,    list || o.list,                list_sizes || o.list_sizes,    uint16_t(gradients | o.gradients)};
   }
 };
 

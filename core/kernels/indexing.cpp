@@ -334,7 +334,8 @@ Tensor PutSlices::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor
 
 Tensor PutAlong::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index) {
   const Tensor out = empty(shape, self.dtype());
-  scatter_into(out, {}, wrap_dim(dim, out.dim(), name), gather_index(index, name), self, Scalar(0), Scattering::Add, name);
+  const int d = wrap_dim(dim, out.dim(), name);
+  scatter_into(out, {}, d, scatter_index(out, d, index, &self, name), self, Scalar(0), Scattering::Add, name);
   return out;
 }
 

@@ -62,6 +62,8 @@ Tensors without_masks(const Tensor& self, TensorList indices);
 IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap = false, const char* phrase = "");
 /// An index for gather and scatter, as int64.
 Tensor gather_index(const Tensor& index, const char* op);
+/// Refuses what scatter cannot take; the index as int64.
+Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& index, const Tensor* src, const char* op);
 /// Refuses values that do not broadcast to the shape; leading dimensions of size 1 may be too many.
 Tensor fitted(const Tensor& values, IntList shape, const char* op);
 

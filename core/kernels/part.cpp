@@ -421,13 +421,17 @@ Tensor ViewAsReal::forward(const Tensor& self) {
   return retyped(self, real_dtype(self.dtype()), p);
 }
 
-Tensor ViewAsReal::gradient(const Tensor& g) { return call<ViewAsComplex>(call<Contiguous>(g)); }
+Tensor ViewAsReal::gradient(const Tensor& g) {
+  // Pairs, which begin at an even place.
+  return call<ViewAsComplex>(g.is_contiguous() && g.offset() % 2 ? call<Clone>(g) : call<Contiguous>(g));
+}
 
 Tensor ViewAsComplex::forward(const Tensor& self) {
   if (self.dtype() != DType::Float32 && self.dtype() != DType::Float64)
     fail("view_as_complex is only supported for float32 and float64 tensors, but got a tensor of type ", name_of(self.dtype()));
   if (self.dim() == 0) fail("view_as_complex(): Input tensor must have one or more dimensions");
   Part p = whole(self);
+  if (self.numel() == 0) p.strides = contiguous_strides(self.sizes());  // of no elements, all are right
   if (p.sizes.back() != 2) fail("view_as_complex(): Tensor must have a last dimension of size 2, but its shape is ", to_string(self.sizes()));
   if (p.strides.back() != 1) fail("view_as_complex(): Tensor must have a last dimension with stride 1, but its strides are ", to_string(self.strides()));
   p.sizes.pop_back();

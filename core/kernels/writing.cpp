@@ -22,7 +22,8 @@ Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); 
 /// Values that may lie in the memory that is about to be written.
 Tensor apart(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
 
-/// Refuses what scatter cannot take; the index as int64.
+}  // namespace
+
 Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Tensor* src, const char* op) {
   const Tensor index = gather_index(given, op);
   if (src && src->dtype() != out.dtype())
@@ -38,6 +39,8 @@ Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Te
   }
   return index;
 }
+
+namespace {
 
 Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
@@ -224,6 +227,11 @@ Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) { retu
 Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
   // Of all places but those that are kept: a slice that is named twice counts once.
   return call<Sum>(call<Sub>(g, kept(g, dim, index)), OptionalInts(), false, OptionalType());
+}
+
+Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
+  const Tensor slices = call<IndexSelect>(g, dim, index);
+  return same(slices.sizes(), sizes) ? slices : call<Reshape>(slices, sizes);
 }
 
 Tensor IndexCopy::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source) {

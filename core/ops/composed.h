@@ -23,6 +23,7 @@ struct AddMultiple : Composite {
   static constexpr auto old_orders = "self, alpha, other";
   static constexpr auto doc = "self + alpha * other.";
   static constexpr auto signature = "self, other, *, alpha";
+  static constexpr auto samples = Cases{"(3, 4), (4,), alpha=()", "(3, 4), (3, 1), alpha=2", "(0, 3), (), alpha=2"};
   static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& alpha) { return call<Add>(self, multiple(self, other, alpha)); }
 };
 
@@ -32,6 +33,8 @@ struct SubMultiple : Composite {
   static constexpr auto old_orders = "self, alpha, other";
   static constexpr auto doc = "self - alpha * other.";
   static constexpr auto signature = "self, other, *, alpha";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 4), (4,), alpha=()", "(3, 4), (3, 1), alpha=2", "(0, 3), (), alpha=2"};
   static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& alpha) { return call<Sub>(self, multiple(self, other, alpha)); }
 };
 
@@ -39,6 +42,8 @@ struct Rsub : Composite {
   static constexpr auto name = "rsub";
   static constexpr auto doc = "other - alpha * self.";
   static constexpr auto signature = "self, other, *, alpha=1";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 1), alpha=2", "(0, 3), ()"};
   static constexpr auto old_orders = "self, alpha, other";
   static Tensor forward(const Tensor& self, const Tensor& other, Scalar alpha);
 };
@@ -48,6 +53,9 @@ struct DivRounded : Composite {
   static constexpr auto overloads = "div";
   static constexpr auto doc = "The quotient, rounded towards zero ('trunc') or down ('floor') where asked.";
   static constexpr auto signature = "self, other, *, rounding_mode";
+  static constexpr TypeSet types = types::real;
+  static constexpr auto samples = Cases{"(3, 4), (4,), rounding_mode='floor'", "(3, 4), (3, 1), rounding_mode='trunc'",
+                                        "(0, 3), (), rounding_mode=None"};
   static Tensor forward(const Tensor& self, const Tensor& other, std::optional<Text> rounding_mode);
 };
 
@@ -56,6 +64,7 @@ struct WhereTrue : Composite {
   static constexpr auto overloads = "where";
   static constexpr auto doc = "The indices where the condition is not zero, one tensor per dimension.";
   static constexpr auto signature = "condition";
+  static constexpr auto samples = Cases{"[[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]", "(3, 4)", "(0, 3)"};
   static constexpr bool method = false;
   static constexpr bool differentiable = false;
   static Tensors forward(const Tensor& condition);

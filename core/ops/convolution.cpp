@@ -6,6 +6,7 @@
 #include "kernels/copy.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
+#include "tensor/checked.h"
 
 namespace adjoint {
 
@@ -38,7 +39,8 @@ kernel::Geometry geometry(IntList image, IntList weight, IntList stride, IntList
       fail(op, "(): stride and dilation must be positive and padding not negative, but got ",
            to_string(stride), ", ", to_string(dilation), " and ", to_string(padding));
     if (s.kernel[d] < 1) fail(op, "(): a kernel needs a size, but the weight has shape ", to_string(weight));
-    const int64_t span = s.image[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
+    const int64_t padded = checked_add(s.image[d], checked_multiply(2, s.padding[d], op), op);
+    const int64_t span = padded - 1 - checked_multiply(s.dilation[d], s.kernel[d] - 1, op);
     if (span < 0)
       fail(op, "(): Calculated padded input size is smaller than the kernel: image ", to_string(image),
            ", weight ", to_string(weight), ", padding ", to_string(padding), ", dilation ",
@@ -61,8 +63,8 @@ void need_one_type(const Tensor& a, const Tensor& b, const char* op) {
     fail(op, "(): Input type (", name_of(a.dtype()), ") and weight type (", name_of(b.dtype()),
          ") should be the same");
 }
-void need_results(const Tensor& g, const kernel::Geometry& s, const char* op) {
-  const Dims expected = with_spatial(s.images, s.groups * s.out, s.result, g.sizes().size() - 2);
+void need_results(const Tensor& g, const kernel::Geometry& s, size_t rank, const char* op) {
+  const Dims expected = with_spatial(s.images, s.groups * s.out, s.result, rank - 2);
   if (!same(g.sizes(), expected.span()))
     fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ",
          to_string(g.sizes()));
@@ -125,7 +127,7 @@ Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntLi
                                  IntList padding, IntList dilation, int64_t groups) {
   need_one_type(self, weight, name);
   const auto s = geometry(sizes, weight.sizes(), stride, padding, dilation, groups, name);
-  need_results(self, s, name);
+  need_results(self, s, sizes.size(), name);
   const Tensor g = in(self), w = in(weight);
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
@@ -142,7 +144,7 @@ Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntL
                                   IntList padding, IntList dilation, int64_t groups) {
   need_one_type(self, result, name);
   const auto s = geometry(self.sizes(), sizes, stride, padding, dilation, groups, name);
-  need_results(result, s, name);
+  need_results(result, s, sizes.size(), name);
   const Tensor x = in(self), g = in(result), w = empty(sizes, x.dtype());
   kernel::weight(s, x, g, w);
   return back(w, self.dtype());

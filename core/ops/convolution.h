@@ -30,6 +30,12 @@ struct Convolution : ConvolutionRow {
   static constexpr auto doc =
       "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
   static constexpr auto signature = "self, weight, stride, padding, dilation, groups, bias=None";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 2, 5), (3, 2, 3), [1], [1], [1], 1, (3,)",
+                                        "(1, 4, 5, 4), (2, 2, 3, 2), [2, 1], [1, 0], [1, 2], 2",
+                                        "(1, 1, 3, 3, 3), (1, 1, 2, 2, 2), [1, 1, 1], [0, 0, 0], [1, 1, 1], 1",
+                                        "(2, 3, 5), (3, 1, 3), [1], [1], [1], 3",
+                                        "(0, 2, 5), (3, 2, 3), [1], [0], [1], 1, (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                         IntList dilation, int64_t groups, OptionalTensor bias);
   static constexpr auto vjp =
@@ -51,6 +57,10 @@ struct ConvolutionInput : ConvolutionRow {
   static constexpr auto doc =
       "The transpose of _convolution for the image: from results to images of the given sizes.";
   static constexpr auto signature = "self, weight, sizes, stride, padding, dilation, groups";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 3, 5), (3, 2, 3), [2, 2, 5], [1], [1], [1], 1",
+                                        "(1, 2, 3, 2), (2, 2, 3, 2), [1, 4, 5, 4], [2, 1], [1, 0], [1, 2], 2",
+                                        "(0, 3, 3), (3, 2, 3), [0, 2, 5], [1], [0], [1], 1"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
   static constexpr auto vjp =
@@ -71,6 +81,10 @@ struct ConvolutionWeight : ConvolutionRow {
   static constexpr auto doc =
       "The transpose of _convolution for the weight: from results to weights of the given sizes.";
   static constexpr auto signature = "self, result, sizes, stride, padding, dilation, groups";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 2, 5), (2, 3, 5), [3, 2, 3], [1], [1], [1], 1",
+                                        "(1, 4, 5, 4), (1, 2, 3, 2), [2, 2, 3, 2], [2, 1], [1, 0], [1, 2], 2",
+                                        "(0, 2, 5), (0, 3, 3), [3, 2, 3], [1], [0], [1], 1"};
   static Tensor forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
   static constexpr auto vjp =

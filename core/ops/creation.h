@@ -18,6 +18,7 @@ struct Empty : CreationRow {
   static constexpr auto name = "_empty";
   static constexpr auto doc = "A tensor whose elements are whatever the memory held.";
   static constexpr auto signature = "size, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
   static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
 };
 
@@ -25,6 +26,7 @@ struct Zeros : CreationRow {
   static constexpr auto name = "_zeros";
   static constexpr auto doc = "A tensor of zeros.";
   static constexpr auto signature = "size, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
   static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
 };
 
@@ -32,6 +34,7 @@ struct Full : CreationRow {
   static constexpr auto name = "_full";
   static constexpr auto doc = "A tensor of one value, by default of that number's type.";
   static constexpr auto signature = "size, fill_value, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"[2, 3], 1.5", "[0, 3], 2, dtype=float64, requires_grad=True", "[], True", "[2], 2j"};
   static Tensor forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad);
 };
 
@@ -39,6 +42,7 @@ struct EmptyLike : CreationRow {
   static constexpr auto name = "_empty_like";
   static constexpr auto doc = "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self|input, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True", "(), dtype=bool"};
   static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad);
 };
 
@@ -46,6 +50,7 @@ struct FullLike : CreationRow {
   static constexpr auto name = "_full_like";
   static constexpr auto doc = "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True", "(), 2, dtype=complex64"};
   static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad);
 };
 
@@ -53,6 +58,7 @@ struct Arange : CreationRow {
   static constexpr auto name = "_arange";
   static constexpr auto doc = "Numbers from start up to but without end; int64 where all three are integers.";
   static constexpr auto signature = "start, end, step, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0, 1"};
   static Tensor forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad);
 };
 
@@ -60,6 +66,7 @@ struct Linspace : CreationRow {
   static constexpr auto name = "_linspace";
   static constexpr auto doc = "Numbers from start to end, both included, equally far apart.";
   static constexpr auto signature = "start, end, steps, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"-1.0, 2.0, 5", "0.0, 1.0, 3, dtype=float64, requires_grad=True", "0.0, 1.0, 0"};
   static Tensor forward(double start, double end, int64_t steps, OptionalType dtype, bool requires_grad);
 };
 
@@ -67,6 +74,7 @@ struct Logspace : CreationRow {
   static constexpr auto name = "_logspace";
   static constexpr auto doc = "The powers of a base by equally spaced exponents.";
   static constexpr auto signature = "start, end, steps, base, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"-1.0, 2.0, 4, 10.0", "0.0, 1.0, 3, 2.0, dtype=float64, requires_grad=True", "0.0, 1.0, 0, 2.0"};
   static Tensor forward(double start, double end, int64_t steps, double base, OptionalType dtype, bool requires_grad);
 };
 
@@ -74,6 +82,7 @@ struct Eye : CreationRow {
   static constexpr auto name = "_eye";
   static constexpr auto doc = "A matrix of n rows and m columns with ones on its diagonal.";
   static constexpr auto signature = "n, m, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"2, 3", "3, 3, dtype=float64, requires_grad=True", "0, 2"};
   static Tensor forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
 };
 

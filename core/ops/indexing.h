@@ -28,6 +28,8 @@ struct BasicIndex : Structured {
   static constexpr auto name = "_basic_index";
   static constexpr auto doc = "The view that a mixture of integers, slices and new axes picks.";
   static constexpr auto signature = "self, spec";
+  static constexpr auto samples = Cases{"(3, 4), [0, 1, 0, 0]", "(3, 4), [1, 0, 2, 2, 2, 0, 0, 0, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]",
+                                        "(), [2, 0, 0, 0]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, IndexSpec spec);
   /// Named for the last thing that the index does, as if its entries were operators of their own.
@@ -55,6 +57,8 @@ struct Index : Structured {
   static constexpr auto name = "_index";
   static constexpr auto doc = "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
   static constexpr auto signature = "self, indices";
+  static constexpr auto samples = Cases{"(3, 4), [[0, 2, 0], None]", "(3, 4), [None, index(2, 2, below=4)]", "(3, 4), [mask(3, 4)]",
+                                        "(3, 4, 2), [[0, 2], None, [-1, 1]]", "(3, 4), [index(0, below=3)]"};
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return call<PutIndex>(g, IntList(s), TensorList(indices)); }};
 };
@@ -63,6 +67,8 @@ struct PutIndex : Structured {
   static constexpr auto name = "_put_index";
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at the positions that index tensors, or masks, name.";
   static constexpr auto signature = "self, shape, indices";
+  static constexpr auto samples = Cases{"(3, 4), [3, 4], [[0, 2, 0], None]", "(3, 2, 2), [3, 4], [None, index(2, 2, below=4)]",
+                                        "(2,), [2, 2], [[[True, False], [False, True]]]", "(0, 4), [3, 4], [index(0, below=3)]"};
   static Tensor forward(const Tensor& self, Sizes shape, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<Index>(g, TensorList(indices)); }};
 };
@@ -71,6 +77,8 @@ struct IndexSelect : Structured {
   static constexpr auto name = "index_select";
   static constexpr auto doc = "The slices along a dimension that a vector of integers names.";
   static constexpr auto signature = "self, dim, index";
+  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2]", "(3, 4), -1, index(5, below=4)", "(3, 4), 1, index(0, below=4)",
+                                        "(), 0, [0]"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
     return call<PutSlices>(g, IntList(s), dim.value, index);
@@ -81,6 +89,8 @@ struct PutSlices : Structured {
   static constexpr auto name = "_put_slices";
   static constexpr auto doc = "Zeros of the given shape, with slices added where a vector of integers says along a dimension.";
   static constexpr auto signature = "self, shape, dim, index";
+  static constexpr auto samples = Cases{"(3, 4), [3, 4], 0, [2, 0, 2]", "(3, 2), [3, 4], 1, [3, 1]",
+                                        "(0, 4), [3, 4], 0, index(0, below=3)"};
   static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<IndexSelect>(g, dim.value, index); }};
 };
@@ -89,6 +99,8 @@ struct Gather : Structured {
   static constexpr auto name = "gather";
   static constexpr auto doc = "For each position, the element of self there but for one dimension, in which `index` says where.";
   static constexpr auto signature = "self, dim, index, *, sparse_grad=False";
+  static constexpr auto samples = Cases{"(3, 4), 0, index(2, 4, below=3)", "(3, 4), -1, index(3, 5, below=4), sparse_grad=False",
+                                        "(3, 4), 0, index(0, 4, below=3)", "(), 0, index(below=1)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
     return call<PutAlong>(g, IntList(s), dim.value, index);
@@ -99,6 +111,8 @@ struct PutAlong : Structured {
   static constexpr auto name = "_put_along";
   static constexpr auto doc = "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
   static constexpr auto signature = "self, shape, dim, index";
+  static constexpr auto samples = Cases{"(2, 4), [3, 4], 0, index(2, 4, below=3)", "(3, 5), [3, 4], 1, index(3, 5, below=4)",
+                                        "(0, 4), [3, 4], 0, index(0, 4, below=3)"};
   static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<Gather>(g, dim.value, index, false); }};
 };
@@ -107,6 +121,7 @@ struct Take : Structured {
   static constexpr auto name = "take";
   static constexpr auto doc = "Elements of the flattened tensor at the given positions.";
   static constexpr auto signature = "self, index";
+  static constexpr auto samples = Cases{"(3, 4), index(2, 3, below=12)", "(3, 4), [-1, 0]", "(0,), index(0, below=1)"};
   static Tensor forward(const Tensor& self, const Tensor& index);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> index) { return take_gradient(g, s, index); }};
 };
@@ -115,6 +130,7 @@ struct MaskedSelect : Structured {
   static constexpr auto name = "masked_select";
   static constexpr auto doc = "The elements where a mask holds, in row-major order, as a vector. The two broadcast.";
   static constexpr auto signature = "self, mask";
+  static constexpr auto samples = Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)"};
   static Tensor forward(const Tensor& self, const Tensor& mask);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return masked_select_gradient(g, s, mask); }};
 };
@@ -123,6 +139,7 @@ struct Nonzero : Structured {
   static constexpr auto name = "_nonzero";
   static constexpr auto doc = "The positions of the nonzero elements, in row-major order: one row each.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"[[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]", "(3, 4)", "()", "(0, 3)"};
   static constexpr bool differentiable = false;
   static Tensor forward(const Tensor& self);
 };

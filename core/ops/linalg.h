@@ -44,6 +44,7 @@ Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p);
 /// A row that is reached through adjoint.linalg only.
 struct LinearAlgebraRow : Structured {
   static constexpr bool method = false;
+  static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64) | types::complex;
 };
 
 struct Cholesky : LinearAlgebraRow {
@@ -51,6 +52,7 @@ struct Cholesky : LinearAlgebraRow {
   static constexpr auto doc =
       "L with A = L Lᴴ, from the lower triangles; info > 0 names the leading minor that is not positive.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"definite(3, 3)", "definite(2, 2, 2)", "definite(0, 0)"};
   static constexpr auto returns = "L, info";
   static linalg::Two forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](GradOf<0> g, Output<0> l) { return linalg::cholesky_rule(g, l); }};
@@ -60,6 +62,9 @@ struct SolveTriangular : LinearAlgebraRow {
   static constexpr auto name = "_solve_triangular";
   static constexpr auto doc = "X with A X = B, or X A = B where `left` is false; one triangle of A is read.";
   static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
+  static constexpr auto samples = Cases{"dominant(3, 3), (3, 2), True",
+                                        "dominant(3, 3), (2, 3), False, left=False",
+                                        "dominant(2, 3, 3), (2, 3, 2), False, unitriangular=True"};
   static Tensor forward(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular);
   static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> x, Argument<bool, 2> upper,
                                            Argument<bool, 3> left, Argument<bool, 4> unit, Needs needs) {
@@ -72,6 +77,8 @@ struct LuFactor : LinearAlgebraRow {
   static constexpr auto doc =
       "L (below the diagonal) and U in one, LAPACK's pivots; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self, pivot=True";
+  static constexpr auto samples = Cases{"(3, 3)", "(3, 2)", "(2, 3)", "(2, 2, 2)",
+                                        "dominant(3, 3), pivot=False"};
   static constexpr auto returns = "LU, pivots, info";
   static linalg::Three forward(const Tensor& self, bool pivot);
   static constexpr auto vjp = Rules{
@@ -82,6 +89,7 @@ struct LuPermutation : LinearAlgebraRow {
   static constexpr auto name = "_lu_permutation";
   static constexpr auto doc = "Where each of `rows` rows of PᵀA comes from, by LAPACK's pivots.";
   static constexpr auto signature = "self, rows";
+  static constexpr auto samples = Cases{"int32([2, 3, 3]), 3", "int32([[3, 3], [1, 2]]), 3"};
   static constexpr bool differentiable = false;
   static Tensor forward(const Tensor& self, int64_t rows);
 };
@@ -90,6 +98,8 @@ struct LuSolve : LinearAlgebraRow {
   static constexpr auto name = "_lu_solve";
   static constexpr auto doc = "X with A X = B, or Aᴴ X = B where `adjoint`, from what _lu_factor made of A.";
   static constexpr auto signature = "self, pivots, B, adjoint=False";
+  static constexpr auto samples = Cases{"dominant(3, 3), int32([2, 3, 3]), (3, 2)",
+                                        "dominant(2, 2, 2), int32([[2, 2], [1, 2]]), (2, 2, 1), adjoint=True"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool adjoint);
   static constexpr auto vjp =
       JointRule{[](Grad g, Input<0> lu, Input<1> pivots, NeededBy<Output<0>, 0> x,
@@ -101,6 +111,7 @@ struct Solve : LinearAlgebraRow {
   static constexpr auto doc =
       "X with A X = B, and what A was factored into; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self, B";
+  static constexpr auto samples = Cases{"(3, 3), (3, 2)", "(2, 3, 3), (2, 3, 1)", "(0, 0), (0, 2)"};
   static constexpr auto returns = "result, LU, pivots, info";
   static linalg::Four forward(const Tensor& self, const Tensor& B);
   static constexpr auto vjp =
@@ -114,6 +125,7 @@ struct Inverse : LinearAlgebraRow {
   static constexpr auto name = "_inverse";
   static constexpr auto doc = "The inverse; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "inverse, info";
   static linalg::Two forward(const Tensor& self);
   static constexpr auto vjp =
@@ -124,6 +136,7 @@ struct Det : LinearAlgebraRow {
   static constexpr auto name = "_det";
   static constexpr auto doc = "The determinant, and what the matrix was factored into.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "result, LU, pivots";
   static linalg::Three forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](GradOf<0> g, Input<0> a, Output<0> det, Output<1> lu,
@@ -135,6 +148,7 @@ struct Slogdet : LinearAlgebraRow {
   static constexpr auto doc =
       "Sign and logarithm of the absolute value of the determinant, and what the matrix was factored into.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "sign, logabsdet, LU, pivots";
   static linalg::Four forward(const Tensor& self);
   static constexpr auto vjp =
@@ -147,6 +161,7 @@ struct Qr : LinearAlgebraRow {
   static constexpr auto doc =
       "Orthonormal columns Q and upper triangular R with A = Q R; all columns where `complete`.";
   static constexpr auto signature = "self, complete=False";
+  static constexpr auto samples = Cases{"(4, 3)", "(2, 2, 2)", "(2, 3)", "(3, 3), complete=True"};
   static constexpr auto returns = "Q, R";
   static linalg::Two forward(const Tensor& self, bool complete);
   static constexpr auto vjp =
@@ -159,6 +174,7 @@ struct Geqrf : LinearAlgebraRow {
   static constexpr auto doc =
       "R and, below its diagonal, the reflectors of a QR factorisation; and their factors.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(4, 3)", "(2, 2, 2)"};
   static constexpr auto returns = "a, tau";
   static linalg::Two forward(const Tensor& self);
 };
@@ -167,6 +183,7 @@ struct HouseholderProduct : LinearAlgebraRow {
   static constexpr auto name = "_householder_product";
   static constexpr auto doc = "The first columns of the product of the reflectors below a's diagonal.";
   static constexpr auto signature = "self, tau";
+  static constexpr auto samples = Cases{"(4, 3), (3,)", "(2, 2, 2), (2, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& tau);
 };
 
@@ -176,6 +193,8 @@ struct Eigh : LinearAlgebraRow {
       "Ascending eigenvalues and orthonormal eigenvectors of Hermitian matrices, of which one triangle is "
       "read.";
   static constexpr auto signature = "self, upper=False, vectors=True";
+  static constexpr auto samples = Cases{"hermitian(3, 3)", "hermitian(2, 2, 2), upper=True",
+                                        "hermitian(3, 3), vectors=False"};
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool upper, bool vectors);
   static constexpr auto vjp =
@@ -188,6 +207,7 @@ struct Eig : LinearAlgebraRow {
   static constexpr auto name = "_eig";
   static constexpr auto doc = "Complex eigenvalues and right eigenvectors of length one.";
   static constexpr auto signature = "self, vectors=True";
+  static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2), vectors=False"};
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool vectors);
   static constexpr auto vjp =
@@ -200,6 +220,8 @@ struct Svd : LinearAlgebraRow {
   static constexpr auto name = "_svd";
   static constexpr auto doc = "Singular values, descending, and vectors: A = U diag(S) Vh.";
   static constexpr auto signature = "self, full_matrices=False, vectors=True";
+  static constexpr auto samples = Cases{"(3, 4)", "(2, 3, 2)", "(4, 3), vectors=False",
+                                        "(3, 3), full_matrices=True"};
   static constexpr auto returns = "U, S, Vh, info";
   static linalg::Four forward(const Tensor& self, bool full_matrices, bool vectors);
   static constexpr auto vjp = Rules{[](GradOf<0> g_u, GradOf<1> g_s, GradOf<2> g_vh, Output<0> u, Output<1> s,
@@ -213,6 +235,8 @@ struct PseudoInverse : LinearAlgebraRow {
       "Of Hermitian matrices "
       "the lower triangle is read.";
   static constexpr auto signature = "self, atol, rtol, hermitian=False";
+  static constexpr auto samples = Cases{"(3, 4), float32(0.0), float32(1e-6)",
+                                        "hermitian(3, 3), float32(1e-6), float32(0.0), hermitian=True"};
   static Tensor forward(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian);
   static constexpr auto vjp =
       Rules{[](Grad g, Input<0> a, Output<0> p) { return linalg::pseudo_inverse_rule(g, a, p); }};
@@ -224,6 +248,7 @@ struct LdlFactor : LinearAlgebraRow {
       "L and D in one with A = L D Lᵀ (Lᴴ where `hermitian`), LAPACK's pivots; info > 0 names a block of D "
       "that is zero.";
   static constexpr auto signature = "self, hermitian=False";
+  static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2)"};
   static constexpr auto returns = "LD, pivots, info";
   static linalg::Three forward(const Tensor& self, bool hermitian);
 };
@@ -232,6 +257,8 @@ struct LdlSolve : LinearAlgebraRow {
   static constexpr auto name = "_ldl_solve";
   static constexpr auto doc = "X with A X = B, from what _ldl_factor made of A.";
   static constexpr auto signature = "self, pivots, B, hermitian=False";
+  static constexpr auto samples = Cases{"dominant(3, 3), int32([1, 2, 3]), (3, 2)",
+                                        "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
 };
 
@@ -241,6 +268,7 @@ struct LeastSquares : LinearAlgebraRow {
       "The X of least norm that minimises the norm of A X - B, singular values and rank of A; values below "
       "rcond times the largest count as zero.";
   static constexpr auto signature = "self, B, rcond";
+  static constexpr auto samples = Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6"};
   static constexpr auto returns = "solution, singular_values, rank, info";
   static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond);
 };

@@ -51,6 +51,11 @@ struct CrossEntropy : Structured {
       "-sum(target * log_softmax(input)) over the classes (dimension 1, or 0 of one sample). The target holds class indices, or "
       "probabilities in the input's shape. A weight per class, a class to ignore, and label smoothing as in torch.";
   static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100, label_smoothing=0.0";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), index(3, below=4)",
+                                        "(3, 4), index(3, below=4), positive(4), reduction='sum', label_smoothing=0.1",
+                                        "(2, 4, 3), index(2, 3, below=4), ignore_index=1, reduction='none'", "(3, 4), unit(3, 4)",
+                                        "(4,), index(below=4)"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
@@ -62,6 +67,10 @@ struct ClassCrossEntropy : Structured {
   static constexpr auto name = "_cross_entropy";
   static constexpr auto doc = "cross_entropy with class indices.";
   static constexpr auto signature = "input, target, weight, reduction, ignore_index, label_smoothing";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), index(3, below=4), None, 'mean', -100, 0.0",
+                                        "(3, 4), index(3, below=4), positive(4), 'sum', 1, 0.1",
+                                        "(2, 4, 3), index(2, 3, below=4), None, 'none', -100, 0.0"};
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
     constexpr auto op = "cross_entropy";
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
@@ -76,6 +85,9 @@ struct CrossEntropyBackward : Structured {
   static constexpr auto name = "_cross_entropy_backward";
   static constexpr auto doc = "The gradient of cross_entropy with class indices, in one pass.";
   static constexpr auto signature = "g, input, target, weight, reduction, ignore_index, label_smoothing";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(), (3, 4), index(3, below=4), None, 'mean', -100, 0.0",
+                                        "(3,), (3, 4), index(3, below=4), positive(4), 'none', 1, 0.1"};
   static Tensor forward(const Tensor& g, const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index,
                         double label_smoothing) {
     return kernels::class_loss_backward(g, input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, label_smoothing});
@@ -88,6 +100,10 @@ struct NllLoss : Structured {
   static constexpr auto name = "nll_loss";
   static constexpr auto doc = "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
   static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), index(3, below=4)",
+                                        "(3, 4), index(3, below=4), positive(4), reduction='sum', ignore_index=1",
+                                        "(2, 4, 3), index(2, 3, below=4), reduction='none'", "(4,), index(below=4)"};
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
@@ -102,6 +118,9 @@ struct NllLossBackward : Structured {
   static constexpr auto name = "_nll_loss_backward";
   static constexpr auto doc = "The transpose of nll_loss: linear, as that is.";
   static constexpr auto signature = "g, size, target, weight, reduction, ignore_index";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(), [3, 4], index(3, below=4), None, 'mean', -100",
+                                        "(3,), [3, 4], index(3, below=4), positive(4), 'none', 1"};
   static Tensor forward(const Tensor& g, Sizes size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
     return kernels::nll_backward(g, size, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0});
   }
@@ -114,6 +133,8 @@ struct MseLoss : Structured {
   static constexpr auto name = "mse_loss";
   static constexpr auto doc = "(input - target)², or its mean or sum.";
   static constexpr auto signature = "input, target, reduction='mean'";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4), (3, 4)", "(3, 4), (3, 4), reduction='sum'", "(0, 3), (0, 3), reduction='none'"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& input, const Tensor& target, Text reduction) { return compose::mse_loss(input, target, reduction, name); }
@@ -123,6 +144,8 @@ struct SquaredDistance : Structured {
   static constexpr auto name = "_squared_distance";
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), True", "(3, 4), (3, 4), False"};
   static Tensor forward(const Tensor& input, const Tensor& target, bool mean) { return kernels::squared_distance(input, target, mean); }
   static constexpr auto vjp = Rules{
       [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) { return rules::squared_distance(g, a, b, mean); },
@@ -133,6 +156,9 @@ struct BceWithLogits : Structured {
   static constexpr auto name = "binary_cross_entropy_with_logits";
   static constexpr auto doc = "-(pos_weight t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, times weight, without overflow.";
   static constexpr auto signature = "input, target, weight=None, pos_weight=None, reduction='mean'";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), unit(3, 4)", "(3, 4), unit(3, 4), positive(3, 4), positive(4), 'sum'",
+                                        "(0, 3), unit(0, 3), reduction='none'"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, OptionalTensor pos_weight, Text reduction) {
@@ -146,6 +172,8 @@ struct Embedding : Structured {
   static constexpr auto name = "embedding";
   static constexpr auto doc = "The rows of weight that the indices name. The row padding_idx gets no gradient.";
   static constexpr auto signature = "weight, indices, padding_idx=-1";
+  static constexpr auto samples = Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1", "(4, 3), index(below=4)",
+                                        "(4, 3), index(0, below=4)"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t) { return kernels::embedding(weight, indices, name); }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding) {
@@ -157,6 +185,8 @@ struct EmbeddingBackward : Structured {
   static constexpr auto name = "_embedding_backward";
   static constexpr auto doc = "Zeros with g added up in the rows that the indices name, but for the row padding_idx.";
   static constexpr auto signature = "g, indices, rows, padding_idx";
+  static constexpr auto samples = Cases{"(2, 3, 5), index(2, 3, below=4), 4, -1", "(3, 2), [0, 1, 2], 3, 1",
+                                        "(0, 2), index(0, below=3), 3, -1"};
   static Tensor forward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx) {
     return kernels::embedding_backward(g, indices, rows, padding_idx);
   }

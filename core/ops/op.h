@@ -17,6 +17,7 @@
 //
 // A STRUCTURED operator (reduction, view, product …) states
 //     name, doc, signature the names and defaults of its arguments, as Python would write them
+//     samples              Cases{…}: the calls from which tests, and tests of transforms, are made
 //     forward(args…)       on tensors; the C++ types of its parameters are the types of the arguments
 //     vjp                  Rules{…}: one function per differentiable parameter, those of the first tensors; one further
 //                          on is rule_of<i>(…). Each takes the Grad and just what it needs: Input<i>, Output<i>,

@@ -40,6 +40,7 @@ struct TakeStrided : Structured {
   static constexpr auto name = "_take_strided";
   static constexpr auto doc = "Elements of a tensor's row-major order, by strides and an offset from its first.";
   static constexpr auto signature = "self, size, stride, offset";
+  static constexpr auto samples = Cases{"(3, 4), [2, 2], [4, 2], 1", "(3, 4), [3, 2], [2, 1], 0", "(3, 4), [0], [1], 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size, Argument<IntList, 2> stride,
@@ -52,6 +53,7 @@ struct PutStrided : Structured {
   static constexpr auto name = "_put_strided";
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
   static constexpr auto signature = "self, shape, size, stride, offset";
+  static constexpr auto samples = Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0"};
   static Tensor forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride,
                                        Argument<int64_t, 4> offset) {
@@ -63,6 +65,7 @@ struct Select : Structured {
   static constexpr auto name = "select";
   static constexpr auto doc = "The slice at one index along a dimension: a view with that dimension gone.";
   static constexpr auto signature = "self, dim, index";
+  static constexpr auto samples = Cases{"(3, 4), 0, 1", "(3, 4), -1, -2", "(0, 3), 1, 2"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t index);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> index) {
@@ -74,6 +77,7 @@ struct Narrow : Structured {
   static constexpr auto name = "narrow";
   static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
   static constexpr auto signature = "self, dim, start, length";
+  static constexpr auto samples = Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t start, int64_t length);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> start,
@@ -86,6 +90,7 @@ struct Unbind : Structured {
   static constexpr auto name = "unbind";
   static constexpr auto doc = "The slices along a dimension, as views.";
   static constexpr auto signature = "self, dim=0";
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=-1", "(2, 0)"};
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, Dim dim);
   static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> dim) {
@@ -99,6 +104,7 @@ struct SplitSizes : Structured {
   static constexpr auto aliases = "split_with_sizes";
   static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
   static constexpr auto signature = "self|tensor, split_sizes|split_size|split_size_or_sections, dim=0";
+  static constexpr auto samples = Cases{"(5, 2), [2, 0, 3]", "(2, 4), [1, 3], dim=-1"};
   template <class A> static const char* recorded_as(const A&) { return "split_with_sizes"; }
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, IntList split_sizes, Dim dim);
@@ -114,6 +120,7 @@ struct SplitEvery : Structured {
   static constexpr auto overloads = "split";
   static constexpr auto doc = "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self|tensor, split_size|split_size_or_sections, dim=0";
+  static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=-1", "(0, 2), 3"};
   template <class A> static const char* recorded_as(const A&) { return "split"; }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t split_size);
@@ -127,6 +134,7 @@ struct Chunk : Structured {
   static constexpr auto name = "chunk";
   static constexpr auto doc = "At most `chunks` consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self, chunks, dim=0";
+  static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=1", "(0, 2), 2"};
   template <class A> static const char* recorded_as(const A&) { return "split"; }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t chunks);
@@ -140,6 +148,7 @@ struct SplitSections : Structured {
   static constexpr auto name = "_split_sections";
   static constexpr auto doc = "Consecutive pieces along a dimension, as views: so many, whose sizes differ by one at most.";
   static constexpr auto signature = "self, sections, dim=0";
+  static constexpr auto samples = Cases{"(5, 2), 3", "(2, 4), 2, dim=-1"};
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t sections);
   static Tensors forward(const Tensor& self, int64_t sections, Dim dim);
@@ -152,6 +161,7 @@ struct Diagonal : Structured {
   static constexpr auto name = "diagonal";
   static constexpr auto doc = "The diagonal over two dimensions as the last dimension of a view; offset > 0 lies above the main one.";
   static constexpr auto signature = "self, offset=0, dim1=0, dim2=1";
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), offset=1", "(2, 3, 4), offset=-1, dim1=-1, dim2=0", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, int64_t offset, Dim dim1, Dim dim2);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
@@ -164,6 +174,7 @@ struct Unfold : Structured {
   static constexpr auto name = "unfold";
   static constexpr auto doc = "Windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
   static constexpr auto signature = "self, dimension, size, step";
+  static constexpr auto samples = Cases{"(5, 2), 0, 3, 1", "(2, 6), -1, 2, 2", "(), 0, 1, 1"};
   static constexpr bool view = true;
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Dim dimension, int64_t size, int64_t step);
@@ -177,6 +188,7 @@ struct AsStrided : Structured {
   static constexpr auto name = "as_strided";
   static constexpr auto doc = "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
   static constexpr auto signature = "self, size, stride, storage_offset=None";
+  static constexpr auto samples = Cases{"(3, 4), [2, 2], [1, 2]", "(3, 4), [2, 3], [1, 1], 2", "(2,), [3], [0]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, std::optional<int64_t> storage_offset);
   static constexpr auto vjp = Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,
@@ -193,6 +205,7 @@ struct Real : Structured {
   static constexpr auto name = "real";
   static constexpr auto doc = "The real part as a view; a real tensor is returned as it is.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 4)", "()", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};  // the engine makes it complex
@@ -202,6 +215,8 @@ struct Imag : Structured {
   static constexpr auto name = "imag";
   static constexpr auto doc = "The imaginary part of a complex tensor, as a view.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::complex;
+  static constexpr auto samples = Cases{"(3, 4)", "()", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return times_i(g); }};
@@ -213,6 +228,8 @@ struct ViewAsReal : Structured {
   static constexpr auto name = "view_as_real";
   static constexpr auto doc = "A complex tensor as a real view whose last dimension holds real and imaginary part.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::complex;
+  static constexpr auto samples = Cases{"(3, 4)", "()", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self);
   static Tensor gradient(const Tensor& g);
@@ -223,6 +240,8 @@ struct ViewAsComplex : Structured {
   static constexpr auto name = "view_as_complex";
   static constexpr auto doc = "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);
+  static constexpr auto samples = Cases{"(3, 2)", "(2,)", "(0, 2)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return call<ViewAsReal>(g); }};

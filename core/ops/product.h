@@ -47,6 +47,9 @@ struct BatchedMatmul : ProductOfTwo {
   static constexpr auto name = "_matmul";
   static constexpr auto doc = "Matrix product with batch dimensions that broadcast.";
   static constexpr auto signature = "self, other";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 3, 4), (4, 2)", "(2, 1, 3, 4), (5, 4, 2)", "(4,), (2, 4, 3)", "(2, 3, 4), (4,)",
+                                        "(2, 0, 4), (4, 3)"};
   static Tensor forward(const Tensor& self, const Tensor& other) { return kernels::matmul(self, other, "matmul"); }
 };
 
@@ -63,12 +66,16 @@ struct Mm : FixedRanks<2, 2> {
   static constexpr auto name = "mm";
   static constexpr auto doc = "Product of two matrices.";
   static constexpr auto signature = "self, mat2";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(3, 0), (0, 2)", "(0, 4), (4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) { return product(self, mat2, name); }
 };
 struct Bmm : FixedRanks<3, 3> {
   static constexpr auto name = "bmm";
   static constexpr auto doc = "Products of two batches of matrices of one size.";
   static constexpr auto signature = "self, mat2";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 3, 4), (2, 4, 2)", "(0, 3, 4), (0, 4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) {
     kernels::need_rank(self, 3, name, "self");
     kernels::need_rank(mat2, 3, name, "mat2");
@@ -82,12 +89,16 @@ struct Mv : FixedRanks<2, 1> {
   static constexpr auto name = "mv";
   static constexpr auto doc = "Product of a matrix and a vector.";
   static constexpr auto signature = "self, vec";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 4), (4,)", "(0, 4), (4,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec) { return product(self, vec, name); }
 };
 struct Dot : FixedRanks<1, 1> {
   static constexpr auto name = "dot";
   static constexpr auto doc = "Sum of the products of two vectors' elements, without conjugation.";
   static constexpr auto signature = "self, tensor";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(4,), (4,)", "(0,), (0,)"};
   static Tensor forward(const Tensor& self, const Tensor& tensor) { return product(self, tensor, name); }
 };
 
@@ -95,6 +106,8 @@ struct Matmul : Structured {
   static constexpr auto name = "matmul";
   static constexpr auto doc = "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and broadcast.";
   static constexpr auto signature = "self, other";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(4,), (4,)", "(3, 4), (4,)", "(4,), (4, 3)", "(2, 3, 4), (4, 2)"};
   static constexpr auto python = "__matmul__";
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& self, const Tensor& other) {
@@ -111,6 +124,7 @@ struct Outer : Structured {
   static constexpr auto name = "outer";
   static constexpr auto doc = "Products of each element of one vector with each of another.";
   static constexpr auto signature = "self, vec2";
+  static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec2);
   static constexpr auto vjp = Rules{
       [](Grad g, Input<1> b) { return call<Matmul>(g, conjugate(b)); },
@@ -137,6 +151,9 @@ struct Addmm : AddProduct<2> {
   static constexpr auto name = "addmm";
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 2), (3, 4), (4, 2)", "(2,), (3, 4), (4, 2), beta=3, alpha=2",
+                                       "(), (3, 4), (4, 2), beta=0", "(3, 2), (3, 0), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta, Scalar alpha) {
     return sum(self, mat1, mat2, beta, alpha, name);
   }
@@ -146,6 +163,9 @@ struct Baddbmm : AddProduct<3> {
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
   static constexpr auto signature = "self, batch1, batch2, *, beta=1, alpha=1";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 3, 2), (2, 3, 4), (2, 4, 2)", "(2,), (2, 3, 4), (2, 4, 2), beta=3, alpha=2",
+                                        "(0, 3, 2), (0, 3, 4), (0, 4, 2)"};
   static constexpr auto old_orders = "beta, self, alpha, batch1, batch2; beta, self, batch1, batch2; self, beta, alpha, batch1, batch2; self, beta, batch1, batch2";
   static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
     return sum(self, batch1, batch2, beta, alpha, name);
@@ -158,6 +178,8 @@ struct Addmv : AddProduct<2, 1> {
   static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
   static constexpr auto doc = "beta * self + alpha * (mat @ vec); with beta = 0 self is ignored, NaN included.";
   static constexpr auto signature = "self, mat, vec, *, beta=1, alpha=1";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3,), (3, 4), (4,)", "(), (3, 4), (4,), beta=3, alpha=2", "(0,), (0, 4), (4,)"};
   static constexpr auto old_orders = "beta, self, alpha, mat, vec; beta, self, mat, vec; self, beta, alpha, mat, vec; self, beta, mat, vec";
   static Tensor forward(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
     return sum(self, mat, vec, beta, alpha, name);
@@ -170,6 +192,7 @@ struct Addr : Structured {
   static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
   static constexpr auto doc = "beta * self + alpha * outer(vec1, vec2); with beta = 0 self is ignored, NaN included.";
   static constexpr auto signature = "self, vec1, vec2, *, beta=1, alpha=1";
+  static constexpr auto samples = Cases{"(3, 4), (3,), (4,)", "(4,), (3,), (4,), beta=0, alpha=2", "(0, 4), (0,), (4,)"};
   static constexpr auto old_orders = "beta, self, alpha, vec1, vec2; beta, self, vec1, vec2; self, beta, alpha, vec1, vec2; self, beta, vec1, vec2";
   static Tensor forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha);
   static constexpr auto vjp = Rules{
@@ -182,6 +205,8 @@ struct Linear : Structured {
   static constexpr auto name = "linear";
   static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
   static constexpr auto signature = "input, weight, bias=None";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(3, 4), (2, 4), (2,)", "(2, 3, 4), (2, 4)", "(4,), (2, 4), (2,)", "(0, 4), (2, 4), (2,)"};
   static constexpr bool method = false;
   static constexpr bool edges_from_last = true;  // the bias is ready first
   static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return kernels::linear(input, weight, bias); }

@@ -27,6 +27,7 @@ struct Rand : RandomRow {
   static constexpr auto name = "_rand";
   static constexpr auto doc = "Numbers drawn evenly from [0, 1), complex ones in both parts.";
   static constexpr auto signature = "size, dtype=None, generator=None";
+  static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=complex128, generator=None"};
   static Tensor forward(Sizes size, OptionalType dtype, OptionalGenerator generator);
 };
 
@@ -34,6 +35,8 @@ struct RandLike : RandomRow {
   static constexpr auto name = "_rand_like";
   static constexpr auto doc = "As _rand, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, generator=None";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(2, 3)", "(0, 3), generator=None"};
   static Tensor forward(const Tensor& self, OptionalGenerator generator);
 };
 
@@ -41,6 +44,7 @@ struct Randn : RandomRow {
   static constexpr auto name = "_randn";
   static constexpr auto doc = "Numbers drawn from a normal distribution; each part of complex ones has half the variance.";
   static constexpr auto signature = "size, mean=0.0, std=1.0, dtype=None, generator=None";
+  static constexpr auto samples = Cases{"[2, 3]", "[4], 2.0, 0.5, dtype=complex128, generator=None", "[0, 3]"};
   static Tensor forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator);
 };
 
@@ -48,6 +52,8 @@ struct RandnLike : RandomRow {
   static constexpr auto name = "_randn_like";
   static constexpr auto doc = "As _randn, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, generator=None";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(2, 3)", "(0, 3), generator=None"};
   static Tensor forward(const Tensor& self, OptionalGenerator generator);
 };
 
@@ -55,6 +61,7 @@ struct RandInt : RandomRow {
   static constexpr auto name = "_randint";
   static constexpr auto doc = "Integers drawn evenly from low up to but without high.";
   static constexpr auto signature = "size, low, high, dtype, generator=None";
+  static constexpr auto samples = Cases{"[2, 3], -2, 5, int64", "[0, 3], 0, 1, float32, generator=None"};
   static Tensor forward(Sizes size, int64_t low, int64_t high, DType dtype, OptionalGenerator generator);
 };
 
@@ -62,6 +69,7 @@ struct RandIntLike : RandomRow {
   static constexpr auto name = "_randint_like";
   static constexpr auto doc = "As _randint, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, low, high, generator=None";
+  static constexpr auto samples = Cases{"(2, 3), 0, 2", "(0, 3), 0, 1, generator=None"};
   static Tensor forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator);
 };
 
@@ -69,6 +77,8 @@ struct BernoulliEach : RandomRow {
   static constexpr auto name = "_bernoulli_each";
   static constexpr auto doc = "Ones and zeros: 1 with the probability that each element is.";
   static constexpr auto signature = "self, generator=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"unit(2, 3)", "unit(0, 3), generator=None"};
   static Tensor forward(const Tensor& self, OptionalGenerator generator);
 };
 
@@ -76,6 +86,7 @@ struct BernoulliLike : RandomRow {
   static constexpr auto name = "_bernoulli_like";
   static constexpr auto doc = "Ones with probability p, and zeros, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, p, generator=None";
+  static constexpr auto samples = Cases{"(2, 3), 0.5", "(0, 3), 0.5, generator=None"};
   static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
 };
 
@@ -83,6 +94,7 @@ struct RandPerm : RandomRow {
   static constexpr auto name = "_randperm";
   static constexpr auto doc = "The integers from 0 to n - 1 in random order.";
   static constexpr auto signature = "n, dtype, generator=None";
+  static constexpr auto samples = Cases{"5, int64", "0, int32, generator=None"};
   static Tensor forward(int64_t n, DType dtype, OptionalGenerator generator);
 };
 
@@ -90,6 +102,8 @@ struct Multinomial : RandomRow {
   static constexpr auto name = "_multinomial";
   static constexpr auto doc = "Indices drawn in proportion to the weights in each row.";
   static constexpr auto signature = "self, num_samples, replacement, generator=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"positive(2, 4), 3, False", "positive(4), 6, True, generator=None"};
   static Tensor forward(const Tensor& self, int64_t num_samples, bool replacement, OptionalGenerator generator);
 };
 
@@ -99,6 +113,8 @@ struct Uniform : RandomWrite {
   static constexpr auto name = "_uniform";
   static constexpr auto doc = "Write numbers drawn evenly from [low, high).";
   static constexpr auto signature = "self, low, high, generator=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(2, 3), -1.0, 3.0", "(0, 3), 0.0, 1.0, generator=None"};
   static Tensor forward(const Tensor& self, double low, double high, OptionalGenerator generator);
 };
 
@@ -106,6 +122,8 @@ struct Normal : RandomWrite {
   static constexpr auto name = "_normal";
   static constexpr auto doc = "Write numbers drawn from a normal distribution.";
   static constexpr auto signature = "self, mean, std, generator=None";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(2, 3), 1.0, 2.0", "(0, 3), 0.0, 1.0, generator=None"};
   static Tensor forward(const Tensor& self, double mean, double std, OptionalGenerator generator);
 };
 
@@ -113,6 +131,8 @@ struct Exponential : RandomWrite {
   static constexpr auto name = "_exponential";
   static constexpr auto doc = "Write numbers drawn from the exponential distribution of a rate.";
   static constexpr auto signature = "self, rate, generator=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(2, 3), 2.0", "(0, 3), 1.0, generator=None"};
   static Tensor forward(const Tensor& self, double rate, OptionalGenerator generator);
 };
 
@@ -120,6 +140,7 @@ struct RandomIntegers : RandomWrite {
   static constexpr auto name = "_random";
   static constexpr auto doc = "Write integers drawn evenly from low up to but without high.";
   static constexpr auto signature = "self, low, high, generator=None";
+  static constexpr auto samples = Cases{"(2, 3), 0, 2", "(0, 3), 0, 1, generator=None"};
   static Tensor forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator);
 };
 
@@ -127,6 +148,7 @@ struct Bernoulli : RandomWrite {
   static constexpr auto name = "_bernoulli";
   static constexpr auto doc = "Write ones with probability p, and zeros.";
   static constexpr auto signature = "self, p, generator=None";
+  static constexpr auto samples = Cases{"(2, 3), 0.5", "(0, 3), 0.5, generator=None"};
   static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
 };
 

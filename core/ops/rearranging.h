@@ -17,6 +17,7 @@ struct Flip : Structured {
   static constexpr auto name = "flip";
   static constexpr auto doc = "A copy with the order of elements along the given dimensions reversed.";
   static constexpr auto signature = "self, dims";
+  static constexpr auto samples = Cases{"(3, 4), [0]", "(3, 4), [0, -1]", "(0, 3), [1]", "(), []"};
   static Tensor forward(const Tensor& self, DimList dims);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
 };
@@ -27,6 +28,7 @@ struct Roll : Structured {
       "A copy with the elements moved along dimensions, those that fall off coming in at the other end. Without "
       "dimensions the tensor is rolled as if it were flat.";
   static constexpr auto signature = "self, shifts, dims=()";
+  static constexpr auto samples = Cases{"(3, 4), [5]", "(3, 4), [1, -2], [0, -1]", "(0, 3), [1], [1]"};
   static Tensor forward(const Tensor& self, IntList shifts, DimList dims);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> shifts, Argument<IntList, 2> dims) {
     return call<Roll>(g, negated(shifts.value).span(), dims.value);
@@ -37,6 +39,7 @@ struct Repeat : Structured {
   static constexpr auto name = "repeat";
   static constexpr auto doc = "Copies of the tensor side by side, so many along each dimension.";
   static constexpr auto signature = "self, repeats";
+  static constexpr auto samples = Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Repeats repeats);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
@@ -46,6 +49,7 @@ struct Tile : Structured {
   static constexpr auto name = "tile";
   static constexpr auto doc = "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
   static constexpr auto signature = "self, dims";
+  static constexpr auto samples = Cases{"(3, 4), [2]", "(3,), [2, 2]", "(0, 3), [2, 1]"};
   static Tensor forward(const Tensor& self, Repeats dims) { return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span()); }
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> dims) {
     return sum_repeats(g, s, padded_with_ones(dims.value, s.sizes.size()).span());
@@ -56,6 +60,7 @@ struct RepeatInterleave : Structured {
   static constexpr auto name = "_repeat_interleave";
   static constexpr auto doc = "Each slice along a dimension repeated the same number of times.";
   static constexpr auto signature = "self, repeats, dim";
+  static constexpr auto samples = Cases{"(3, 4), 2, 0", "(3, 4), 2, -1", "(3, 4), 0, 1"};
   static Tensor forward(const Tensor& self, int64_t repeats, Dim dim);
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats, Argument<int64_t, 2> dim) {
@@ -67,6 +72,7 @@ struct RepeatInterleaveEach : Structured {
   static constexpr auto name = "_repeat_interleave_each";
   static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
   static constexpr auto signature = "self, repeats, dim";
+  static constexpr auto samples = Cases{"(3, 4), [2, 0, 1], 0", "(2, 3), [1, 2, 0], -1"};
   static Tensor forward(const Tensor& self, const Tensor& repeats, Dim dim);
   /// For each slice of the result, which one of the input it is.
   static Tensor sources(const Tensor& repeats, int64_t size);
@@ -81,6 +87,7 @@ struct Tril : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "The lower triangle of matrices up to a diagonal, zero above it.";
   static constexpr auto signature = "self, diagonal=0";
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Tril>(g, diagonal.value); }};
 };
@@ -90,6 +97,7 @@ struct Triu : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "The upper triangle of matrices from a diagonal on, zero below it.";
   static constexpr auto signature = "self, diagonal=0";
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Triu>(g, diagonal.value); }};
 };
@@ -98,6 +106,7 @@ struct DiagEmbed : Structured {
   static constexpr auto name = "diag_embed";
   static constexpr auto doc = "Matrices of zeros with the last dimension of the input on a diagonal.";
   static constexpr auto signature = "self, offset=0, dim1=-2, dim2=-1";
+  static constexpr auto samples = Cases{"(3,)", "(2, 3), offset=1", "(2, 3), offset=-1, dim1=0, dim2=2", "(2, 0)"};
   static Tensor forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2);
   static Tensor gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a, Argument<int64_t, 3> b) {
@@ -111,6 +120,7 @@ struct ConstantPad : Structured {
       "The tensor with a border of one value: `pad` holds numbers before and after, from the last dimension on; "
       "negative ones cut off.";
   static constexpr auto signature = "self, pad, value=0";
+  static constexpr auto samples = Cases{"(3, 4), [1, 2]", "(3, 4), [1, -1, 0, 2], value=2", "(0, 3), [1, 1]"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, IntList pad, Scalar value);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> pad) {
@@ -123,6 +133,7 @@ struct Attach : Structured {
   static constexpr auto name = "_attach";
   static constexpr auto doc = "A copy of self that counts as a function of other too, with the derivative 0; and so does its gradient.";
   static constexpr auto signature = "self, other";
+  static constexpr auto samples = Cases{"(3, 4), (2,)", "(), (0,)"};
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& self, const Tensor& other);

@@ -58,6 +58,8 @@ struct Sum : Structured {
   static constexpr auto name = "sum";
   static constexpr auto doc = "Sum of the elements over the given dimensions. Integers add up in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]",
+                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=0", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::sum(self, dim, keepdim, dtype, name);
   }
@@ -70,6 +72,9 @@ struct NanSum : Structured {
   static constexpr auto name = "nansum";
   static constexpr auto doc = "Sum of the elements over the given dimensions, NaN counted as 0.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "[[1.0, nan], [nan, 2.0]], dim=0, keepdim=True", "(2, 3, 4), dim=[0, -1]",
+                                        "(2, 3), dim=0, dtype=float64", "(0, 3), dim=0"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::nansum(self, dim, keepdim, dtype, name);
   }
@@ -83,6 +88,9 @@ struct Mean : Structured {
   static constexpr auto name = "mean";
   static constexpr auto doc = "Mean of the elements over the given dimensions; NaN where there are none.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]",
+                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::mean(self, dim, keepdim, dtype, name);
   }
@@ -95,6 +103,8 @@ struct Prod : Structured {
   static constexpr auto name = "prod";
   static constexpr auto doc = "Product of the elements over the given dimensions. Integers multiply in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "[[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]], dim=1",
+                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=0", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::prod(self, dim, keepdim, dtype, name);
   }
@@ -107,6 +117,8 @@ struct Var : Structured {
   static constexpr auto name = "var";
   static constexpr auto doc = "Variance over the given dimensions: squared distances from the mean over n - correction. Real for complex input.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
   static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
     return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, false, false, name));
@@ -120,6 +132,8 @@ struct Std : Structured {
   static constexpr auto name = "std";
   static constexpr auto doc = "Standard deviation over the given dimensions: the square root of `var`.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
   static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
     return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, true, false, name));
@@ -133,6 +147,8 @@ struct VarMean : Structured {
   static constexpr auto name = "var_mean";
   static constexpr auto doc = "Variance and mean over the given dimensions, in one pass.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0"};
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "var, mean";
   static constexpr bool method = false;
@@ -149,6 +165,8 @@ struct StdMean : Structured {
   static constexpr auto name = "std_mean";
   static constexpr auto doc = "Standard deviation and mean over the given dimensions, in one pass.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0"};
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "std, mean";
   static constexpr bool method = false;
@@ -170,6 +188,8 @@ struct Amax : Structured {
   static constexpr auto name = "amax";
   static constexpr auto doc = "Largest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, true, name); }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
@@ -178,6 +198,8 @@ struct Amin : Structured {
   static constexpr auto name = "amin";
   static constexpr auto doc = "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, false, name); }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
@@ -187,6 +209,8 @@ struct MaxAll : Structured {
   static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, true, "max"); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); }};
 };
@@ -196,6 +220,8 @@ struct MinAll : Structured {
   static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, false, "min"); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); }};
 };
@@ -210,6 +236,8 @@ struct MaxDim : Structured {
   static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element along a dimension and the index where it is first found. The gradient goes to that element.";
   static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, true, "max"); }
   static constexpr auto vjp = Rules{extreme_index_rule};
@@ -220,6 +248,8 @@ struct MinDim : Structured {
   static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element along a dimension and the index where it is first found. The gradient goes to that element.";
   static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, false, "min"); }
   static constexpr auto vjp = Rules{extreme_index_rule};
@@ -229,6 +259,8 @@ struct Aminmax : Structured {
   static constexpr auto name = "aminmax";
   static constexpr auto doc = "Smallest and largest element, of the tensor or along one dimension.";
   static constexpr auto signature = "self, *, dim=None, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "()"};
   static constexpr auto returns = "min, max";
   static kernels::Pair forward(const Tensor& self, OptionalDims dim, bool keepdim) {
     return {kernels::extreme(self, dim, keepdim, false, name), kernels::extreme(self, dim, keepdim, true, name)};
@@ -247,6 +279,8 @@ struct Argmax : NoGradient {
   static constexpr auto name = "argmax";
   static constexpr auto doc = "Index of the first largest element: along a dimension, or in the flattened tensor. A NaN counts as largest.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
     return kernels::place_of_extreme(self, dim, keepdim, true, name);
   }
@@ -256,6 +290,8 @@ struct Argmin : NoGradient {
   static constexpr auto name = "argmin";
   static constexpr auto doc = "Index of the first smallest element: along a dimension, or in the flattened tensor. A NaN counts as smallest.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
     return kernels::place_of_extreme(self, dim, keepdim, false, name);
   }
@@ -265,6 +301,7 @@ struct All : NoGradient {
   static constexpr auto name = "all";
   static constexpr auto doc = "Whether all elements over the given dimensions are nonzero.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
+  static constexpr auto samples = Cases{"(3, 4)", "[[0.0, 2.0], [1.0, 3.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::truth(self, dim, keepdim, true, name); }
 };
 
@@ -272,6 +309,7 @@ struct Any : NoGradient {
   static constexpr auto name = "any";
   static constexpr auto doc = "Whether any element over the given dimensions is nonzero.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
+  static constexpr auto samples = Cases{"(3, 4)", "[[0.0, 0.0], [1.0, 0.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::truth(self, dim, keepdim, false, name); }
 };
 
@@ -279,6 +317,8 @@ struct CountNonzero : NoGradient {
   static constexpr auto name = "count_nonzero";
   static constexpr auto doc = "Number of nonzero elements over the given dimensions.";
   static constexpr auto signature = "self, dim=None";
+  static constexpr auto samples = Cases{"[[0.0, 2.0], [0.0, 3.0]]", "[[0.0, 2.0], [0.0, 3.0]], dim=0", "(3, 4), dim=[0, 1]",
+                                        "(0, 3), dim=0"};
   static Tensor forward(const Tensor& self, OptionalDims dim) { return kernels::count_nonzero(self, dim, name); }
 };
 
@@ -286,6 +326,7 @@ struct LogSumExp : Structured {
   static constexpr auto name = "logsumexp";
   static constexpr auto doc = "log(sum(exp(x))) over the given dimensions, without overflow in between.";
   static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(2, 3, 4), [0, -1]", "(0, 3), 0"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::logsumexp(self, dim, keepdim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
     return rules::logsumexp(g, self, result, dim, keepdim);
@@ -298,6 +339,9 @@ struct VectorNorm : Structured {
       "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for ±inf the extreme of |x|. "
       "The gradient is 0 where the norm is.";
   static constexpr auto signature = "self, ord=2.0, dim=None, keepdim=False, *, dtype=None";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), 3.0, dim=1, keepdim=True", "(3, 4), inf, dim=[0]",
+                                        "float32([[1.0, -2.0]]), 1.0, dtype=float64", "(3, 4), -inf, dim=1", "(3, 4), 0.0", "(0, 3), dim=0"};
   static Tensor forward(const Tensor& self, double ord, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
   }

@@ -33,6 +33,7 @@ struct Cumsum : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "Sums of the elements so far along a dimension. Integers add up in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::cumsum(self, dim, dtype, false, name); }
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<ReversedCumsum>(g, dim.value); }};
 };
@@ -41,6 +42,7 @@ struct ReversedCumsum : Structured {
   static constexpr auto name = "_reversed_cumsum";
   static constexpr auto doc = "Sums of the elements from here to the end of a dimension.";
   static constexpr auto signature = "self, dim";
+  static constexpr auto samples = Cases{"(3, 4), 1", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim) { return kernels::cumsum(self, dim, {}, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
 };
@@ -50,6 +52,8 @@ struct Cumprod : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "Products of the elements so far along a dimension. Integers multiply in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
+  static constexpr auto samples = Cases{"(3, 4), 1", "[[0.0, 2.0, 3.0], [4.0, 0.0, 0.0]], -1", "(3, 2), 0, dtype=complex128", "(0, 3), 1",
+                                        "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::cumprod(self, dim, dtype, name); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
     return rules::cumprod(g, self, result, dim);
@@ -60,6 +64,8 @@ struct LogCumSumExp : Structured {
   static constexpr auto name = "logcumsumexp";
   static constexpr auto doc = "log(sum(exp(x))) of the elements so far along a dimension, without overflow in between.";
   static constexpr auto signature = "self, dim";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim) { return kernels::logcumsumexp(self, dim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
     return rules::logcumsumexp(g, self, result, dim);
@@ -75,6 +81,8 @@ struct Cummax : Structured {
   static constexpr auto name = "cummax";
   static constexpr auto doc = "Largest element so far along a dimension, and where it was last found.";
   static constexpr auto signature = "self, dim";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static constexpr auto returns = "values, indices";
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) { return kernels::cumulative_extreme(self, dim, true, name); }
   static constexpr auto vjp = Rules{taken_along_rule};
@@ -84,6 +92,8 @@ struct Cummin : Structured {
   static constexpr auto name = "cummin";
   static constexpr auto doc = "Smallest element so far along a dimension, and where it was last found.";
   static constexpr auto signature = "self, dim";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static constexpr auto returns = "values, indices";
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) { return kernels::cumulative_extreme(self, dim, false, name); }
   static constexpr auto vjp = Rules{taken_along_rule};
@@ -93,6 +103,8 @@ struct LinearScan : Structured {
   static constexpr auto name = "_linear_scan";
   static constexpr auto doc = "s[i] = other[i] + self[i] s[i-1] along a dimension; in reverse s[i] = other[i] + self[i+1] s[i+1].";
   static constexpr auto signature = "self, other, dim, reverse=False";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), 1", "(3, 4), (3, 4), 0, reverse=True", "(0, 3), (0, 3), 1"};
   static Tensor forward(const Tensor& self, const Tensor& other, Dim dim, bool reverse) { return kernels::linear_scan(self, other, dim, reverse); }
   static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> result, Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
     return rules::linear_scan(g, a, result, dim, reverse, needs);
@@ -103,6 +115,7 @@ struct Shift : Structured {
   static constexpr auto name = "_shift";
   static constexpr auto doc = "The elements moved on by one place along a dimension (by = 1) or back (by = -1), with a number in the place left free.";
   static constexpr auto signature = "self, dim, by, fill=0.0";
+  static constexpr auto samples = Cases{"(3, 4), 1, 1", "(3, 4), 0, -1, fill=2.0", "(0, 3), 1, 1"};
   static Tensor forward(const Tensor& self, Dim dim, int64_t by, double fill) { return kernels::shift(self, dim, by, fill); }
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Argument<int64_t, 2> by) {
     return call<Shift>(g, dim.value, -by.value, 0.0);

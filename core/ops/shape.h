@@ -26,6 +26,7 @@ struct Expand : Structured {
   static constexpr auto aliases = "broadcast_to";
   static constexpr auto doc = "A view with dimensions of size 1 repeated to the given sizes; -1 keeps a size.";
   static constexpr auto signature = "self, size";
+  static constexpr auto samples = Cases{"(3, 1), [3, 4]", "(3, 1), [2, -1, 4]", "(1, 0), [2, 0]", "(), [2]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Sizes size);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return sum_to_shape(g, s); }};
@@ -36,6 +37,7 @@ struct Reshape : Structured {
   static constexpr auto doc =
       "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
   static constexpr auto signature = "self, shape";
+  static constexpr auto samples = Cases{"(3, 4), [2, 6]", "(3, 4), [-1]", "(0, 3), [3, 0]", "(), [1, 1]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Sizes shape);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
@@ -47,6 +49,7 @@ struct View : Structured {
       "The elements in row-major order under another shape, over the same memory; an error where the layout does "
       "not allow it.";
   static constexpr auto signature = "self, size";
+  static constexpr auto samples = Cases{"(3, 4), [2, 6]", "(3, 4), [-1]", "(0, 3), [3, 0]", "(), [1, 1]"};
   static constexpr bool view = true;
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Sizes size);
@@ -58,6 +61,7 @@ struct Transpose : Structured {
   static constexpr auto aliases = "swapaxes, swapdims";
   static constexpr auto doc = "A view with two dimensions exchanged.";
   static constexpr auto signature = "self, dim0|axis0, dim1|axis1";
+  static constexpr auto samples = Cases{"(3, 4), 0, 1", "(2, 3, 4), -1, 0", "(0, 3), 0, 1", "(), 0, 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim0, Dim dim1);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> a, Argument<int64_t, 2> b) {
@@ -69,6 +73,7 @@ struct MatrixT : Structured {
   static constexpr auto name = "t";
   static constexpr auto doc = "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 4)", "(3,)", "()"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return call<MatrixT>(g); }};
@@ -78,6 +83,7 @@ struct Permute : Structured {
   static constexpr auto name = "permute";
   static constexpr auto doc = "A view with the dimensions in the given order.";
   static constexpr auto signature = "self, dims";
+  static constexpr auto samples = Cases{"(2, 3, 4), [2, 0, 1]", "(3, 4), [-1, 0]", "(0, 3), [1, 0]", "(), []"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Permutation dims);
   static Dims inverse(IntList dims);
@@ -92,6 +98,7 @@ struct MoveDim : Structured {
   static constexpr auto aliases = "moveaxis";
   static constexpr auto doc = "A view with the dimensions `source` moved to `destination`; the others keep their order.";
   static constexpr auto signature = "self, source, destination";
+  static constexpr auto samples = Cases{"(2, 3, 4), 0, 2", "(2, 3, 4), [0, 1], [-1, 0]", "(0, 3), 0, 1"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, DimList source, DimList destination);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> source, Argument<IntList, 2> destination) {
@@ -103,6 +110,7 @@ struct Squeeze : Structured {
   static constexpr auto name = "squeeze";
   static constexpr auto doc = "A view without the dimensions of size 1: all of them, or those given.";
   static constexpr auto signature = "self, dim=None";
+  static constexpr auto samples = Cases{"(3, 1, 4)", "(3, 1, 4), dim=1", "(1, 3, 1), dim=[0, -1]", "(3, 4), dim=0", "(1, 0)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, OptionalDims dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
@@ -112,6 +120,7 @@ struct Unsqueeze : Structured {
   static constexpr auto name = "unsqueeze";
   static constexpr auto doc = "A view with a new dimension of size 1 at the given place.";
   static constexpr auto signature = "self, dim";
+  static constexpr auto samples = Cases{"(3, 4), 0", "(3, 4), -1", "(0, 3), 1", "(), 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, NewDim dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
@@ -121,6 +130,7 @@ struct Flatten : Structured {
   static constexpr auto name = "flatten";
   static constexpr auto doc = "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
   static constexpr auto signature = "self, start_dim=0, end_dim=-1";
+  static constexpr auto samples = Cases{"(2, 3, 4)", "(2, 3, 4), start_dim=1, end_dim=2", "(0, 3)", "()"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim start_dim, Dim end_dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
@@ -130,6 +140,7 @@ struct Unflatten : Structured {
   static constexpr auto name = "unflatten";
   static constexpr auto doc = "A view with one dimension made several; one of the sizes may be -1.";
   static constexpr auto signature = "self, dim, sizes";
+  static constexpr auto samples = Cases{"(3, 4), 1, [2, 2]", "(6, 2), 0, [-1, 3]", "(0, 4), -1, [2, 2]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, IntList sizes);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
@@ -139,6 +150,7 @@ struct Contiguous : Structured {
   static constexpr auto name = "contiguous";
   static constexpr auto doc = "The tensor itself where it lies in row-major order, else a copy that does.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
@@ -148,6 +160,7 @@ struct Clone : Structured {
   static constexpr auto name = "clone";
   static constexpr auto doc = "A copy with the same order of dimensions in memory.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
 };
@@ -156,6 +169,7 @@ struct To : Structured {
   static constexpr auto name = "_to_type";
   static constexpr auto doc = "A copy in another type.";
   static constexpr auto signature = "self, dtype";
+  static constexpr auto samples = Cases{"(3, 4), complex128", "(3, 4), bool", "(0, 3), float32", "(), complex128"};
   static Tensor forward(const Tensor& self, DType dtype);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<To>(g, s.dtype); }};
 };

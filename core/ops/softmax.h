@@ -24,6 +24,8 @@ struct Softmax : Structured {
   static constexpr auto name = "softmax";
   static constexpr auto doc = "exp(x) / sum(exp(x)) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, false, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
 };
@@ -32,6 +34,8 @@ struct LogSoftmax : Structured {
   static constexpr auto name = "log_softmax";
   static constexpr auto doc = "x - log(sum(exp(x))) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
 };
@@ -40,6 +44,8 @@ struct SoftmaxBackward : Structured {
   static constexpr auto name = "_softmax_backward";
   static constexpr auto doc = "result * (g - sum(g * result)): the gradient of softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), unit(3, 4), 1", "(3, 4), unit(3, 4), 0", "(0, 3), unit(0, 3), 1"};
   static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) { return kernels::softmax_backward(g, result, dim, false); }
 };
 
@@ -47,6 +53,8 @@ struct LogSoftmaxBackward : Structured {
   static constexpr auto name = "_log_softmax_backward";
   static constexpr auto doc = "g - exp(result) * sum(g): the gradient of log_softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), 1", "(3, 4), (3, 4), 0", "(0, 3), (0, 3), 1"};
   static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) { return kernels::softmax_backward(g, result, dim, true); }
 };
 

@@ -35,6 +35,8 @@ struct ScatterAlong : Structured {
   static constexpr auto name = "_scatter_along";
   static constexpr auto doc = "Zeros of the given size along a dimension, with self added up where the indices say.";
   static constexpr auto signature = "self, indices, dim, size";
+  static constexpr auto samples = Cases{"(3, 2), [[0, 2], [3, 1], [1, 1]], 1, 4", "(2, 3), index(2, 3, below=4), 0, 4",
+                                        "(0, 3), index(0, 3, below=4), 1, 4"};
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim, int64_t size) { return kernels::scatter_along(self, indices, dim, size); }
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) { return call<GatherAlong>(g, indices, dim.value); }};
 };
@@ -43,6 +45,8 @@ struct GatherAlong : Structured {
   static constexpr auto name = "_gather_along";
   static constexpr auto doc = "The elements of self that the indices name along a dimension.";
   static constexpr auto signature = "self, indices, dim";
+  static constexpr auto samples = Cases{"(3, 4), index(3, 2, below=4), 1", "(3, 4), index(5, 4, below=3), 0",
+                                        "(0, 3), index(0, 2, below=3), 1"};
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) { return kernels::gather_along(self, indices, dim); }
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
     return rules::place(g, indices, s, dim, true);
@@ -53,6 +57,8 @@ struct Sort : Structured {
   static constexpr auto name = "sort";
   static constexpr auto doc = "The elements in order along a dimension, and the indices they had.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) { return kernels::sort(self, dim, descending, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
@@ -64,6 +70,8 @@ struct Argsort : Structured {
   static constexpr auto name = "argsort";
   static constexpr auto doc = "The indices that sort the elements along a dimension.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
   static constexpr bool differentiable = false;
   static Tensor forward(const Tensor& self, Dim dim, bool descending, bool) {
     return std::get<1>(kernels::sort(self, dim, descending, false, name));
@@ -74,6 +82,8 @@ struct TopK : Structured {
   static constexpr auto name = "topk";
   static constexpr auto doc = "The k largest (or smallest) elements along a dimension, and their indices.";
   static constexpr auto signature = "self, k, dim=-1, largest=True, sorted=True";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 2, dim=0, largest=False, sorted=True", "(3, 4), 0", "(), 1"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
     return kernels::topk(self, k, dim, largest, sorted, name);
@@ -87,6 +97,8 @@ struct KthValue : Structured {
   static constexpr auto name = "kthvalue";
   static constexpr auto doc = "The k-th smallest element along a dimension, counted from 1, and its index.";
   static constexpr auto signature = "self, k, dim=-1, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 3, dim=0, keepdim=True", "(), 1"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
@@ -104,6 +116,8 @@ struct MedianDim : Structured {
   static constexpr auto overloads = "median";
   static constexpr auto doc = "The median along a dimension (the lower one of an even number), and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
   static constexpr auto vjp = Rules{median_picked_rule};
@@ -114,6 +128,8 @@ struct NanMedianDim : Structured {
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"[[1.0, nan, 3.0], [nan, 2.0, 5.0]], 1", "(3, 4), 0, keepdim=True", "(), 0"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
   static constexpr auto vjp = Rules{median_picked_rule};
@@ -127,6 +143,8 @@ struct MedianAll : Structured {
   static constexpr auto overloads = "median";
   static constexpr auto doc = "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "(5,)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, false, "median"); }
   static constexpr auto vjp = Rules{shared_median_rule};
 };
@@ -136,14 +154,19 @@ struct NanMedianAll : Structured {
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
   static constexpr auto signature = "self";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"(3, 4)", "[1.0, nan, 3.0]", "()"};
   static Tensor forward(const Tensor& self) { return kernels::median_of_all(self, true, "nanmedian"); }
   static constexpr auto vjp = Rules{shared_median_rule};
 };
 
 struct Unique : Structured {
   static constexpr auto name = "_unique";
-  static constexpr auto doc = "The distinct elements in order; for each element the place of its value; how often each occurs.";
+  static constexpr auto doc = "The distinct elements in order; where asked for, the place of each element's value and how often each occurs.";
   static constexpr auto signature = "self, return_inverse=False, return_counts=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"[3.0, 1.0, 3.0, 2.0]", "[[3.0, 1.0], [1.0, 2.0]], return_inverse=True, return_counts=True",
+                                        "(0,), True, True", "(), True, True"};
   static constexpr auto returns = "output, inverse_indices, counts";
   static constexpr bool differentiable = false;
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& self, bool return_inverse, bool return_counts) {

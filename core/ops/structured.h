@@ -6,6 +6,11 @@
 #include "dispatch/arguments.h"
 #include "ops/op.h"
 
+namespace adjoint::inline ADJOINT_ISA::types {
+/// What can be sorted.
+inline constexpr TypeSet ordered = boolean | real;
+}  // namespace adjoint::inline ADJOINT_ISA::types
+
 namespace adjoint {
 
 /// Call an operator through the door: `call<Sum>(g, dims, true)`. Arguments convert to the types of Op::forward.
@@ -59,7 +64,24 @@ template <int parameter, class F> constexpr NumberedRule<parameter, F> rule_of(F
 /// One rule for all tensors, returning their gradients in order (undefined where not needed).
 template <class F> struct JointRule { F f; constexpr JointRule(F g) : f(g) {} };
 
+/// Calls that tests make, as Python would write their arguments: (3, 4) stands for a tensor of that shape, [2, 0] for one with
+/// these values (tests/samples.py). Each argument is given in one of them at least.
+template <size_t... N> struct Cases {
+  char text[(N + ...)] = {};  // a line each
+  consteval Cases(const char (&... cases)[N]) {
+    size_t at = 0;
+    const auto add = [&](const char* from, size_t n) {
+      for (size_t i = 0; i + 1 < n; ++i) text[at++] = from[i];
+      text[at++] = '\n';
+    };
+    (add(cases, N), ...);
+    text[at - 1] = '\0';
+  }
+};
+
 struct Structured {
+  /// The types that tensors in its samples may have; index tensors and masks apart.
+  static constexpr TypeSet types = types::all;
   /// The result shares the first input's storage.
   static constexpr bool view = false;
   /// Writes its first argument, bumps its version and returns it.

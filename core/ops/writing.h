@@ -14,6 +14,8 @@ namespace adjoint {
 Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce);
 /// Gathered, in the leading part of the source's shape.
 Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
+/// The slices that were written, in the source's shape: a vector of one element may be written to a scalar.
+Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
 Tensor scaled(const Tensor& t, const Scalar& by);
 /// Zeros: what was there before has no part in what is there now.
 Tensor overwritten(const Tensor& g);
@@ -22,6 +24,7 @@ struct Copy : Structured {
   static constexpr auto name = "_copy";
   static constexpr auto doc = "Write another tensor's values, broadcast and converted.";
   static constexpr auto signature = "self, src";
+  static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 4)", "(0, 3), (3,)", "(), ()"};
   static constexpr bool writes = true;
   static Tensor forward(const Tensor& self, const Tensor& src);
   static Tensor source(const Tensor& g, IntList sizes);
@@ -32,6 +35,7 @@ struct Fill : Structured {
   static constexpr auto name = "_fill";
   static constexpr auto doc = "Write one value everywhere.";
   static constexpr auto signature = "self, value";
+  static constexpr auto samples = Cases{"(3, 4), ()", "(3, 4), 2", "(0, 3), ()"};
   static constexpr bool writes = true;
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value);
@@ -43,6 +47,7 @@ struct ZeroAll : Structured {
   static constexpr auto name = "_zero";
   static constexpr auto doc = "Write zeros everywhere.";
   static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static constexpr bool writes = true;
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self);
@@ -53,6 +58,7 @@ struct ZeroBasic : Structured {
   static constexpr auto name = "_zero_basic";
   static constexpr auto doc = "A copy with zeros at the part that a basic index picks.";
   static constexpr auto signature = "self, spec";
+  static constexpr auto samples = Cases{"(3, 4), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]"};
   static Tensor forward(const Tensor& self, IndexSpec spec);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> spec) { return call<ZeroBasic>(g, spec.value); }};
 };
@@ -61,6 +67,8 @@ struct SetBasic : Structured {
   static constexpr auto name = "_set_basic";
   static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";
   static constexpr auto signature = "self, value, spec";
+  static constexpr auto samples = Cases{"(3, 4), (2,), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), (), [0, 1, 0, 0]",
+                                        "(3, 4), (1, 4), [1, 1, 1, 0]"};
   static constexpr bool writes = true;
   /// Whether its part overlaps itself is looked at when that is known.
   static constexpr bool writes_one_value = true;
@@ -74,6 +82,7 @@ struct ZeroIndex : Structured {
   static constexpr auto name = "_zero_index";
   static constexpr auto doc = "A copy with zeros at the positions that index tensors name.";
   static constexpr auto signature = "self, indices";
+  static constexpr auto samples = Cases{"(3, 4), [[0, 2], None]", "(3, 4), [mask(3, 4)]", "(3, 4), [index(0, below=3)]"};
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<ZeroIndex>(g, TensorList(indices)); }};
 };
@@ -82,6 +91,8 @@ struct IndexPut : Structured {
   static constexpr auto name = "_index_put";
   static constexpr auto doc = "Write values, or add them, to the positions that index tensors name.";
   static constexpr auto signature = "self, values, indices, accumulate=False";
+  static constexpr auto samples = Cases{"(3, 4), (2, 4), [[0, 2], None]", "(3, 4), (), [mask(3, 4)]",
+                                        "(3, 4), (3, 4), [[0, 2, 0]], accumulate=True", "(3, 4), (0, 4), [index(0, below=3)]"};
   static constexpr bool writes = true;
   static Tensor forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate);
   static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
@@ -96,6 +107,8 @@ struct Scatter : Structured {
   static constexpr auto name = "_scatter";
   static constexpr auto doc = "A copy with the elements of src written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src, reduce=None";
+  static constexpr auto samples = Cases{"(3, 4), 0, [[0, 1, 2, 0]], (1, 4)", "(3, 4), 1, [[3, 0], [1, 2], [0, 3]], (3, 2), 'add'",
+                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce);
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
@@ -108,6 +121,7 @@ struct ScatterValue : Structured {
   static constexpr auto name = "_scatter_value";
   static constexpr auto doc = "A copy with one number written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value, reduce=None";
+  static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 2], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2, 'add'"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value, std::optional<Text> reduce);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
     return kept_by_scatter(g, dim, index, reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
@@ -118,6 +132,7 @@ struct ScatterMultiply : Structured {
   static constexpr auto name = "_scatter_multiply";
   static constexpr auto doc = "A copy multiplied by the elements of src where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
+  static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], (3, 2)", "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static Tensor self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src);
   static Tensor source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
@@ -130,6 +145,7 @@ struct ScatterMultiplyValue : Structured {
   static constexpr auto name = "_scatter_multiply_value";
   static constexpr auto doc = "A copy multiplied by one number where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value";
+  static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 3> value) {
     return call<ScatterMultiplyValue>(g, dim.value, index, value.value.conj());
@@ -141,6 +157,8 @@ struct ScatterAdd : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
+  static constexpr auto samples = Cases{"(3, 4), 0, index(2, 4, below=3), (2, 4)", "(3, 4), -1, index(3, 2, below=4), (3, 5)",
+                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
@@ -152,11 +170,13 @@ struct IndexAdd : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with alpha times the slices of source added at the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source, *, alpha=1";
+  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2], (3, 4)", "(3, 4), -1, [1, 3], (3, 2), alpha=2",
+                                        "(3, 4), 0, index(0, below=3), (0, 4)", "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
-            rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
-              return scaled(call<IndexSelect>(g, dim.value, index), alpha.value.conj());
+            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
+              return scaled(slices_source(g, s, dim, index), alpha.value.conj());
             })};
 };
 
@@ -165,6 +185,7 @@ struct IndexFill : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, value";
+  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], ()", "(3, 4), -1, [1, 3], 2", "(3, 4), 0, index(0, below=3), ()"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value);
   static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
   static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);
@@ -177,10 +198,12 @@ struct IndexCopy : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source";
+  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], (2, 4)", "(3, 4), -1, [1, 3], (3, 2)", "(3, 4), 0, index(0, below=3), (0, 4)",
+                                        "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
-            rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return call<IndexSelect>(g, dim.value, index); })};
+            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return slices_source(g, s, dim, index); })};
 };
 
 struct MaskedScatter : Structured {
@@ -188,6 +211,7 @@ struct MaskedScatter : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the elements of source, in order, written where a mask holds.";
   static constexpr auto signature = "self, mask, source";
+  static constexpr auto samples = Cases{"(3, 4), mask(3, 4), (12,)", "(3, 4), mask(4), (3, 4)", "(0, 3), mask(0, 3), (0,)"};
   static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);
   static Tensor kept(const Tensor& g, IntList sizes, const Tensor& mask);
   static Tensor source_gradient(const Tensor& g, IntList sizes, const Tensor& mask);

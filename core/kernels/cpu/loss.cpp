@@ -253,6 +253,9 @@ Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const 
 }
 
 Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
+  if (!self.is_floating() || self.dtype() != target.dtype() || !same(self.sizes(), target.sizes()))
+    fail("_squared_distance(): expected two floating-point tensors of one shape and type, but got ", name_of(self.dtype()), " ",
+         to_string(self.sizes()), " and ", name_of(target.dtype()), " ", to_string(target.sizes()));
   const DType type = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, type), y = dense_as(target, type);
   Tensor out = empty_scalar(type);

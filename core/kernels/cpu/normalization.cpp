@@ -64,6 +64,12 @@ Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& we
 }
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs) {
+  constexpr auto op = "_layer_norm_backward";
+  if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
+  if (dims < 1 || dims > self.dim() || !same(g.sizes(), self.sizes()) ||
+      (weight.defined() && !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
+    fail(op, "(): expected a gradient like the input and a weight of its last ", dims, " dimensions, but the input has shape ",
+         to_string(self.sizes()), " and the gradient ", to_string(g.sizes()));
   const DType c = compute_dtype(self.dtype());
   const Tensor x = prepared(self, dims, c), gy = laid_as(g, x, c);
   const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor();

@@ -37,7 +37,8 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
 Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool log) {
   const char* op = log ? "_log_softmax_backward" : "_softmax_backward";
   const int d = wrap_dim(dim, result.dim(), op);
-  if (!same(g.sizes(), result.sizes()) || !is_floating(result.dtype()))
+  if (!is_floating(result.dtype())) fail(op, "(): not implemented for '", name_of(result.dtype()), "'");
+  if (!same(g.sizes(), result.sizes()))
     fail(op, "(): expected a gradient like the result, found ", to_string(g.sizes()), " and ", to_string(result.sizes()));
   const DType c = compute_dtype(result.dtype());
   const Tensor y = packed(result, c), gy = laid_as(g, y, c);

@@ -238,7 +238,7 @@ std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_invers
   const int64_t n = x.numel(), stride = 1;
   const Tensor flat = alias(x, {&n, 1}, {&stride, 1}, x.offset());
   const auto [values, order] = sort(flat, 0, false, true, op);
-  Tensor inverse = return_inverse ? empty(x.sizes(), DType::Int64) : empty({}, DType::Int64);
+  Tensor inverse = return_inverse ? empty(x.sizes(), DType::Int64) : Tensor();
   const int64_t* from = order.data<int64_t>();
   Tensor starts = empty({&n, 1}, DType::Int64);  // where each value's run begins
   int64_t* start = starts.data<int64_t>();
@@ -253,7 +253,7 @@ std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_invers
     }
   });
   Tensor out = empty({&found, 1}, x.dtype());
-  Tensor counts = empty({&found, return_counts ? size_t{1} : size_t{0}}, DType::Int64);
+  Tensor counts = return_counts ? empty({&found, 1}, DType::Int64) : Tensor();
   for (int64_t k = 0; k < found; ++k) {
     std::memcpy(out.bytes() + k * x.itemsize(), values.bytes() + start[k] * x.itemsize(), static_cast<size_t>(x.itemsize()));
     if (return_counts) counts.data<int64_t>()[k] = (k + 1 < found ? start[k + 1] : n) - start[k];

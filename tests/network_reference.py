@@ -1,0 +1,178 @@
+"""What the rows of networks compute, in NumPy: see structured_reference.py, which gathers these."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import scipy.special as sp
+
+
+def convolution(x, w, stride, padding, dilation, groups, bias=None):
+    n, c, out_channels = *x.shape[:2], w.shape[0]
+    x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    sizes = [
+        (m - d * (k - 1) - 1) // s + 1
+        for m, d, k, s in zip(x.shape[2:], dilation, w.shape[2:], stride, strict=True)
+    ]
+    y = np.zeros((n, groups, out_channels // groups, *sizes), np.result_type(x, w))
+    for k in np.ndindex(*w.shape[2:]):
+        window = x[
+            (
+                slice(None),
+                slice(None),
+                *(slice(i * d, i * d + (m - 1) * s + 1, s) for i, d, m, s in zip(k, dilation, sizes, stride)),
+            )
+        ]
+        window = window.reshape(n, groups, c // groups, *sizes)
+        weight = w[(..., *k)].reshape(groups, out_channels // groups, c // groups)
+        y += np.einsum("ngc...,goc->ngo...", window, weight)
+    y = y.reshape(n, out_channels, *sizes)
+    return y if bias is None else y + bias.reshape(-1, *(1,) * len(stride))
+
+
+def transposed(sizes, dtype, f, y):
+    """The transpose of a linear function of arrays of the given sizes, applied to y."""
+    result = np.zeros(sizes, dtype)
+    for at in np.ndindex(*sizes):
+        basis = np.zeros(sizes)
+        basis[at] = 1
+        result[at] = np.sum(f(basis) * y)
+    return result
+
+
+def max_pool(x, kernel, stride, padding, dilation, sizes):
+    values, places = np.zeros((*x.shape[:2], *sizes), x.dtype), np.full((*x.shape[:2], *sizes), -1)
+    for at in np.ndindex(*values.shape):
+        for k in itertools.product(*map(range, kernel)):
+            spot = [o * s - p + i * d for o, s, p, i, d in zip(at[2:], stride, padding, k, dilation)]
+            inside = all(0 <= i < n for i, n in zip(spot, x.shape[2:]))
+            if inside and (places[at] < 0 or x[(*at[:2], *spot)] > values[at]):
+                values[at] = x[(*at[:2], *spot)]
+                places[at] = np.ravel_multi_index(spot, x.shape[2:])
+    return values, places
+
+
+# --- losses ------------------------------------------------------------------------------------------------------
+
+
+def reduced(terms, reduction, count):
+    return terms if reduction == "none" else np.sum(terms) / (count if reduction == "mean" else 1)
+
+
+def classes(x, target, weight, ignore):
+    """Elements with their classes last, the class of each (0 where ignored), its weight (0 there), all weights."""
+    axis = 1 if x.ndim > 1 else 0
+    weights = np.ones(x.shape[axis]) if weight is None else weight
+    valid = target != ignore
+    target = np.where(valid, target, 0)
+    return np.moveaxis(x, axis, -1), target, weights[target] * valid, weights * valid[..., None]
+
+
+def pick(x, target):
+    return np.take_along_axis(x, target[..., None], -1)[..., 0]
+
+
+def nll_loss(x, target, weight, reduction, ignore):
+    x, target, weights, _ = classes(x, target, weight, ignore)
+    return reduced(-pick(x, target) * weights, reduction, np.sum(weights))
+
+
+def cross_entropy(x, target, weight, reduction, ignore, smoothing):
+    axis = 1 if x.ndim > 1 else 0
+    x = sp.log_softmax(x, axis=axis)
+    n = x.shape[axis]
+    if target.dtype.kind == "f":
+        target = target * (1 - smoothing) + smoothing / n
+        terms = -np.sum(x * target * (1 if weight is None else weight), axis)
+        return reduced(terms, reduction, terms.size)
+    x, target, weights, all_weights = classes(x, target, weight, ignore)
+    terms = (smoothing - 1) * pick(x, target) * weights - smoothing / n * np.sum(x * all_weights, -1)
+    return reduced(terms, reduction, np.sum(weights))
+
+
+def cross_entropy_backward(g, x, target, weight, reduction, ignore, smoothing):
+    p, target, weights, all_weights = classes(sp.softmax(x, axis=1), target, weight, ignore)
+    one = np.arange(p.shape[-1]) == target[..., None]
+    slopes = (1 - smoothing) * weights[..., None] * (p - one)
+    slopes += smoothing / p.shape[-1] * (np.sum(all_weights, -1, keepdims=True) * p - all_weights)
+    return np.moveaxis(slopes * shares(g, weights, reduction), -1, 1)
+
+
+def shares(g, weights, reduction):
+    g = g / np.sum(weights) if reduction == "mean" else g
+    return np.broadcast_to(g, weights.shape)[..., None]
+
+
+def nll_loss_backward(g, size, target, weight, reduction, ignore):
+    x, target, weights, _ = classes(np.zeros(size), target, weight, ignore)
+    one = np.arange(x.shape[-1]) == target[..., None]
+    return np.moveaxis(-1.0 * one * weights[..., None] * shares(g, weights, reduction), -1, 1)
+
+
+def squares(x, y, reduction):
+    return reduced(np.subtract(x, y, dtype=np.result_type(x, np.int64)) ** 2, reduction, x.size)
+
+
+def bce_with_logits(x, target, weight, pos_weight, reduction):
+    terms = (1 - target) * np.logaddexp(0, x)
+    terms = terms + target * np.logaddexp(0, -x) * (1 if pos_weight is None else pos_weight)
+    return reduced(terms * (1 if weight is None else weight), reduction, x.size)
+
+
+def embedding_backward(g, indices, rows, padding):
+    y = np.zeros((rows, g.shape[-1]), g.dtype)
+    np.add.at(y, indices, g)
+    if padding >= 0:
+        y[padding] = 0
+    return y
+
+
+# --- normalisation -----------------------------------------------------------------------------------------------
+
+
+def layer_norm(x, shape, weight, bias, eps):
+    over = tuple(range(-len(shape), 0))
+    y = (x - np.mean(x, over, keepdims=True)) / np.sqrt(np.var(x, over, keepdims=True) + eps)
+    return y * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+def layer_norm_backward(g, x, weight, dims, eps, needs):
+    over, rest = tuple(range(-dims, 0)), tuple(range(x.ndim - dims))
+    scale = 1 / np.sqrt(np.var(x, over, keepdims=True) + eps)
+    y = (x - np.mean(x, over, keepdims=True)) * scale
+    h = g if weight is None else g * weight
+    slope = scale * (h - np.mean(h, over, keepdims=True) - y * np.mean(h * y, over, keepdims=True))
+    results = slope, np.sum(g * y, rest), np.sum(g, rest)
+    return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
+
+
+@np.vectorize
+def gamma_draw_derivative(a, x):
+    slope = mpmath.diff(lambda b: mpmath.gammainc(b, 0, mpmath.mpf(x), regularized=True), mpmath.mpf(a))
+    density = mpmath.mpf(x) ** (a - 1) * mpmath.exp(-x) / mpmath.gamma(a)
+    return float(-slope / density)
+
+
+REFERENCES = {
+    "_convolution": convolution,
+    "_convolution_input": lambda y, w, sizes, *how: transposed(
+        sizes, np.result_type(y, w), lambda x: convolution(x, w, *how), y
+    ),
+    "_convolution_weight": lambda x, y, sizes, *how: transposed(
+        sizes, np.result_type(x, y), lambda w: convolution(x, w, *how), y
+    ),
+    "_max_pool": max_pool,
+    "cross_entropy": cross_entropy,
+    "_cross_entropy": cross_entropy,
+    "_cross_entropy_backward": cross_entropy_backward,
+    "nll_loss": nll_loss,
+    "_nll_loss_backward": nll_loss_backward,
+    "mse_loss": squares,
+    "_squared_distance": lambda x, y, mean: squares(x, y, "mean" if mean else "sum"),
+    "binary_cross_entropy_with_logits": bce_with_logits,
+    "embedding": lambda weight, indices, padding: weight[indices],
+    "_embedding_backward": embedding_backward,
+    "layer_norm": layer_norm,
+    "_layer_norm_backward": layer_norm_backward,
+    "_standard_gamma_grad": lambda a, x: gamma_draw_derivative(a, x) if a.size else a,
+}
