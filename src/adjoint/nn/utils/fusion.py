@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import adjoint as ad
+from adjoint import _register
 
 from ..parameter import Parameter
 
@@ -103,3 +104,6 @@ def fuse_linear_bn_eval(linear, bn):
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     )
     return fused
+
+
+_register.publish(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _register
 
 from .. import functional as F
 from ..parameter import Parameter
@@ -128,3 +129,6 @@ def remove_spectral_norm(module, name="weight"):
     hook.remove(module)
     del module._forward_pre_hooks[key]
     return module
+
+
+_register.publish(globals())
