@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "autograd/views.h"
+#if __has_include("transforms/tangents.h")
+#include "transforms/tangents.h"
+#endif
 
 namespace adjoint {
 
@@ -95,10 +98,43 @@ bool leads_beyond(std::span<const Edge> roots, TensorList own) {
   return false;
 }
 
-Tensor result_of(const Tensor& t, TensorList own, bool continued) {
-  if (!t.requires_grad()) return t;
+namespace {
+
+/// Asks f(tensor) of a tensor and of each of its tangents, until one is true.
+template <class F> bool any_part(const Tensor& t, const F& f) {
+  if (f(t)) return true;
+#if __has_include("transforms/tangents.h")
+  if (!may_have_tangents(t)) return false;
+  uint64_t number = 0;
+  for (Ref<DualLevel> level; (level = level_above(t, number)); number = level->number)
+    if (any_part(tangent_of(t, *level), f)) return true;
+#endif
+  return false;
+}
+
+bool leads_beyond(const Tensor& t, TensorList own) {
   const Edge edge = gradient_edge(t);
-  if (continued && leads_beyond({&edge, 1}, own)) return t;
+  return leads_beyond({&edge, 1}, own);
+}
+
+}  // namespace
+
+bool asks_for_gradients(const Tensor& t) {
+  return any_part(t, [](const Tensor& part) { return part.requires_grad(); });
+}
+
+bool tangents_lead_beyond(TensorList roots, TensorList own) {
+  return std::any_of(roots.begin(), roots.end(), [&](const Tensor& root) {
+    return any_part(root, [&](const Tensor& part) { return part.get() != root.get() && part.requires_grad() && leads_beyond(part, own); });
+  });
+}
+
+Tensor result_of(const Tensor& t, TensorList own, bool continued) {
+  const auto loses = [&](const Tensor& part) { return part.requires_grad() && !(continued && leads_beyond(part, own)); };
+  if (!any_part(t, loses)) return t;
+#if __has_include("transforms/tangents.h")
+  if (may_have_tangents(t)) return through_tangents(t, [&](const Tensor& part) { return loses(part) ? alias(part) : part; });
+#endif
   return alias(t);
 }
 

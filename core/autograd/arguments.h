@@ -23,7 +23,13 @@ void finish_arguments(TensorList arguments);
 /// Whether gradients that set out at `roots` reach any leaf that wants one and is not one of `own`.
 bool leads_beyond(std::span<const Edge> roots, TensorList own);
 
-/// What the outside gets of a result: `t`, without its history where that leads to nothing but `own`, or is not `continued`.
+/// The same of their tangents, which a pass backward hands on.
+bool tangents_lead_beyond(TensorList roots, TensorList own);
+/// Whether a tensor or one of its tangents requires a gradient.
+bool asks_for_gradients(const Tensor& t);
+
+/// What the outside gets of a result: `t`, without its history where that leads to nothing but `own`, or is not `continued`;
+/// and its tangents likewise.
 Tensor result_of(const Tensor& t, TensorList own, bool continued);
 
 }  // namespace adjoint

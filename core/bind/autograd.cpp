@@ -271,6 +271,8 @@ void bind_autograd(nb::module_& m) {
   // For adjoint.func: see autograd/arguments.h.
   m.def("_argument_for", &argument_for, nb::arg("tensor"), nb::arg("continued"));
   m.def("_is_argument", &is_argument);
+  m.def("_asks_for_gradients", &asks_for_gradients);
+  m.def("_tangents_lead_beyond", [](nb::handle roots, nb::handle own) { return tangents_lead_beyond(tensor_list(roots, "roots"), tensor_list(own, "own")); });
   m.def("_finish_arguments", [](nb::handle arguments) { finish_arguments(tensor_list(arguments, "arguments")); });
   m.def("_leads_beyond", [](nb::handle roots, nb::handle own) {
     std::vector<Edge> edges;

@@ -128,7 +128,7 @@ class Arguments:
         for x, given in zip(self.inside, self.given, strict=True):
             if leaf is x:
                 return given
-        return _result_of(leaf, self.inside, self.recorded) if leaf.requires_grad else leaf
+        return _result_of(leaf, self.inside, self.recorded)
 
     def results(self, tree):
         """A tree of results as the outside gets it."""

@@ -8,14 +8,16 @@ that is the pass backward through it. Nothing of the function runs again. Start 
 
 from __future__ import annotations
 
-from adjoint._C import Tensor, _gradient_edge, is_grad_enabled
+from adjoint import _C, zeros_like
+from adjoint._C import Tensor, _asks_for_gradients, _gradient_edge, _run_backward, is_grad_enabled
 from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
-from adjoint.func._reverse import Recorded, pulled
+from adjoint.func._reverse import Recorded, lead_beyond, pulled
 from adjoint.utils._pytree import flatten_arguments
 
-__all__ = ["linearize"]
+__all__ = ["jvp", "linearize"]
 
 _JVP = "jvp(f, primals, tangents)"
+_INDEPENDENT = "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True."
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
@@ -77,12 +79,13 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=False):
     """As `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
-    from adjoint import zeros_like
-    from adjoint._C import _enter_dual_level, _exit_dual_level, _make_dual, _unpack_dual
-
-    level = _enter_dual_level()
+    if not hasattr(_C, "_enter_dual_level"):
+        return _transposed(func, primals, tangents, arguments_of, kwargs, strict, has_aux)
+    level = _C._enter_dual_level()
     try:
-        duals = [x if t is None else _make_dual(x, t, level) for x, t in zip(primals, tangents, strict=True)]
+        duals = [
+            x if t is None else _C._make_dual(x, t, level) for x, t in zip(primals, tangents, strict=True)
+        ]
         output = func(*arguments_of(duals), **kwargs)
         aux = None
         if has_aux:
@@ -90,13 +93,10 @@ def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=
         leaves, spec = tensors_of(output, _JVP, "f(*args)")
         outputs, directions = [], []
         for leaf in leaves:
-            primal, tangent = _unpack_dual(leaf, level)
+            primal, tangent = _C._unpack_dual(leaf, level)
             if tangent is None:
                 if strict:
-                    raise RuntimeError(
-                        "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
-                        "allowed with strict=True."
-                    )
+                    raise RuntimeError(_INDEPENDENT)
                 tangent = zeros_like(primal, requires_grad=False)
             outputs.append(_same(primal, leaf, duals, primals))
             directions.append(tangent)
@@ -104,12 +104,12 @@ def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=
             rest, form = flatten_arguments(aux)
             aux = form.unflatten(
                 [
-                    _same(_unpack_dual(a, level)[0], a, duals, primals) if isinstance(a, Tensor) else a
+                    _same(_C._unpack_dual(a, level)[0], a, duals, primals) if isinstance(a, Tensor) else a
                     for a in rest
                 ]
             )
     finally:
-        _exit_dual_level(level)
+        _C._exit_dual_level(level)
     pair = spec.unflatten(outputs), spec.unflatten(directions)
     return (*pair, aux) if has_aux else pair
 
@@ -157,21 +157,8 @@ def linearize(func, *primals):
     (tensor([2., 0.]), tensor([0., 6.]))
     """
     recorded = Recorded(func, primals, lambda tree: tree, {}, False)
-    own, outputs = recorded.arguments, recorded.outputs
-    with Recording():
-        from adjoint import zeros_like
-
-        # Where cotangents are pulled from does not matter: the function of the cotangent is linear.
-        cotangents = Arguments([zeros_like(y, requires_grad=False) for y in outputs])
-        pairs = [
-            (edge, v) for edge, v in zip(recorded.edges, cotangents.inside, strict=True) if edge is not None
-        ]
-        rows = _recorded_rows(pairs, recorded.ends) if pairs else [None] * len(own.inside)
-        # A row may be a cotangent itself.
-        roots = [None if w is None or not w.requires_grad else _gradient_edge(w) for w in rows]
-        ends = tuple([_gradient_edge(v) for v in cotangents.inside])
-        cotangents.finish()
-    everything = [*own.inside, *cotangents.inside]
+    own = recorded.arguments
+    push = transposed(recorded)
 
     def jvp_fn(*tangents):
         leaves, form = flatten_arguments(tangents)
@@ -181,25 +168,57 @@ def linearize(func, *primals):
             )
         for i, (x, t) in enumerate(zip(own.given, leaves, strict=True)):
             _check_tangent(i, x, t)
-        chosen = [(root, t) for root, t in zip(roots, leaves, strict=True) if root is not None]
-        with Recording():
-            found = pulled(
-                tuple([root for root, _ in chosen]),
-                tuple([t for _, t in chosen]),
-                cotangents,
-                ends,
-                own.recorded and is_grad_enabled(),
-                retain=True,
-                own=everything,
-            )
-        return recorded.spec.unflatten(found)
+        return recorded.spec.unflatten(push(leaves))
 
     return recorded.value, jvp_fn
 
 
-def _recorded_rows(pairs, ends):
-    from adjoint._C import _run_backward
+def transposed(recorded):
+    """The function from tangents of a recorded function's arguments to those of its outputs, as lists."""
+    own = recorded.arguments
+    with Recording():
+        # Where cotangents are pulled from does not matter: the function of the cotangent is linear.
+        cotangents = Arguments([zeros_like(y, requires_grad=False) for y in recorded.outputs])
+        pairs = [
+            (edge, v) for edge, v in zip(recorded.edges, cotangents.inside, strict=True) if edge is not None
+        ]
+        rows = _recorded_rows(pairs, recorded.ends) if pairs else [None] * len(own.inside)
+        # A row may be a cotangent itself.
+        roots = [None if w is None or not w.requires_grad else _gradient_edge(w) for w in rows]
+        ends = tuple([_gradient_edge(v) for v in cotangents.inside])
+        everything = [*own.inside, *cotangents.inside]
+        beyond = lead_beyond([w for w in rows if w is not None], everything)
+        cotangents.finish()
 
+    def push(tangents):
+        pairs = [(root, t) for root, t in zip(roots, tangents, strict=True) if root is not None]
+        create = own.recorded and is_grad_enabled() and (beyond or any(map(_asks_for_gradients, tangents)))
+        with Recording():
+            return pulled(
+                tuple([root for root, _ in pairs]),
+                tuple([t for _, t in pairs]),
+                cotangents,
+                ends,
+                create,
+                retain=True,
+                own=everything,
+            )
+
+    return push
+
+
+def _transposed(func, primals, tangents, arguments_of, kwargs, strict, has_aux):
+    """As `pushed`, by two passes backward: while the core has no levels of forward mode."""
+    recorded = Recorded(func, primals, arguments_of, kwargs, has_aux, _JVP, "f(*args)")
+    if strict and None in recorded.edges:
+        raise RuntimeError(_INDEPENDENT)
+    for i, (x, t) in enumerate(zip(primals, tangents, strict=True)):
+        _check_tangent(i, x, t)
+    pair = recorded.value, recorded.spec.unflatten(transposed(recorded)(tangents))
+    return (*pair, recorded.aux) if has_aux else pair
+
+
+def _recorded_rows(pairs, ends):
     edges, seeds = tuple([edge for edge, _ in pairs]), tuple([v for _, v in pairs])
     return _run_backward(edges, seeds, ends, True, True, False, True)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from functools import wraps
 
+from adjoint import Tensor, cat, eye, stack, zeros, zeros_like
 from adjoint.func._arguments import chosen, refuse_complex
 from adjoint.func._forward import pushed
 from adjoint.func._reverse import Recorded
 from adjoint.utils._pytree import flatten_arguments
 
-__all__ = ["jacrev"]
+__all__ = ["hessian", "jacfwd", "jacrev"]
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
@@ -71,22 +72,17 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
 
 def _rows(recorded, number, chunk_size):
     """The derivatives of one output by each argument."""
-    from adjoint import cat, eye, zeros
-
     own, y = recorded.arguments, recorded.outputs[number]
     count = y.numel()
     if recorded.edges[number] is None or not count:
         return [zeros((*y.shape, *x.shape), dtype=x.dtype) for x in own.inside]
     if count == 1:
         seed = zeros((), dtype=y.dtype) + 1
-        found = recorded.pull_one(number, seed.reshape(y.shape), own.recorded)
+        found = recorded.pull_one(number, seed.reshape(y.shape))
         return [g.reshape((*y.shape, *x.shape)) for g, x in zip(found, own.inside, strict=True)]
     seeds = eye(count, dtype=y.dtype).reshape((count, *y.shape))
     size = chunk_size or count
-    chunks = [
-        recorded.pull_many(number, seeds[start : start + size], own.recorded)
-        for start in range(0, count, size)
-    ]
+    chunks = [recorded.pull_many(number, seeds[start : start + size]) for start in range(0, count, size)]
     columns = [cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*chunks, strict=True)]
     return [g.reshape((*y.shape, *x.shape)) for g, x in zip(columns, own.inside, strict=True)]
 
@@ -129,7 +125,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
     def jacobian(*args, **kwargs):
         refuse_complex("jacfwd", "inputs", args)
         tree, replaced = chosen(args, argnums)
-        return _columns(func, tree, replaced, kwargs, has_aux)
+        return _columns(func, tree, replaced, kwargs, has_aux, randomness, chunk_size)
 
     return jacobian
 
@@ -167,17 +163,17 @@ def hessian(func, argnums=0, *, chunk_size=None):
     return jacfwd(jacrev(func, argnums), argnums, chunk_size=chunk_size)
 
 
-def _columns(func, tree, replaced, kwargs, has_aux):
-    """The Jacobian by one call of the function per column."""
-    from adjoint import Tensor, eye, stack
-
+def _columns(func, tree, replaced, kwargs, has_aux, randomness, chunk_size):
+    """The Jacobian from the tangents of the outputs along each unit direction."""
     inputs, spec = flatten_arguments(tree)
     for x in inputs:
         if not isinstance(x, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+    counts = [x.numel() for x in inputs]
+    forms: dict = {}
 
-    def push(tangents):
-        return pushed(
+    def push(*tangents):
+        _, direction, *rest = pushed(
             func,
             inputs,
             tangents,
@@ -185,24 +181,47 @@ def _columns(func, tree, replaced, kwargs, has_aux):
             kwargs,
             has_aux=has_aux,
         )
+        leaves, forms["output"] = flatten_arguments(direction)
+        refuse_complex("jacfwd", "outputs", leaves)
+        forms["rest"], forms["aux"] = flatten_arguments(rest)
+        # Of the rest, tensors may differ from direction to direction in what they stand for; the first is as good as any.
+        return leaves, [a for a in forms["rest"] if isinstance(a, Tensor)]
 
-    found, aux, outputs = [], None, None
-    for i, x in enumerate(inputs):
-        columns = []
-        for direction in eye(x.numel(), dtype=x.dtype).reshape((x.numel(), *x.shape)):
-            tangents = [None] * len(inputs)
-            tangents[i] = direction
-            _, pushed_, *rest = push(tangents)
-            leaves, outputs = flatten_arguments(pushed_)
-            aux = rest[0] if rest else None
-            columns.append(leaves)
-        found.append(
-            [stack(column, -1).reshape((*column[0].shape, *x.shape)) for column in zip(*columns, strict=True)]
-        )
-    refuse_complex("jacfwd", "outputs", found)
-    by_output = [spec.unflatten(list(blocks)) for blocks in zip(*found, strict=True)]
-    result = outputs.unflatten(by_output)
-    return (result, aux) if has_aux else result
+    if sum(counts):
+        leaves, tensors = _over(push, _unit_directions(inputs, counts), randomness, chunk_size)
+        tensors = [t[0] for t in tensors]
+        # The directions of all inputs stand one after the other in front.
+        parts = [y.movedim(0, -1).split(counts, -1) for y in leaves]
+        blocks = [
+            [p.reshape((*y.shape[1:], *x.shape)) for p, x in zip(row, inputs, strict=True)]
+            for row, y in zip(parts, leaves, strict=True)
+        ]
+    else:
+        leaves, tensors = push(*[zeros_like(x, requires_grad=False) for x in inputs])
+        blocks = [[y.new_zeros((*y.shape, *x.shape)) for x in inputs] for y in leaves]
+    result = forms["output"].unflatten([spec.unflatten(row) for row in blocks])
+    if not has_aux:
+        return result
+    found = iter(tensors)
+    rest = forms["aux"].unflatten([next(found) if isinstance(a, Tensor) else a for a in forms["rest"]])
+    return result, rest[0]
+
+
+def _unit_directions(inputs, counts):
+    """For each input all unit tangents of all inputs, along a leading dimension: zeros but for its own."""
+    total, start, found = sum(counts), 0, []
+    for x, count in zip(inputs, counts, strict=True):
+        directions = zeros((total, count), dtype=x.dtype)
+        directions[start : start + count].fill_diagonal_(1)
+        found.append(directions.reshape((total, *x.shape)))
+        start += count
+    return found
+
+
+def _over(push, directions, randomness, chunk_size):
+    """The tensors that `push` returns, for each of the directions, along a leading dimension."""
+    pairs = [push(*[d[i] for d in directions]) for i in range(len(directions[0]))]
+    return [[stack(column) for column in zip(*rows, strict=True)] for rows in zip(*pairs, strict=True)]
 
 
 def _check_chunk_size(name, chunk_size):

@@ -10,8 +10,17 @@ from __future__ import annotations
 
 from functools import wraps
 
-from adjoint import autograd
-from adjoint._C import Tensor, _gradient_edge, _leads_beyond, _result_of, _run_backward, is_grad_enabled
+from adjoint import autograd, zeros_like
+from adjoint._C import (
+    Tensor,
+    _asks_for_gradients,
+    _gradient_edge,
+    _leads_beyond,
+    _result_of,
+    _run_backward,
+    _tangents_lead_beyond,
+    is_grad_enabled,
+)
 from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
 from adjoint.utils._pytree import flatten_arguments
 
@@ -112,7 +121,10 @@ def grad_and_value(func, argnums=0, has_aux=False):
                     "wanted to use the vjp or jacrev APIs instead?"
                 )
             arguments.check()
-            found = pulled((output,), None, arguments, arguments.inside, arguments.recorded)
+            # A result of integers, or one that does not depend on the arguments.
+            roots = (output,) if output.requires_grad else ()
+            create = arguments.recorded and lead_beyond(roots, arguments.inside)
+            found = pulled(roots, None, arguments, arguments.inside, create)
             value = arguments.result(output)
             if has_aux:
                 value = (value, arguments.results(aux))
@@ -199,16 +211,18 @@ class Recorded:
     arguments : Arguments
     """
 
-    __slots__ = ("arguments", "aux", "edges", "ends", "outputs", "spec", "value")
+    __slots__ = ("arguments", "aux", "beyond", "edges", "ends", "outputs", "spec", "value")
 
-    def __init__(self, func, tree, replaced, kwargs, has_aux):
+    def __init__(
+        self, func, tree, replaced, kwargs, has_aux, what="vjp(f, *primals)", returned="f(*primals)"
+    ):
         self.arguments = own = Arguments(tree)
         with Recording():
             output = func(*replaced(own.tree()), **kwargs)
             aux = None
             if has_aux:
-                output, aux = split_aux(output, _VJP)
-            self.outputs, self.spec = tensors_of(output, _VJP, "f(*primals)")
+                output, aux = split_aux(output, what)
+            self.outputs, self.spec = tensors_of(output, what, returned)
             for y in self.outputs:
                 if not (y.is_floating_point() or y.is_complex()):
                     raise RuntimeError(
@@ -218,28 +232,33 @@ class Recorded:
             own.check()
             # The program may write to what it gets; where the graph begins stays.
             self.edges = [_gradient_edge(y) if y.requires_grad else None for y in self.outputs]
+            self.beyond = lead_beyond(self.outputs, own.inside)
             self.ends = tuple([_gradient_edge(x) for x in own.inside])
             self.value = self.spec.unflatten([own.result(y) for y in self.outputs])
             self.aux = own.results(aux) if has_aux else None
             own.finish()
 
+    def creates(self, cotangents, continued):
+        """Whether somebody outside can tell that a pass is recorded."""
+        return continued and (
+            self.beyond or any([g is not None and _asks_for_gradients(g) for g in cotangents])
+        )
+
     def pull(self, cotangents, continued, retain=True):
         """What a list of cotangents, one per output, is pulled back to: one per argument."""
         pairs = [(edge, g) for edge, g in zip(self.edges, cotangents, strict=True) if edge is not None]
-        edges = tuple([edge for edge, _ in pairs])
-        return pulled(edges, tuple([g for _, g in pairs]), self.arguments, self.ends, continued, retain)
+        roots, seeds = tuple([edge for edge, _ in pairs]), tuple([g for _, g in pairs])
+        return pulled(roots, seeds, self.arguments, self.ends, self.creates(seeds, continued), retain)
 
-    def pull_one(self, number, cotangent, continued):
+    def pull_one(self, number, cotangent):
         """What a cotangent of output `number` is pulled back to: one per argument."""
+        create = self.creates((), self.arguments.recorded)
         with Recording():
-            return pulled(
-                (self.edges[number],), (cotangent,), self.arguments, self.ends, continued, retain=True
-            )
+            return pulled((self.edges[number],), (cotangent,), self.arguments, self.ends, create, retain=True)
 
-    def pull_many(self, number, cotangents, continued):
+    def pull_many(self, number, cotangents):
         """The same for cotangents stacked along a leading dimension."""
-        own = self.arguments.inside
-        create = continued and (cotangents.requires_grad or _leads_beyond((self.edges[number],), own))
+        inside, create = self.arguments.inside, self.creates((), self.arguments.recorded)
         with Recording():
             found = autograd.grad(
                 (self.edges[number],),
@@ -251,42 +270,36 @@ class Recorded:
                 is_grads_batched=True,
             )
             return [
-                _zeros(x).expand((len(cotangents), *x.shape))
-                if g is None
-                else _result_of(g, own, create)
-                if g.requires_grad
-                else g
-                for x, g in zip(own, found, strict=True)
+                g if g.dim() > x.dim() else g.expand((len(cotangents), *x.shape))
+                for x, g in zip(inside, outside(found, inside, inside, create), strict=True)
             ]
 
 
-_VJP = "vjp(f, *primals)"
+def lead_beyond(tensors, own):
+    """Whether tensors or their tangents depend on anything that wants a gradient and is not one of `own`."""
+    return _leads_beyond(tensors, own) or _tangents_lead_beyond(tensors, own)
 
 
-def pulled(roots, cotangents, arguments, ends, continued, retain=False, own=None):
+def pulled(roots, cotangents, arguments, ends, create, retain=False, own=None):
     """The gradients of `roots` by the arguments inside: zeros where there is no path.
 
-    `ends`: the arguments inside, or the edges where gradients for them arrive. `continued`: what comes out keeps its history,
-    if it depends on more than `own`, the arguments inside by default.
+    `ends`: the arguments inside, or the edges where gradients for them arrive. `create`: the pass is recorded, and what comes
+    out keeps its history, if that leads to more than `own`, the arguments inside by default.
     """
     inside = arguments.inside
-    own = inside if own is None else own
-    if cotangents is None:
-        roots = tuple([y for y in roots if y.requires_grad])
     if not roots or not inside:
         return [_zeros(x) for x in inside]
-    create = continued and (
-        (cotangents is not None and any([g is not None and g.requires_grad for g in cotangents]))
-        or _leads_beyond(roots, own)
-    )
     found = _run_backward(roots, cotangents, ends, retain or create, create, False, True)
+    return outside(found, inside, inside if own is None else own, create)
+
+
+def outside(found, inside, own, create):
+    """Gradients by the arguments inside as the outside gets them."""
     return [
-        _zeros(x) if g is None else _result_of(g, own, create) if g.requires_grad else g
+        _zeros(x) if g is None else _result_of(g, own, create) if create or g.requires_grad else g
         for x, g in zip(inside, found, strict=True)
     ]
 
 
 def _zeros(x):
-    from adjoint import zeros_like
-
     return zeros_like(x, requires_grad=False)
