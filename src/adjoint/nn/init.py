@@ -280,4 +280,26 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     return tensor
 
 
+_OLD = "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal xavier_uniform".split()
+
+
+def __getattr__(name):
+    """A function by its old name, without the underscore; it warns."""
+    if name not in _OLD:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    function = globals()[name + "_"]
+
+    def deprecated(*args, **kwargs):
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    deprecated.__name__ = deprecated.__qualname__ = name
+    deprecated.__doc__ = f"`{name}_` by its old name."
+    return deprecated
+
+
 _register.publish(globals())

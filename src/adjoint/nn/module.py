@@ -408,6 +408,9 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- pickling and printing -------------------------------------------------------------------------
 
+    def compile(self, *args, **kwargs) -> None:
+        """Nothing to do: operations run as they are called."""
+
     def __setstate__(self, state):
         self.__dict__.update(state)
 
