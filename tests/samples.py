@@ -63,15 +63,6 @@ class Input:
         self.values, self.dtype, self.free, self.hermitian = array(self.tensor), dtype, free, hermitian
 
     @property
-    def varied(self):
-        """The numbers of the tensors that can have a derivative."""
-        name = self.row["name"]
-        return [
-            k
-            for k, (i, argument) in enumerate(zip(self.inputs, self.names(), strict=True))
-            if i.differentiable and (name, argument) not in MISSING
-        ]
-
     def differentiable(self):
         return self.values.dtype.kind in "fc"
 
