@@ -1,7 +1,7 @@
 """Whole Jacobians and Hessians: `jacrev` row by row from behind, `jacfwd` column by column from the front.
 
 A row is what a unit cotangent is pulled back to, a column what a unit tangent is pushed to; many of them are computed in one
-pass over a batch. Where outputs are fewer than inputs `jacrev` is cheaper, else `jacfwd`; a Hessian is the one of the other.
+pass over a batch. Where outputs are fewer than inputs `jacrev` is cheaper, else `jacfwd`.
 Start reading at `jacrev`.
 """
 
@@ -131,7 +131,10 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
 
 
 def hessian(func, argnums=0, *, chunk_size=None):
-    """The function that computes the Hessian of `func`: forward over reverse, ``jacfwd(jacrev(func))``.
+    """The function that computes the Hessian of `func`, by passes backward through its gradient.
+
+    It is ``jacrev(jacrev(func))``: here a recorded pass backward is cheaper than forward mode over it, keeps the function's values
+    once and not once per column, and needs no forward derivatives. ``jacfwd(jacrev(func))`` gives the same.
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ def hessian(func, argnums=0, *, chunk_size=None):
     argnums : int or tuple of int
         By which positional arguments.
     chunk_size : int, optional
-        How many columns are computed at once.
+        How many rows are computed at once.
 
     Returns
     -------
@@ -149,8 +152,8 @@ def hessian(func, argnums=0, *, chunk_size=None):
 
     Raises
     ------
-    RuntimeError, ValueError, NotImplementedError
-        As `jacrev` and `jacfwd`.
+    RuntimeError, ValueError
+        As `jacrev`.
 
     Examples
     --------
@@ -160,7 +163,7 @@ def hessian(func, argnums=0, *, chunk_size=None):
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return jacfwd(jacrev(func, argnums), argnums, chunk_size=chunk_size)
+    return jacrev(jacrev(func, argnums), argnums, chunk_size=chunk_size)
 
 
 def _columns(func, tree, replaced, kwargs, has_aux, randomness, chunk_size):
