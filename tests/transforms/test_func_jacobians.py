@@ -61,6 +61,7 @@ def test_shapes(jacobian):
     assert jacobian(lambda x: ad.ones(3))(V).tolist() == [[0.0, 0.0]] * 3
     assert jacobian(lambda x: x.sum(0, keepdim=True))(V).tolist() == [[1.0, 1.0]]
     assert jacobian(lambda x: (x, x[0]))(V)[1].tolist() == [1.0, 0.0]
+    assert jacobian(lambda p: x * 2)({}) == {}
     for size in (1, 2, 5):
         assert jacobian(m, chunk_size=size)(V).tolist() == JACOBIAN
         assert jacobian(lambda x: (x.T @ x).exp(), chunk_size=size)(x / 6).shape == (3, 3, 2, 3)
@@ -99,8 +100,17 @@ def test_errors(jacobian):
         jacobian(lambda x: x * 1.0)(ad.tensor([1, 2]))
 
 
-def test_rows_have_the_dtype_of_the_input():
+def test_dtypes():
     assert jacrev(lambda x: x.double())(V).dtype == ad.float32
+    assert func.jacfwd(lambda x: x.double())(V).dtype == ad.float64
+
+
+def test_the_function_runs_once():
+    count = []
+    f = lambda x: count.append(1) or m(x)  # noqa: E731
+    for transform in (*JACOBIANS, func.hessian):
+        transform(f)(V)
+    assert len(count) == 3
 
 
 def test_linearize():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from adjoint import _C, zeros_like
 from adjoint._C import Tensor, _asks_for_gradients, _gradient_edge, _run_backward, is_grad_enabled
 from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
-from adjoint.func._reverse import Recorded, lead_beyond, pulled
+from adjoint.func._reverse import Recorded, lead_beyond, pulled, pulled_many
 from adjoint.utils._pytree import flatten_arguments
 
 __all__ = ["jvp", "linearize"]
@@ -158,7 +158,7 @@ def linearize(func, *primals):
     """
     recorded = Recorded(func, primals, lambda tree: tree, {}, False)
     own = recorded.arguments
-    push = transposed(recorded)
+    push = Transposed(recorded).push
 
     def jvp_fn(*tangents):
         leaves, form = flatten_arguments(tangents)
@@ -173,38 +173,53 @@ def linearize(func, *primals):
     return recorded.value, jvp_fn
 
 
-def transposed(recorded):
-    """The function from tangents of a recorded function's arguments to those of its outputs, as lists."""
-    own = recorded.arguments
-    with Recording():
-        # Where cotangents are pulled from does not matter: the function of the cotangent is linear.
-        cotangents = Arguments([zeros_like(y, requires_grad=False) for y in recorded.outputs])
-        pairs = [
-            (edge, v) for edge, v in zip(recorded.edges, cotangents.inside, strict=True) if edge is not None
-        ]
-        rows = _recorded_rows(pairs, recorded.ends) if pairs else [None] * len(own.inside)
-        # A row may be a cotangent itself.
-        roots = [None if w is None or not w.requires_grad else _gradient_edge(w) for w in rows]
-        ends = tuple([_gradient_edge(v) for v in cotangents.inside])
-        everything = [*own.inside, *cotangents.inside]
-        beyond = lead_beyond([w for w in rows if w is not None], everything)
-        cotangents.finish()
+class Transposed:
+    """The linear function from tangents of a recorded function's arguments to those of its outputs.
 
-    def push(tangents):
-        pairs = [(root, t) for root, t in zip(roots, tangents, strict=True) if root is not None]
-        create = own.recorded and is_grad_enabled() and (beyond or any(map(_asks_for_gradients, tangents)))
+    The pass backward through the function is recorded as a function of the cotangents. That is linear, and the pass backward
+    through it is its transpose; where it is recorded does not matter.
+    """
+
+    __slots__ = ("arguments", "beyond", "cotangents", "ends", "everything", "roots")
+
+    def __init__(self, recorded):
+        self.arguments = own = recorded.arguments
         with Recording():
-            return pulled(
-                tuple([root for root, _ in pairs]),
-                tuple([t for _, t in pairs]),
-                cotangents,
-                ends,
-                create,
-                retain=True,
-                own=everything,
-            )
+            self.cotangents = v = Arguments([zeros_like(y, requires_grad=False) for y in recorded.outputs])
+            pairs = [(edge, w) for edge, w in zip(recorded.edges, v.inside, strict=True) if edge is not None]
+            rows: tuple = (None,) * len(own.inside)
+            if pairs:
+                edges, seeds = tuple([edge for edge, _ in pairs]), tuple([w for _, w in pairs])
+                rows = _run_backward(edges, seeds, recorded.ends, True, True, False, True)
+            # A row may be a cotangent itself.
+            self.roots = [None if w is None or not w.requires_grad else _gradient_edge(w) for w in rows]
+            self.ends = tuple([_gradient_edge(w) for w in v.inside])
+            self.everything = [*own.inside, *v.inside]
+            self.beyond = lead_beyond([w for w in rows if w is not None], self.everything)
+            v.finish()
 
-    return push
+    def creates(self, tangents):
+        return (
+            self.arguments.recorded
+            and is_grad_enabled()
+            and (self.beyond or any(map(_asks_for_gradients, tangents)))
+        )
+
+    def push(self, tangents):
+        """The tangents of the outputs, from one tangent for each argument."""
+        pairs = [(root, t) for root, t in zip(self.roots, tangents, strict=True) if root is not None]
+        roots, seeds = tuple([root for root, _ in pairs]), tuple([t for _, t in pairs])
+        create = self.creates(tangents)
+        with Recording():
+            return pulled(roots, seeds, self.cotangents, self.ends, create, retain=True, own=self.everything)
+
+    def push_many(self, number, tangents):
+        """The tangents of the outputs along several tangents of argument `number`, each along a leading dimension."""
+        create = self.creates((tangents,))
+        with Recording():
+            return pulled_many(
+                self.roots[number], tangents, self.cotangents, self.ends, create, own=self.everything
+            )
 
 
 def _transposed(func, primals, tangents, arguments_of, kwargs, strict, has_aux):
@@ -214,13 +229,8 @@ def _transposed(func, primals, tangents, arguments_of, kwargs, strict, has_aux):
         raise RuntimeError(_INDEPENDENT)
     for i, (x, t) in enumerate(zip(primals, tangents, strict=True)):
         _check_tangent(i, x, t)
-    pair = recorded.value, recorded.spec.unflatten(transposed(recorded)(tangents))
+    pair = recorded.value, recorded.spec.unflatten(Transposed(recorded).push(tangents))
     return (*pair, recorded.aux) if has_aux else pair
-
-
-def _recorded_rows(pairs, ends):
-    edges, seeds = tuple([edge for edge, _ in pairs]), tuple([v for _, v in pairs])
-    return _run_backward(edges, seeds, ends, True, True, False, True)
 
 
 def _check_tangent(i, primal, tangent):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from functools import wraps
 
-from adjoint import Tensor, cat, eye, stack, zeros, zeros_like
+from adjoint import cat, eye, zeros
 from adjoint.func._arguments import chosen, refuse_complex
-from adjoint.func._forward import pushed
+from adjoint.func._forward import _JVP, Transposed
 from adjoint.func._reverse import Recorded
-from adjoint.utils._pytree import flatten_arguments
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -88,14 +87,17 @@ def _rows(recorded, number, chunk_size):
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=None):
-    """The function that computes the Jacobian of `func`, by forward mode.
+    """The function that computes the Jacobian of `func` column by column.
+
+    The function runs once, and its derivative is pushed forward as `linearize` does it: what it computes is kept once, and not
+    once per column.
 
     Parameters
     ----------
     func, argnums, has_aux
         As for `jacrev`.
     randomness : str
-        What random numbers in `func` are for the columns, as for `vmap`.
+        Is not needed: all columns see the same random numbers, since `func` runs once.
     chunk_size : int, optional
         How many columns are computed at once, where memory is short: all by default.
 
@@ -108,8 +110,6 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
     ------
     RuntimeError, ValueError
         As `jacrev`.
-    NotImplementedError
-        An operator has no forward derivative; its name is told.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
     def jacobian(*args, **kwargs):
         refuse_complex("jacfwd", "inputs", args)
         tree, replaced = chosen(args, argnums)
-        return _columns(func, tree, replaced, kwargs, has_aux, randomness, chunk_size)
+        return _columns(func, tree, replaced, kwargs, has_aux, chunk_size)
 
     return jacobian
 
@@ -166,65 +166,28 @@ def hessian(func, argnums=0, *, chunk_size=None):
     return jacrev(jacrev(func, argnums), argnums, chunk_size=chunk_size)
 
 
-def _columns(func, tree, replaced, kwargs, has_aux, randomness, chunk_size):
-    """The Jacobian from the tangents of the outputs along each unit direction."""
-    inputs, spec = flatten_arguments(tree)
-    for x in inputs:
-        if not isinstance(x, Tensor):
-            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
-    counts = [x.numel() for x in inputs]
-    forms: dict = {}
-
-    def push(*tangents):
-        _, direction, *rest = pushed(
-            func,
-            inputs,
-            tangents,
-            lambda leaves: replaced(spec.unflatten(leaves)),
-            kwargs,
-            has_aux=has_aux,
-        )
-        leaves, forms["output"] = flatten_arguments(direction)
-        refuse_complex("jacfwd", "outputs", leaves)
-        forms["rest"], forms["aux"] = flatten_arguments(rest)
-        # Of the rest, tensors may differ from direction to direction in what they stand for; the first is as good as any.
-        return leaves, [a for a in forms["rest"] if isinstance(a, Tensor)]
-
-    if sum(counts):
-        leaves, tensors = _over(push, _unit_directions(inputs, counts), randomness, chunk_size)
-        tensors = [t[0] for t in tensors]
-        # The directions of all inputs stand one after the other in front.
-        parts = [y.movedim(0, -1).split(counts, -1) for y in leaves]
-        blocks = [
-            [p.reshape((*y.shape[1:], *x.shape)) for p, x in zip(row, inputs, strict=True)]
-            for row, y in zip(parts, leaves, strict=True)
-        ]
-    else:
-        leaves, tensors = push(*[zeros_like(x, requires_grad=False) for x in inputs])
-        blocks = [[y.new_zeros((*y.shape, *x.shape)) for x in inputs] for y in leaves]
-    result = forms["output"].unflatten([spec.unflatten(row) for row in blocks])
-    if not has_aux:
-        return result
-    found = iter(tensors)
-    rest = forms["aux"].unflatten([next(found) if isinstance(a, Tensor) else a for a in forms["rest"]])
-    return result, rest[0]
+def _columns(func, tree, replaced, kwargs, has_aux, chunk_size):
+    recorded = Recorded(func, tree, replaced, kwargs, has_aux, _JVP, "f(*args)")
+    refuse_complex("jacfwd", "outputs", recorded.outputs)
+    own, outputs = recorded.arguments, recorded.outputs
+    linear = Transposed(recorded)
+    blocks = [_blocks(linear, i, outputs, chunk_size) for i in range(len(own.inside))]
+    rows = [[block[i] for block in blocks] for i in range(len(outputs))]
+    result = recorded.spec.unflatten([own.spec.unflatten(row) for row in rows])
+    return (result, recorded.aux) if has_aux else result
 
 
-def _unit_directions(inputs, counts):
-    """For each input all unit tangents of all inputs, along a leading dimension: zeros but for its own."""
-    total, start, found = sum(counts), 0, []
-    for x, count in zip(inputs, counts, strict=True):
-        directions = zeros((total, count), dtype=x.dtype)
-        directions[start : start + count].fill_diagonal_(1)
-        found.append(directions.reshape((total, *x.shape)))
-        start += count
-    return found
-
-
-def _over(push, directions, randomness, chunk_size):
-    """The tensors that `push` returns, for each of the directions, along a leading dimension."""
-    pairs = [push(*[d[i] for d in directions]) for i in range(len(directions[0]))]
-    return [[stack(column) for column in zip(*rows, strict=True)] for rows in zip(*pairs, strict=True)]
+def _blocks(linear, number, outputs, chunk_size):
+    """The derivatives of each output by argument `number`."""
+    x = linear.arguments.inside[number]
+    count = x.numel()
+    if linear.roots[number] is None or not count:
+        return [zeros((*y.shape, *x.shape), dtype=y.dtype) for y in outputs]
+    directions = eye(count, dtype=x.dtype).reshape((count, *x.shape))
+    size = chunk_size or count
+    chunks = [linear.push_many(number, directions[start : start + size]) for start in range(0, count, size)]
+    columns = [cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*chunks, strict=True)]
+    return [c.movedim(0, -1).reshape((*y.shape, *x.shape)) for c, y in zip(columns, outputs, strict=True)]
 
 
 def _check_chunk_size(name, chunk_size):

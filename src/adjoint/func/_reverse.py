@@ -258,21 +258,9 @@ class Recorded:
 
     def pull_many(self, number, cotangents):
         """The same for cotangents stacked along a leading dimension."""
-        inside, create = self.arguments.inside, self.creates((), self.arguments.recorded)
+        create = self.creates((), self.arguments.recorded)
         with Recording():
-            found = autograd.grad(
-                (self.edges[number],),
-                self.ends,
-                (cotangents,),
-                retain_graph=True,
-                create_graph=create,
-                allow_unused=True,
-                is_grads_batched=True,
-            )
-            return [
-                g if g.dim() > x.dim() else g.expand((len(cotangents), *x.shape))
-                for x, g in zip(inside, outside(found, inside, inside, create), strict=True)
-            ]
+            return pulled_many(self.edges[number], cotangents, self.arguments, self.ends, create)
 
 
 def lead_beyond(tensors, own):
@@ -291,6 +279,26 @@ def pulled(roots, cotangents, arguments, ends, create, retain=False, own=None):
         return [_zeros(x) for x in inside]
     found = _run_backward(roots, cotangents, ends, retain or create, create, False, True)
     return outside(found, inside, inside if own is None else own, create)
+
+
+def pulled_many(root, cotangents, arguments, ends, create, own=None):
+    """As `pulled`, for several cotangents of one root along a leading dimension."""
+    inside = arguments.inside
+    found = autograd.grad(
+        (root,),
+        ends,
+        (cotangents,),
+        retain_graph=True,
+        create_graph=create,
+        allow_unused=True,
+        is_grads_batched=True,
+    )
+    found = outside(found, inside, inside if own is None else own, create)
+    # Zeros, where there is no path, are not of many.
+    return [
+        g if g.dim() > x.dim() else g.expand((len(cotangents), *x.shape))
+        for x, g in zip(inside, found, strict=True)
+    ]
 
 
 def outside(found, inside, own, create):
