@@ -4,6 +4,7 @@ What only an installation has is skipped where the tests run on the sources with
 """
 
 import ast
+import builtins
 import importlib.metadata
 import importlib.util
 import inspect
@@ -48,7 +49,8 @@ def declared(stub):
         else:
             names.add(node.name)
         if isinstance(node, ast.ClassDef):
-            inner = [m.target.id if isinstance(m, ast.AnnAssign) else m.name for m in node.body]
+            members = [m for m in node.body if isinstance(m, (ast.AnnAssign, ast.FunctionDef))]
+            inner = [m.target.id if isinstance(m, ast.AnnAssign) else m.name for m in members]
             names |= {f"{node.name}.{name}" for name in inner}
     return names
 
@@ -67,6 +69,21 @@ def test_stubs_declare_every_method():
     names = declared(PACKAGE / "_C.pyi")
     public = {f"Tensor.{name}" for name in vars(ad.Tensor) if not name.startswith("_")}
     assert public - names == set()
+
+
+@installed
+def test_stubs_name_nothing_that_they_do_not_have():
+    for stub in ("__init__.pyi", "_C.pyi"):
+        tree = ast.parse((PACKAGE / stub).read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        types = [f.returns for f in functions] + [a.annotation for f in functions for a in arguments(f)]
+        used = {n.id for t in types if t is not None for n in ast.walk(t) if isinstance(n, ast.Name)}
+        assert used - declared(PACKAGE / stub) - set(dir(builtins)) == set(), stub
+
+
+def arguments(function):
+    own = function.args
+    return [*own.posonlyargs, *own.args, *own.kwonlyargs, *filter(None, (own.vararg, own.kwarg))]
 
 
 @installed

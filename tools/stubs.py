@@ -157,7 +157,11 @@ def compiled_stub(module, rows):
         "Number = bool | int | float | complex",
         "",
     ]
-    lines += ["from adjoint._device import device, layout", "from adjoint._storage import UntypedStorage", ""]
+    lines += [
+        "from adjoint._device import device, layout",
+        "from adjoint._storage import TypedStorage, UntypedStorage",
+        "",
+    ]
     lines += ["class dtype:"]
     lines += [
         f"    {n}: {'str' if n in ('name', '_type_name') else 'int' if n == 'itemsize' else 'bool'}"
@@ -282,7 +286,7 @@ def method_signature(row, operator, method=True):
 
 def package_stub(package, module):
     """Where every public name comes from."""
-    lines = [HEAD + "from math import e as e, inf as inf, nan as nan, pi as pi", ""]
+    lines = [HEAD + "from math import e as e, inf as inf, nan as nan, pi as pi", "from typing import Any", ""]
     aliases = importlib.import_module("adjoint._dtypes").ALIASES
     for name in sorted(vars(package)):
         value = getattr(package, name)

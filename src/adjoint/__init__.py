@@ -83,7 +83,6 @@ from adjoint._device import (  # noqa: E402
     strided,
 )
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
-from adjoint._printing import set_printoptions  # noqa: E402
 from adjoint.autograd.grad_mode import (  # noqa: E402
     enable_grad,
     inference_mode,
@@ -117,6 +116,7 @@ _LAZY = (
 _LATER = {
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
+    "set_printoptions": "adjoint._printing",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode",
 }

@@ -130,7 +130,7 @@ def _name_of(value):
     return value.__class__.__name__
 
 
-cpu = device("cpu")
+cpu: device = device("cpu")
 
 
 def check_device(value):
@@ -196,7 +196,7 @@ def _type_of(value):
 
 
 @extend
-class Place(Members):
+class Location(Members):
     """Where a tensor lives; what programs ask before they do something that a CPU does not need has one answer here."""
 
     device = property(lambda self: cpu, doc="Where the elements are: the CPU.")

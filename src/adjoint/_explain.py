@@ -37,8 +37,13 @@ _PYTHONS_INDEX_ERRORS = re.compile(r"(tuple|list|string|range object|deque)\b.*i
 def explain(published, args, kwargs, error):
     """Called with an error of a composition: a tuple of the result, an error of its own, or None to leave it as it is."""
     traceback = error.__traceback__
-    if traceback is None or traceback.tb_next is None and _wraps(published, traceback.tb_frame.f_code):
+    outermost = (
+        traceback is None or traceback.tb_next is None and _wraps(published, traceback.tb_frame.f_code)
+    )
+    if outermost and type(error) is TypeError:
         return _with_known_names(published, args, kwargs, error)
+    if traceback is None:
+        return None
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     # What a user's own function raised, such as a distance passed in, is the user's.

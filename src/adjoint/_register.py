@@ -31,16 +31,17 @@ def _explain(*arguments):
     return explain(*arguments)
 
 
-_ATTRIBUTES = ("__module__", "__name__", "__qualname__", "__doc__")
-
-
 def published(function):
     """The function as it is published: a call costs the same, and an error names it and the argument that was wrong."""
     public = _C.Composition(function, _explain)
-    for name in _ATTRIBUTES:
-        setattr(public, name, getattr(function, name))
-    public.__wrapped__ = function
-    vars(public).update(vars(function))
+    vars(public).update(
+        vars(function),
+        __module__=function.__module__,
+        __name__=function.__name__,
+        __qualname__=function.__qualname__,
+        __doc__=function.__doc__,
+        __wrapped__=function,
+    )
     return public
 
 

@@ -66,7 +66,7 @@ def functional_call(
     >>> grad(lambda w, x: functional_call(layer, w, x).sum())(weights, ad.tensor([3.0, 4.0]))
     {'weight': tensor([[3., 4.]])}
     """
-    from adjoint.nn import Module
+    from adjoint.nn.module import Module
 
     if not isinstance(module, Module):
         raise TypeError(f"functional_call: expected a module, got {type(module)}")

@@ -1,8 +1,8 @@
 """Operations that are compositions of the core's operators: one file per family, named as the family is in core/ops.
 
 A function is where an operator of its kind would be declared: `quantile` with `sort` and `median` in `sorting`, `hstack` with
-`cat` in `joining`. Two files have names of their own here: `einsum`, a small language, and nothing else. How functions and
-members reach users is in `adjoint._register`.
+`cat` in `joining`. `einsum` alone has a name of its own, being a small language. How functions and members reach users is in
+`adjoint._register`.
 """
 
 # ruff: noqa: F401 - what is imported here is published.

@@ -1,4 +1,4 @@
-"""Activation functions whose forms a text names. Those of networks are in `nn`."""
+"""Activation functions with several forms, chosen by a string: `gelu`. More of them are in `adjoint.nn.functional`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from adjoint._register import Members, composition, extend
 
 @extend
 class Writing(Members):
-    """In place."""
+    """Writes in place."""
 
     def copy_(self, src, non_blocking=False) -> Tensor:
         """Write the values of another tensor, broadcast and converted."""
@@ -69,15 +69,11 @@ class Writing(Members):
         self[tuple(slice(None) if i is None else i for i in indices)] = values
         return self
 
-    def index_put(self, indices, values, accumulate=False) -> Tensor:
-        """A copy with values written, or added, at the positions that index tensors name."""
-        return self.clone().index_put_(indices, values, accumulate)
 
-
-@composition(method=False)
+@composition
 def index_put(input, indices, values, accumulate=False) -> Tensor:
-    """A copy of `input` with `values` written, or added, at the indices."""
-    return input.index_put(indices, values, accumulate)
+    """A copy of `input` with `values` written, or added, at the positions that index tensors name."""
+    return input.clone().index_put_(indices, values, accumulate)
 
 
 @composition(inplace=True)
