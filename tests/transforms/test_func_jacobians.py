@@ -62,7 +62,15 @@ def test_shapes(jacobian):
     assert jacobian(lambda x: x.sum(0, keepdim=True))(V).tolist() == [[1.0, 1.0]]
     assert jacobian(lambda x: (x, x[0]))(V)[1].tolist() == [1.0, 0.0]
     assert jacobian(lambda p: x * 2)({}) == {}
+    # Many more outputs than inputs, and the other way round.
+    v = ad.tensor([0.3, -0.5], dtype=ad.float64)
+    k = ad.arange(12.0, dtype=ad.float64).reshape(2, 6)
+    tall = jacobian(lambda x: ((x @ k).sin(), (x @ k).sum()))(v)
+    assert ad.allclose(tall[0], (v @ k).cos()[:, None] * k.T) and ad.allclose(tall[1], k.sum(1))
+    wide = jacobian(lambda u: (k @ u).sin())(v.repeat(3))
+    assert ad.allclose(wide, (k @ v.repeat(3)).cos()[:, None] * k)
     for size in (1, 2, 5):
+        assert jacobian(lambda x: (x @ k).sin(), chunk_size=size)(v).shape == (6, 2)
         assert jacobian(m, chunk_size=size)(V).tolist() == JACOBIAN
         assert jacobian(lambda x: (x.T @ x).exp(), chunk_size=size)(x / 6).shape == (3, 3, 2, 3)
 

@@ -87,7 +87,7 @@ def _rows(recorded, number, chunk_size):
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=None):
-    """The function that computes the Jacobian of `func` column by column.
+    """The function that computes the Jacobian of `func` column by column, or row by row where those are much fewer.
 
     The function runs once, and its derivative is pushed forward as `linearize` does it: what it computes is kept once, and not
     once per column.
@@ -170,9 +170,17 @@ def _columns(func, tree, replaced, kwargs, has_aux, chunk_size):
     recorded = Recorded(func, tree, replaced, kwargs, has_aux, _JVP, "f(*args)")
     refuse_complex("jacfwd", "outputs", recorded.outputs)
     own, outputs = recorded.arguments, recorded.outputs
-    linear = Transposed(recorded)
-    blocks = [_blocks(linear, i, outputs, chunk_size) for i in range(len(own.inside))]
-    rows = [[block[i] for block in blocks] for i in range(len(outputs))]
+    count = sum([y.numel() for y in outputs])
+    # What is recorded can be pulled as well as pushed; a push costs about two pulls. Types would be rounded on another way.
+    if (
+        count <= 2 * sum([x.numel() for x in own.inside])
+        and len({t.dtype for t in (*own.inside, *outputs)}) == 1
+    ):
+        rows = [_rows(recorded, i, chunk_size) for i in range(len(outputs))]
+    else:
+        linear = Transposed(recorded)
+        blocks = [_blocks(linear, i, outputs, chunk_size) for i in range(len(own.inside))]
+        rows = [[block[i] for block in blocks] for i in range(len(outputs))]
     result = recorded.spec.unflatten([own.spec.unflatten(row) for row in rows])
     return (result, recorded.aux) if has_aux else result
 
