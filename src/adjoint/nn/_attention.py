@@ -110,9 +110,9 @@ def scaled_dot_product_attention(
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
     term, closed = (None, None) if attn_mask is None else _opened(attn_mask, q.dtype)
     recorded = ad.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, term))
-    rows = _rows_at_once(q, k, recorded, is_causal)
+    rows, again = _rows_at_once(q, k, recorded, is_causal)
     if rows < q.shape[-2]:
-        result = _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, recorded)
+        result = _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, again)
     else:
         result = _attend(q, k, v, term, dropout_p, 0 if is_causal else None, scale)
     if closed is not None:
@@ -134,22 +134,25 @@ def _attend(q, k, v, term, dropout_p, first, scale):
     return ad.matmul(weights, v)
 
 
-# Of so many weights a block is made. Whole matrices of up to _KEPT weights are kept for the backward pass all the same, where that
-# saves to find them again, and blocks would not save the half that is masked.
+# Of so many weights a block is made. Up to _KEPT weights are kept for the backward pass, more are found again there.
 _BLOCK = 1 << 22
 _KEPT = 1 << 25
 
 
 def _rows_at_once(q, k, recorded, is_causal):
-    """For how many queries at once to find the weights."""
-    each = math.prod(q.shape[:-2]) * k.shape[-2]
-    if each * q.shape[-2] <= (_KEPT if recorded and not is_causal else _BLOCK):
-        return q.shape[-2]
-    return max(32, _BLOCK // each)
+    """For how many queries at once to find the weights, and whether they are found again in the backward pass.
+
+    Blocks are for what need not be kept, and for what is causal: they leave out most of the half that is masked.
+    """
+    each, rows = math.prod(q.shape[:-2]) * k.shape[-2], q.shape[-2]
+    again = recorded and each * rows > _KEPT
+    if each * rows > _BLOCK and (is_causal or again or not recorded):
+        rows = max(32, _BLOCK // each)
+    return rows, again
 
 
-def _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, recorded):
-    """`_attend` for some queries after the other; the weights are found again in the backward pass, not kept."""
+def _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, again):
+    """`_attend` for some queries after the other; with `again` the weights are found again in the backward pass, not kept."""
     from adjoint.utils.checkpoint import checkpoint
 
     results = []
@@ -161,7 +164,7 @@ def _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, recorded):
         keys, values = k[..., :seen, :], v[..., :seen, :]
         added = term if term is None or term.dim() < 2 or term.shape[-2] == 1 else term[..., first:end, :]
         options = part, keys, values, added, dropout_p, first if is_causal else None, scale
-        results.append(checkpoint(_attend, *options, use_reentrant=False) if recorded else _attend(*options))
+        results.append(checkpoint(_attend, *options, use_reentrant=False) if again else _attend(*options))
     return ad.cat(results, -2)
 
 
