@@ -35,6 +35,7 @@ GROUPS = [
     "calls",
     "autograd",
     "training",
+    "layers",
     "func",
     "large",
     "rows",

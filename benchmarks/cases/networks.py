@@ -1,5 +1,6 @@
 """Whole training steps of networks of middle size, written by hand: products of a few ten thousand numbers, softmax,
-normalisation and an optimiser, where both libraries spend their time in kernels and in what lies between them.
+normalisation and an optimiser, where both libraries spend their time in kernels and in what lies between them. Then layers of
+`nn`: recurrence and attention.
 """
 
 from benchmarks.harness import case, submodule, wave
@@ -88,6 +89,53 @@ def lstm(m, length=32, batch=8, width=64):
     return run
 
 
+def recurrent(m, name, features, batch, steps=50):
+    """A layer of `nn` over whole sequences, forward and backward."""
+    nn = submodule(m, "nn")
+    net = getattr(nn, name)(features, features)
+    with m.no_grad():
+        for k, p in enumerate(net.parameters()):
+            p.copy_(wave(m, *p.shape, scale=0.61 + 0.01 * k) * features**-0.5)
+    x = wave(m, steps, batch, features)
+
+    def run():
+        net.zero_grad()
+        loss = net(x)[0].square().mean()
+        loss.backward()
+        return loss
+
+    return run
+
+
+def attention(m, length, causal):
+    """`scaled_dot_product_attention` of eight heads of 64, forward and backward."""
+    functional = submodule(m, "nn.functional")
+    leaves = [wave(m, 1, 8, length, 64, scale=s, requires_grad=True) for s in (0.37, 0.61, 0.83)]
+
+    def run():
+        for leaf in leaves:
+            leaf.grad = None
+        loss = functional.scaled_dot_product_attention(*leaves, is_causal=causal).square().mean()
+        loss.backward()
+        return loss
+
+    return run
+
+
+for _name in ("LSTM", "GRU", "RNN"):
+    for _features, _batch in ((128, 1), (128, 32)):
+        case(
+            f"nn.{_name}, width {_features}, batch {_batch} × 50, forward and backward",
+            group="layers",
+            target=1,
+        )(lambda m, name=_name, features=_features, batch=_batch: recurrent(m, name, features, batch))
+for _length in (128, 512, 2048):
+    for _causal in (False, True):
+        case(
+            f"attention, 8 heads of 64, length {_length}{', causal' * _causal}, forward and backward",
+            group="layers",
+            target=1,
+        )(lambda m, length=_length, causal=_causal: attention(m, length, causal))
 for _threads, _suffix in ((1, ""), (2, ", two threads")):
     for _length in (32, 64):
         case(

@@ -9,6 +9,7 @@ from helpers import array, check_gradient, tensor
 
 import adjoint as ad
 from adjoint import nn
+from adjoint.nn import _attention
 from adjoint.nn import functional as F
 
 RNG = np.random.default_rng(12)
@@ -55,6 +56,55 @@ def test_scaled_dot_product_attention(shape):
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
         tuple(tensor(x[..., :2, :2] if shape else x[:2, :2], requires_grad=True) for x in (q, k, v)),
     )
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_blocks_of_queries_give_the_same(rows, again, monkeypatch):
+    q, k, v = normal(2, 7, 3), normal(2, 5, 3), normal(2, 5, 4)
+    seen = RNG.random((7, 5)) > 0.3
+    masks = [
+        {},
+        {"is_causal": True},
+        {"scale": 0.5},
+        {"attn_mask": tensor(seen)},
+        {"attn_mask": tensor(seen[:1])},
+        {"attn_mask": tensor(np.stack([seen, ~seen]))},
+        {"attn_mask": tensor(normal(5))},
+    ]
+    whole = [F.scaled_dot_product_attention(*map(tensor, (q, k, v)), **mask) for mask in masks]
+    monkeypatch.setattr(_attention, "_rows_at_once", lambda *args: (rows, again))
+    for mask, want in zip(masks, whole, strict=True):
+
+        def run(*x, mask=mask):
+            return F.scaled_dot_product_attention(*x, **mask)
+
+        with ad.no_grad():
+            np.testing.assert_allclose(array(run(*map(tensor, (q, k, v)))), array(want), rtol=1e-12)
+        check_gradient(run, [q, k, v])
+    leaves = tuple(tensor(x, requires_grad=True) for x in (q[:1], k[:1], v[:1]))
+    assert ad.autograd.gradgradcheck(lambda *x: F.scaled_dot_product_attention(*x, is_causal=True), leaves)
+
+    def dropped(*x):
+        # The same draw each time; the backward pass, which finds the weights again, must repeat it.
+        ad.manual_seed(1)
+        return F.scaled_dot_product_attention(*x, dropout_p=0.5)
+
+    check_gradient(dropped, [q, k, v])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_memory_grows_with_the_length_and_not_its_square(causal, monkeypatch):
+    monkeypatch.setattr(_attention, "_BLOCK", 1 << 18)
+    monkeypatch.setattr(_attention, "_KEPT", 1 << 20)
+
+    def peak(length):
+        q, k, v = (ad.randn(8, length, 8, requires_grad=True) for _ in range(3))
+        ad.reset_peak_memory_statistics()
+        F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
+        return ad.memory_statistics()["peak_allocated_bytes"]
+
+    assert peak(2048) < 8 * 2048**2 * 4 / 8 and peak(2048) < 2.2 * peak(1024)
 
 
 @pytest.mark.parametrize("additive", [False, True])

@@ -108,21 +108,64 @@ def scaled_dot_product_attention(
     if enable_gqa:
         k, v = _repeated(q, k, v)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
+    term, closed = (None, None) if attn_mask is None else _opened(attn_mask, q.dtype)
+    recorded = ad.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, term))
+    rows, again = _rows_at_once(q, k, recorded, is_causal)
+    if rows < q.shape[-2]:
+        result = _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, again)
+    else:
+        result = _attend(q, k, v, term, dropout_p, 0 if is_causal else None, scale)
+    if closed is not None:
+        result = result.masked_fill(closed, 0.0)
+    return result.to(query.dtype) if half else result
+
+
+def _attend(q, k, v, term, dropout_p, first, scale):
+    """The sums of values for queries of which, where it is causal, the first one is at place `first`."""
     scores = ad.matmul(q * scale, k.transpose(-2, -1))
-    closed = None
-    if is_causal:
-        seen = ad.ones(scores.shape[-2:], dtype=ad.bool, device=q.device).tril()
+    if first is not None:
+        seen = ad.ones(scores.shape[-2:], dtype=ad.bool, device=q.device).tril(first)
         scores = scores.masked_fill(~seen, -math.inf)
-    elif attn_mask is not None:
-        term, closed = _opened(attn_mask, scores.dtype)
+    elif term is not None:
         scores = scores + term
     weights = ad.softmax(scores, -1)
     if dropout_p > 0.0:
         weights = ad.nn.functional.dropout(weights, dropout_p)
-    result = ad.matmul(weights, v)
-    if closed is not None:
-        result = result.masked_fill(closed, 0.0)
-    return result.to(query.dtype) if half else result
+    return ad.matmul(weights, v)
+
+
+# Of so many weights a block is made. Up to _KEPT weights are kept for the backward pass, more are found again there.
+_BLOCK = 1 << 22
+_KEPT = 1 << 25
+
+
+def _rows_at_once(q, k, recorded, is_causal):
+    """For how many queries at once to find the weights, and whether they are found again in the backward pass.
+
+    Blocks are for what need not be kept, and for what is causal: they leave out most of the half that is masked.
+    """
+    each, rows = math.prod(q.shape[:-2]) * k.shape[-2], q.shape[-2]
+    again = recorded and each * rows > _KEPT
+    if each * rows > _BLOCK and (is_causal or again or not recorded):
+        rows = max(32, _BLOCK // each)
+    return rows, again
+
+
+def _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, again):
+    """`_attend` for some queries after the other; with `again` the weights are found again in the backward pass, not kept."""
+    from adjoint.utils.checkpoint import checkpoint
+
+    results = []
+    for first in range(0, q.shape[-2], rows):
+        part = q[..., first : first + rows, :]
+        end = first + part.shape[-2]
+        # What comes later than the last of these queries is seen by none of them.
+        seen = min(end, k.shape[-2]) if is_causal else k.shape[-2]
+        keys, values = k[..., :seen, :], v[..., :seen, :]
+        added = term if term is None or term.dim() < 2 or term.shape[-2] == 1 else term[..., first:end, :]
+        options = part, keys, values, added, dropout_p, first if is_causal else None, scale
+        results.append(checkpoint(_attend, *options, use_reentrant=False) if again else _attend(*options))
+    return ad.cat(results, -2)
 
 
 def _repeated(q, k, v):

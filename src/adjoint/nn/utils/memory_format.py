@@ -20,13 +20,12 @@ def _convert(module, memory_format, kinds):
 def convert_conv2d_weight_memory_format(module: Module, memory_format) -> Module:
     """Lay out the weights of all `Conv2d` and `ConvTranspose2d` in the module; return it.
 
-        Examples
-        --------
-        >>> import adjoint as ad
-    from adjoint import _register
-        >>> conv = ad.nn.utils.convert_conv2d_weight_memory_format(ad.nn.Conv2d(3, 4, 2), ad.channels_last)
-        >>> conv.weight.is_contiguous(memory_format=ad.channels_last)
-        True
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> conv = ad.nn.utils.convert_conv2d_weight_memory_format(ad.nn.Conv2d(3, 4, 2), ad.channels_last)
+    >>> conv.weight.is_contiguous(memory_format=ad.channels_last)
+    True
     """
     return _convert(module, memory_format, (Conv2d, ConvTranspose2d))
 
