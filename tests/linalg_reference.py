@@ -13,7 +13,7 @@ def each(f):
 
     def over(*arrays):
         batch = arrays[0].shape[:-2]
-        flat = [a.reshape((-1,) + a.shape[len(batch) :]) for a in arrays]
+        flat = [a.reshape((int(np.prod(batch)), *a.shape[len(batch) :])) for a in arrays]
         results = [f(*one) for one in zip(*flat, strict=True)]
         if not isinstance(results[0], tuple):
             return np.reshape(results, batch + np.shape(results[0]))

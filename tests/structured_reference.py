@@ -63,7 +63,7 @@ def advanced(indices):
 def spots(shape, index, dim):
     """The full index of which `index` is the part along `dim`."""
     grid = list(np.indices(index.shape))
-    grid[dim] = index
+    grid[dim : dim + 1 or None] = [index] if index.ndim else []
     return tuple(grid)
 
 
@@ -286,7 +286,9 @@ REFERENCES = {
         x, spots(x.shape, index, dim), src[tuple(slice(n) for n in index.shape)], adding(x)
     ),
     "index_add": index_add,
-    "index_fill": lambda x, dim, index, value: written(x, slices(x, index, dim), value),
+    "index_fill": lambda x, dim, index, value: written(
+        np.atleast_1d(x), slices(x, index, dim), value
+    ).reshape(x.shape),
     "index_copy": lambda x, dim, index, source: written(
         np.atleast_1d(x), slices(x, index, dim), source
     ).reshape(x.shape),

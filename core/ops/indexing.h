@@ -29,7 +29,7 @@ struct BasicIndex : Structured {
   static constexpr auto doc = "The view that a mixture of integers, slices and new axes picks.";
   static constexpr auto signature = "self, spec";
   static constexpr auto samples = Cases{"(3, 4), [0, 1, 0, 0]", "(3, 4), [1, 0, 2, 2, 2, 0, 0, 0, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]",
-                                        "(), [2, 0, 0, 0]"};
+                                        "(), [2, 0, 0, 0]", "(0, 3), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, IndexSpec spec);
   /// Named for the last thing that the index does, as if its entries were operators of their own.
@@ -58,7 +58,7 @@ struct Index : Structured {
   static constexpr auto doc = "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
   static constexpr auto signature = "self, indices";
   static constexpr auto samples = Cases{"(3, 4), [[0, 2, 0], None]", "(3, 4), [None, index(2, 2, below=4)]", "(3, 4), [mask(3, 4)]",
-                                        "(3, 4, 2), [[0, 2], None, [-1, 1]]", "(3, 4), [index(0, below=3)]"};
+                                        "(3, 4, 2), [[0, 2], None, [-1, 1]]", "(3, 4), [index(0, below=3)]", "(3, 4), [mask(3), None]"};
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return call<PutIndex>(g, IntList(s), TensorList(indices)); }};
 };
@@ -130,7 +130,7 @@ struct MaskedSelect : Structured {
   static constexpr auto name = "masked_select";
   static constexpr auto doc = "The elements where a mask holds, in row-major order, as a vector. The two broadcast.";
   static constexpr auto signature = "self, mask";
-  static constexpr auto samples = Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)"};
+  static constexpr auto samples = Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)", "(), mask()"};
   static Tensor forward(const Tensor& self, const Tensor& mask);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return masked_select_gradient(g, s, mask); }};
 };

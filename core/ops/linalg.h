@@ -64,7 +64,8 @@ struct SolveTriangular : LinearAlgebraRow {
   static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
   static constexpr auto samples = Cases{"dominant(3, 3), (3, 2), True",
                                         "dominant(3, 3), (2, 3), False, left=False",
-                                        "dominant(2, 3, 3), (2, 3, 2), False, unitriangular=True"};
+                                        "dominant(2, 3, 3), (2, 3, 2), False, unitriangular=True",
+                                        "(0, 0), (0, 2), True"};
   static Tensor forward(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular);
   static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> x, Argument<bool, 2> upper,
                                            Argument<bool, 3> left, Argument<bool, 4> unit, Needs needs) {
@@ -78,7 +79,7 @@ struct LuFactor : LinearAlgebraRow {
       "L (below the diagonal) and U in one, LAPACK's pivots; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self, pivot=True";
   static constexpr auto samples = Cases{"(3, 3)", "(3, 2)", "(2, 3)", "(2, 2, 2)",
-                                        "dominant(3, 3), pivot=False"};
+                                        "dominant(3, 3), pivot=False", "(0, 3)"};
   static constexpr auto returns = "LU, pivots, info";
   static linalg::Three forward(const Tensor& self, bool pivot);
   static constexpr auto vjp = Rules{
@@ -99,7 +100,8 @@ struct LuSolve : LinearAlgebraRow {
   static constexpr auto doc = "X with A X = B, or Aᴴ X = B where `adjoint`, from what _lu_factor made of A.";
   static constexpr auto signature = "self, pivots, B, adjoint=False";
   static constexpr auto samples = Cases{"dominant(3, 3), int32([2, 3, 3]), (3, 2)",
-                                        "dominant(2, 2, 2), int32([[2, 2], [1, 2]]), (2, 2, 1), adjoint=True"};
+                                        "dominant(2, 2, 2), int32([[2, 2], [1, 2]]), (2, 2, 1), adjoint=True",
+                                        "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool adjoint);
   static constexpr auto vjp =
       JointRule{[](Grad g, Input<0> lu, Input<1> pivots, NeededBy<Output<0>, 0> x,
@@ -161,7 +163,7 @@ struct Qr : LinearAlgebraRow {
   static constexpr auto doc =
       "Orthonormal columns Q and upper triangular R with A = Q R; all columns where `complete`.";
   static constexpr auto signature = "self, complete=False";
-  static constexpr auto samples = Cases{"(4, 3)", "(2, 2, 2)", "(2, 3)", "(3, 3), complete=True"};
+  static constexpr auto samples = Cases{"(4, 3)", "(2, 2, 2)", "(2, 3)", "(3, 3), complete=True", "(0, 3)"};
   static constexpr auto returns = "Q, R";
   static linalg::Two forward(const Tensor& self, bool complete);
   static constexpr auto vjp =
@@ -174,7 +176,7 @@ struct Geqrf : LinearAlgebraRow {
   static constexpr auto doc =
       "R and, below its diagonal, the reflectors of a QR factorisation; and their factors.";
   static constexpr auto signature = "self";
-  static constexpr auto samples = Cases{"(4, 3)", "(2, 2, 2)"};
+  static constexpr auto samples = Cases{"(4, 3)", "(2, 2, 2)", "(0, 2)"};
   static constexpr auto returns = "a, tau";
   static linalg::Two forward(const Tensor& self);
 };
@@ -183,7 +185,7 @@ struct HouseholderProduct : LinearAlgebraRow {
   static constexpr auto name = "_householder_product";
   static constexpr auto doc = "The first columns of the product of the reflectors below a's diagonal.";
   static constexpr auto signature = "self, tau";
-  static constexpr auto samples = Cases{"(4, 3), (3,)", "(2, 2, 2), (2, 2)"};
+  static constexpr auto samples = Cases{"(4, 3), (3,)", "(2, 2, 2), (2, 2)", "(3, 0), (0,)"};
   static Tensor forward(const Tensor& self, const Tensor& tau);
 };
 
@@ -194,7 +196,7 @@ struct Eigh : LinearAlgebraRow {
       "read.";
   static constexpr auto signature = "self, upper=False, vectors=True";
   static constexpr auto samples = Cases{"hermitian(3, 3)", "hermitian(2, 2, 2), upper=True",
-                                        "hermitian(3, 3), vectors=False"};
+                                        "hermitian(3, 3), vectors=False", "(0, 0)"};
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool upper, bool vectors);
   static constexpr auto vjp =
@@ -207,7 +209,7 @@ struct Eig : LinearAlgebraRow {
   static constexpr auto name = "_eig";
   static constexpr auto doc = "Complex eigenvalues and right eigenvectors of length one.";
   static constexpr auto signature = "self, vectors=True";
-  static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2), vectors=False"};
+  static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2), vectors=False", "(0, 0)"};
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool vectors);
   static constexpr auto vjp =
@@ -221,7 +223,7 @@ struct Svd : LinearAlgebraRow {
   static constexpr auto doc = "Singular values, descending, and vectors: A = U diag(S) Vh.";
   static constexpr auto signature = "self, full_matrices=False, vectors=True";
   static constexpr auto samples = Cases{"(3, 4)", "(2, 3, 2)", "(4, 3), vectors=False",
-                                        "(3, 3), full_matrices=True"};
+                                        "(3, 3), full_matrices=True", "(0, 3)"};
   static constexpr auto returns = "U, S, Vh, info";
   static linalg::Four forward(const Tensor& self, bool full_matrices, bool vectors);
   static constexpr auto vjp = Rules{[](GradOf<0> g_u, GradOf<1> g_s, GradOf<2> g_vh, Output<0> u, Output<1> s,
@@ -236,7 +238,8 @@ struct PseudoInverse : LinearAlgebraRow {
       "the lower triangle is read.";
   static constexpr auto signature = "self, atol, rtol, hermitian=False";
   static constexpr auto samples = Cases{"(3, 4), float32(0.0), float32(1e-6)",
-                                        "hermitian(3, 3), float32(1e-6), float32(0.0), hermitian=True"};
+                                        "hermitian(3, 3), float32(1e-6), float32(0.0), hermitian=True",
+                                        "(0, 3), float32(0.0), float32(1e-6)"};
   static Tensor forward(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian);
   static constexpr auto vjp =
       Rules{[](Grad g, Input<0> a, Output<0> p) { return linalg::pseudo_inverse_rule(g, a, p); }};
@@ -248,7 +251,7 @@ struct LdlFactor : LinearAlgebraRow {
       "L and D in one with A = L D Lᵀ (Lᴴ where `hermitian`), LAPACK's pivots; info > 0 names a block of D "
       "that is zero.";
   static constexpr auto signature = "self, hermitian=False";
-  static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2)"};
+  static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "LD, pivots, info";
   static linalg::Three forward(const Tensor& self, bool hermitian);
 };
@@ -258,7 +261,8 @@ struct LdlSolve : LinearAlgebraRow {
   static constexpr auto doc = "X with A X = B, from what _ldl_factor made of A.";
   static constexpr auto signature = "self, pivots, B, hermitian=False";
   static constexpr auto samples = Cases{"dominant(3, 3), int32([1, 2, 3]), (3, 2)",
-                                        "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True"};
+                                        "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True",
+                                        "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
 };
 
@@ -268,7 +272,8 @@ struct LeastSquares : LinearAlgebraRow {
       "The X of least norm that minimises the norm of A X - B, singular values and rank of A; values below "
       "rcond times the largest count as zero.";
   static constexpr auto signature = "self, B, rcond";
-  static constexpr auto samples = Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6"};
+  static constexpr auto samples = Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6",
+                                        "(0, 3), (0, 2), 1e-6"};
   static constexpr auto returns = "solution, singular_values, rank, info";
   static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond);
 };

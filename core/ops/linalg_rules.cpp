@@ -51,7 +51,11 @@ Tensor safe_reciprocal(const Tensor& d, const Tensor& tolerance) {
 /// it.
 Tensor tolerance_of(const Tensor& values) {
   const double epsilon = real_dtype(values.dtype()) == DType::Float32 ? 1.1920929e-7 : 2.220446049250313e-16;
-  const Tensor t = call<Amax>(call<Abs>(alias(values)), OptionalInts(IntList(Dims{-1}.span())), true);
+  const Tensor size = call<Abs>(alias(values));
+  const Dims last{-1};
+  const OptionalInts dim(last.span());
+  // Of no values, none is largest.
+  const Tensor t = values.size(-1) ? call<Amax>(size, dim, true) : call<Sum>(size, dim, true, OptionalType());
   return as_column(scaled(t, Scalar(epsilon * static_cast<double>(values.size(-1)))));
 }
 /// v_j - v_i at row i, column j.

@@ -55,7 +55,7 @@ struct CrossEntropy : Structured {
   static constexpr auto samples = Cases{"(3, 4), index(3, below=4)",
                                         "(3, 4), index(3, below=4), positive(4), reduction='sum', label_smoothing=0.1",
                                         "(2, 4, 3), index(2, 3, below=4), ignore_index=1, reduction='none'", "(3, 4), unit(3, 4)",
-                                        "(4,), index(below=4)"};
+                                        "(4,), index(below=4)", "(0, 4), index(0, below=4), reduction='sum'"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
@@ -70,7 +70,8 @@ struct ClassCrossEntropy : Structured {
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(3, 4), index(3, below=4), None, 'mean', -100, 0.0",
                                         "(3, 4), index(3, below=4), positive(4), 'sum', 1, 0.1",
-                                        "(2, 4, 3), index(2, 3, below=4), None, 'none', -100, 0.0"};
+                                        "(2, 4, 3), index(2, 3, below=4), None, 'none', -100, 0.0",
+                                        "(0, 4), index(0, below=4), None, 'sum', -100, 0.0"};
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
     constexpr auto op = "cross_entropy";
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
@@ -87,7 +88,8 @@ struct CrossEntropyBackward : Structured {
   static constexpr auto signature = "g, input, target, weight, reduction, ignore_index, label_smoothing";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(), (3, 4), index(3, below=4), None, 'mean', -100, 0.0",
-                                        "(3,), (3, 4), index(3, below=4), positive(4), 'none', 1, 0.1"};
+                                        "(3,), (3, 4), index(3, below=4), positive(4), 'none', 1, 0.1",
+                                        "(0,), (0, 4), index(0, below=4), None, 'none', -100, 0.0"};
   static Tensor forward(const Tensor& g, const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index,
                         double label_smoothing) {
     return kernels::class_loss_backward(g, input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, label_smoothing});
@@ -103,7 +105,8 @@ struct NllLoss : Structured {
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(3, 4), index(3, below=4)",
                                         "(3, 4), index(3, below=4), positive(4), reduction='sum', ignore_index=1",
-                                        "(2, 4, 3), index(2, 3, below=4), reduction='none'", "(4,), index(below=4)"};
+                                        "(2, 4, 3), index(2, 3, below=4), reduction='none'", "(4,), index(below=4)",
+                                        "(0, 4), index(0, below=4), reduction='sum'"};
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
@@ -120,7 +123,8 @@ struct NllLossBackward : Structured {
   static constexpr auto signature = "g, size, target, weight, reduction, ignore_index";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(), [3, 4], index(3, below=4), None, 'mean', -100",
-                                        "(3,), [3, 4], index(3, below=4), positive(4), 'none', 1"};
+                                        "(3,), [3, 4], index(3, below=4), positive(4), 'none', 1",
+                                        "(0,), [0, 4], index(0, below=4), None, 'none', -100"};
   static Tensor forward(const Tensor& g, Sizes size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
     return kernels::nll_backward(g, size, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0});
   }
@@ -145,7 +149,7 @@ struct SquaredDistance : Structured {
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4), True", "(3, 4), (3, 4), False"};
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), True", "(3, 4), (3, 4), False", "(0, 3), (0, 3), False"};
   static Tensor forward(const Tensor& input, const Tensor& target, bool mean) { return kernels::squared_distance(input, target, mean); }
   static constexpr auto vjp = Rules{
       [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) { return rules::squared_distance(g, a, b, mean); },

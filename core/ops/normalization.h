@@ -39,7 +39,8 @@ struct LayerNormBackward : Structured {
   static constexpr auto doc = "The gradients of layer_norm in one pass: of the input, the weight and the bias, by the bits of `needs`.";
   static constexpr auto signature = "g, input, weight, dims, eps, needs";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4), (4,), 1, 1e-05, 7", "(3, 4), (3, 4), None, 1, 0.1, 1"};
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), (4,), 1, 1e-05, 7", "(3, 4), (3, 4), None, 1, 0.1, 1",
+                                        "(0, 4), (0, 4), (4,), 1, 1e-05, 7"};
   static constexpr auto returns = "input, weight, bias";
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input, OptionalTensor weight, int64_t dims, double eps, int64_t needs) {
     return kernels::layer_norm_backward(g, input, weight, dims, eps, needs);

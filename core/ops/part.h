@@ -40,7 +40,8 @@ struct TakeStrided : Structured {
   static constexpr auto name = "_take_strided";
   static constexpr auto doc = "Elements of a tensor's row-major order, by strides and an offset from its first.";
   static constexpr auto signature = "self, size, stride, offset";
-  static constexpr auto samples = Cases{"(3, 4), [2, 2], [4, 2], 1", "(3, 4), [3, 2], [2, 1], 0", "(3, 4), [0], [1], 0"};
+  static constexpr auto samples = Cases{"(3, 4), [2, 2], [4, 2], 1", "(3, 4), [3, 2], [2, 1], 0", "(3, 4), [0], [1], 0",
+                                        "(0, 3), [0, 2], [3, 1], 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size, Argument<IntList, 2> stride,
@@ -53,7 +54,8 @@ struct PutStrided : Structured {
   static constexpr auto name = "_put_strided";
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
   static constexpr auto signature = "self, shape, size, stride, offset";
-  static constexpr auto samples = Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0"};
+  static constexpr auto samples = Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0",
+                                        "(0, 2), [0, 3], [0, 2], [3, 1], 0"};
   static Tensor forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride,
                                        Argument<int64_t, 4> offset) {
@@ -77,7 +79,7 @@ struct Narrow : Structured {
   static constexpr auto name = "narrow";
   static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
   static constexpr auto signature = "self, dim, start, length";
-  static constexpr auto samples = Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2"};
+  static constexpr auto samples = Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2", "(0, 3), 1, 1, 2"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t start, int64_t length);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> start,
@@ -104,7 +106,7 @@ struct SplitSizes : Structured {
   static constexpr auto aliases = "split_with_sizes";
   static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
   static constexpr auto signature = "self|tensor, split_sizes|split_size|split_size_or_sections, dim=0";
-  static constexpr auto samples = Cases{"(5, 2), [2, 0, 3]", "(2, 4), [1, 3], dim=-1"};
+  static constexpr auto samples = Cases{"(5, 2), [2, 0, 3]", "(2, 4), [1, 3], dim=-1", "(0, 2), [0, 0]"};
   template <class A> static const char* recorded_as(const A&) { return "split_with_sizes"; }
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, IntList split_sizes, Dim dim);
@@ -148,7 +150,7 @@ struct SplitSections : Structured {
   static constexpr auto name = "_split_sections";
   static constexpr auto doc = "Consecutive pieces along a dimension, as views: so many, whose sizes differ by one at most.";
   static constexpr auto signature = "self, sections, dim=0";
-  static constexpr auto samples = Cases{"(5, 2), 3", "(2, 4), 2, dim=-1"};
+  static constexpr auto samples = Cases{"(5, 2), 3", "(2, 4), 2, dim=-1", "(0, 2), 2"};
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t sections);
   static Tensors forward(const Tensor& self, int64_t sections, Dim dim);
@@ -174,7 +176,7 @@ struct Unfold : Structured {
   static constexpr auto name = "unfold";
   static constexpr auto doc = "Windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
   static constexpr auto signature = "self, dimension, size, step";
-  static constexpr auto samples = Cases{"(5, 2), 0, 3, 1", "(2, 6), -1, 2, 2", "(), 0, 1, 1"};
+  static constexpr auto samples = Cases{"(5, 2), 0, 3, 1", "(2, 6), -1, 2, 2", "(), 0, 1, 1", "(0, 4), 1, 2, 2"};
   static constexpr bool view = true;
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Dim dimension, int64_t size, int64_t step);
@@ -188,7 +190,7 @@ struct AsStrided : Structured {
   static constexpr auto name = "as_strided";
   static constexpr auto doc = "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
   static constexpr auto signature = "self, size, stride, storage_offset=None";
-  static constexpr auto samples = Cases{"(3, 4), [2, 2], [1, 2]", "(3, 4), [2, 3], [1, 1], 2", "(2,), [3], [0]"};
+  static constexpr auto samples = Cases{"(3, 4), [2, 2], [1, 2]", "(3, 4), [2, 3], [1, 1], 2", "(2,), [3], [0]", "(0, 3), [0, 2], [3, 1]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, std::optional<int64_t> storage_offset);
   static constexpr auto vjp = Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,

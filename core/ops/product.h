@@ -107,7 +107,8 @@ struct Matmul : Structured {
   static constexpr auto doc = "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and broadcast.";
   static constexpr auto signature = "self, other";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(4,), (4,)", "(3, 4), (4,)", "(4,), (4, 3)", "(2, 3, 4), (4, 2)"};
+  static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(4,), (4,)", "(3, 4), (4,)", "(4,), (4, 3)", "(2, 3, 4), (4, 2)",
+                                        "(0, 3), (3, 2)"};
   static constexpr auto python = "__matmul__";
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& self, const Tensor& other) {

@@ -103,7 +103,7 @@ struct Multinomial : RandomRow {
   static constexpr auto doc = "Indices drawn in proportion to the weights in each row.";
   static constexpr auto signature = "self, num_samples, replacement, generator=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"positive(2, 4), 3, False", "positive(4), 6, True, generator=None"};
+  static constexpr auto samples = Cases{"positive(2, 4), 3, False", "positive(4), 6, True, generator=None", "positive(0, 3), 2, True"};
   static Tensor forward(const Tensor& self, int64_t num_samples, bool replacement, OptionalGenerator generator);
 };
 

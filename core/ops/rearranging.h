@@ -39,7 +39,7 @@ struct Repeat : Structured {
   static constexpr auto name = "repeat";
   static constexpr auto doc = "Copies of the tensor side by side, so many along each dimension.";
   static constexpr auto signature = "self, repeats";
-  static constexpr auto samples = Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]"};
+  static constexpr auto samples = Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]", "(0, 3), [2, 1]"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Repeats repeats);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
@@ -60,7 +60,7 @@ struct RepeatInterleave : Structured {
   static constexpr auto name = "_repeat_interleave";
   static constexpr auto doc = "Each slice along a dimension repeated the same number of times.";
   static constexpr auto signature = "self, repeats, dim";
-  static constexpr auto samples = Cases{"(3, 4), 2, 0", "(3, 4), 2, -1", "(3, 4), 0, 1"};
+  static constexpr auto samples = Cases{"(3, 4), 2, 0", "(3, 4), 2, -1", "(3, 4), 0, 1", "(0, 3), 2, 1"};
   static Tensor forward(const Tensor& self, int64_t repeats, Dim dim);
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats, Argument<int64_t, 2> dim) {
@@ -72,7 +72,7 @@ struct RepeatInterleaveEach : Structured {
   static constexpr auto name = "_repeat_interleave_each";
   static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
   static constexpr auto signature = "self, repeats, dim";
-  static constexpr auto samples = Cases{"(3, 4), [2, 0, 1], 0", "(2, 3), [1, 2, 0], -1"};
+  static constexpr auto samples = Cases{"(3, 4), [2, 0, 1], 0", "(2, 3), [1, 2, 0], -1", "(0, 3), [1, 2, 0], 1"};
   static Tensor forward(const Tensor& self, const Tensor& repeats, Dim dim);
   /// For each slice of the result, which one of the input it is.
   static Tensor sources(const Tensor& repeats, int64_t size);

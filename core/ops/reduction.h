@@ -104,7 +104,7 @@ struct Prod : Structured {
   static constexpr auto doc = "Product of the elements over the given dimensions. Integers multiply in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "[[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]], dim=1",
-                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=0", "()"};
+                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=0", "()", "(2, 3, 4), dim=[0, 2]"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::prod(self, dim, keepdim, dtype, name);
   }
@@ -148,7 +148,7 @@ struct VarMean : Structured {
   static constexpr auto doc = "Variance and mean over the given dimensions, in one pass.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0"};
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "var, mean";
   static constexpr bool method = false;
@@ -166,7 +166,7 @@ struct StdMean : Structured {
   static constexpr auto doc = "Standard deviation and mean over the given dimensions, in one pass.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0"};
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "std, mean";
   static constexpr bool method = false;
@@ -260,7 +260,7 @@ struct Aminmax : Structured {
   static constexpr auto doc = "Smallest and largest element, of the tensor or along one dimension.";
   static constexpr auto signature = "self, *, dim=None, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "()"};
+  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "()", "(0, 3), dim=1"};
   static constexpr auto returns = "min, max";
   static kernels::Pair forward(const Tensor& self, OptionalDims dim, bool keepdim) {
     return {kernels::extreme(self, dim, keepdim, false, name), kernels::extreme(self, dim, keepdim, true, name)};
@@ -341,7 +341,8 @@ struct VectorNorm : Structured {
   static constexpr auto signature = "self, ord=2.0, dim=None, keepdim=False, *, dtype=None";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), 3.0, dim=1, keepdim=True", "(3, 4), inf, dim=[0]",
-                                        "float32([[1.0, -2.0]]), 1.0, dtype=float64", "(3, 4), -inf, dim=1", "(3, 4), 0.0", "(0, 3), dim=0"};
+                                        "float32([[1.0, -2.0]]), 1.0, dtype=float64", "(3, 4), -inf, dim=1", "(3, 4), 0.0", "(0, 3), dim=0",
+                                        "()"};
   static Tensor forward(const Tensor& self, double ord, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
   }

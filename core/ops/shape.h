@@ -73,7 +73,7 @@ struct MatrixT : Structured {
   static constexpr auto name = "t";
   static constexpr auto doc = "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
   static constexpr auto signature = "self";
-  static constexpr auto samples = Cases{"(3, 4)", "(3,)", "()"};
+  static constexpr auto samples = Cases{"(3, 4)", "(3,)", "()", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return call<MatrixT>(g); }};

@@ -25,7 +25,7 @@ struct Softmax : Structured {
   static constexpr auto doc = "exp(x) / sum(exp(x)) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0"};
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, false, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
 };
@@ -35,7 +35,7 @@ struct LogSoftmax : Structured {
   static constexpr auto doc = "x - log(sum(exp(x))) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0"};
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
 };

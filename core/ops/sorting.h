@@ -83,7 +83,7 @@ struct TopK : Structured {
   static constexpr auto doc = "The k largest (or smallest) elements along a dimension, and their indices.";
   static constexpr auto signature = "self, k, dim=-1, largest=True, sorted=True";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 2, dim=0, largest=False, sorted=True", "(3, 4), 0", "(), 1"};
+  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 2, dim=0, largest=False, sorted=True", "(3, 4), 0", "(), 1", "(0, 3), 2"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
     return kernels::topk(self, k, dim, largest, sorted, name);
@@ -98,7 +98,7 @@ struct KthValue : Structured {
   static constexpr auto doc = "The k-th smallest element along a dimension, counted from 1, and its index.";
   static constexpr auto signature = "self, k, dim=-1, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 3, dim=0, keepdim=True", "(), 1"};
+  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 3, dim=0, keepdim=True", "(), 1", "(0, 3), 2"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
@@ -117,7 +117,7 @@ struct MedianDim : Structured {
   static constexpr auto doc = "The median along a dimension (the lower one of an even number), and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0"};
+  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
   static constexpr auto vjp = Rules{median_picked_rule};
@@ -129,7 +129,7 @@ struct NanMedianDim : Structured {
   static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"[[1.0, nan, 3.0], [nan, 2.0, 5.0]], 1", "(3, 4), 0, keepdim=True", "(), 0"};
+  static constexpr auto samples = Cases{"[[1.0, nan, 3.0], [nan, 2.0, 5.0]], 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
   static constexpr auto vjp = Rules{median_picked_rule};
@@ -166,7 +166,7 @@ struct Unique : Structured {
   static constexpr auto signature = "self, return_inverse=False, return_counts=False";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"[3.0, 1.0, 3.0, 2.0]", "[[3.0, 1.0], [1.0, 2.0]], return_inverse=True, return_counts=True",
-                                        "(0,), True, True", "(), True, True"};
+                                        "(0,), True, True", "(), True, True", "(0, 3)"};
   static constexpr auto returns = "output, inverse_indices, counts";
   static constexpr bool differentiable = false;
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& self, bool return_inverse, bool return_counts) {

@@ -58,7 +58,7 @@ struct ZeroBasic : Structured {
   static constexpr auto name = "_zero_basic";
   static constexpr auto doc = "A copy with zeros at the part that a basic index picks.";
   static constexpr auto signature = "self, spec";
-  static constexpr auto samples = Cases{"(3, 4), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]"};
+  static constexpr auto samples = Cases{"(3, 4), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]", "(0, 3), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static Tensor forward(const Tensor& self, IndexSpec spec);
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> spec) { return call<ZeroBasic>(g, spec.value); }};
 };
@@ -68,7 +68,7 @@ struct SetBasic : Structured {
   static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";
   static constexpr auto signature = "self, value, spec";
   static constexpr auto samples = Cases{"(3, 4), (2,), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), (), [0, 1, 0, 0]",
-                                        "(3, 4), (1, 4), [1, 1, 1, 0]"};
+                                        "(3, 4), (1, 4), [1, 1, 1, 0]", "(0, 3), (0,), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static constexpr bool writes = true;
   /// Whether its part overlaps itself is looked at when that is known.
   static constexpr bool writes_one_value = true;
@@ -92,7 +92,8 @@ struct IndexPut : Structured {
   static constexpr auto doc = "Write values, or add them, to the positions that index tensors name.";
   static constexpr auto signature = "self, values, indices, accumulate=False";
   static constexpr auto samples = Cases{"(3, 4), (2, 4), [[0, 2], None]", "(3, 4), (), [mask(3, 4)]",
-                                        "(3, 4), (3, 4), [[0, 2, 0]], accumulate=True", "(3, 4), (0, 4), [index(0, below=3)]"};
+                                        "(3, 4), (3, 4), [[0, 2, 0]], accumulate=True", "(3, 4), (0, 4), [index(0, below=3)]",
+                                        "(3, 4), (3,), [[0, 1, 2], [3, 3, 0]]"};
   static constexpr bool writes = true;
   static Tensor forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate);
   static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
@@ -108,7 +109,7 @@ struct Scatter : Structured {
   static constexpr auto doc = "A copy with the elements of src written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src, reduce=None";
   static constexpr auto samples = Cases{"(3, 4), 0, [[0, 1, 2, 0]], (1, 4)", "(3, 4), 1, [[3, 0], [1, 2], [0, 3]], (3, 2), 'add'",
-                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
+                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce);
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
@@ -158,7 +159,7 @@ struct ScatterAdd : Structured {
   static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
   static constexpr auto samples = Cases{"(3, 4), 0, index(2, 4, below=3), (2, 4)", "(3, 4), -1, index(3, 2, below=4), (3, 5)",
-                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
+                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
@@ -185,7 +186,8 @@ struct IndexFill : Structured {
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, value";
-  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], ()", "(3, 4), -1, [1, 3], 2", "(3, 4), 0, index(0, below=3), ()"};
+  static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], ()", "(3, 4), -1, [1, 3], 2", "(3, 4), 0, index(0, below=3), ()",
+                                        "(), 0, [0], ()"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value);
   static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
   static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);

@@ -87,6 +87,21 @@ def test_samples_give_every_argument(op):
 
 
 @named(STRUCTURED)
+def test_a_sample_is_empty_or_empty_tensors_are_refused(op):
+    drawn = [i for case in some_cases(op) for i in case.inputs]
+    if not any(i.free for i in drawn) or not all(i.values.size for i in drawn):
+        return
+    refused = 0
+    for dtype in op["types"]:
+        case = cases(op, dtype)[0]
+        try:
+            case.call([case.tensors()[0][:0], *case.tensors()[1:]])
+        except (RuntimeError, IndexError):
+            refused += 1
+    assert refused, f"{op['name']} takes an empty tensor, and no sample has one"
+
+
+@named(STRUCTURED)
 def test_values(op):
     name = op["name"]
     assert name in REFERENCES or name in CHECKS, f"{name} has no reference in tests/structured_reference.py"
