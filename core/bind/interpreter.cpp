@@ -38,8 +38,10 @@ void read_results(const Operator& op, nb::handle r, Results& results, const char
   if (!PySequence_Check(r.ptr()) || is_tensor(r.ptr()))
     fail<TypeError>(who, " the results of ", op.name, "() as a sequence of Tensors, not ", Py_TYPE(r.ptr())->tp_name);
   for (nb::handle t : nb::iter(r)) {
-    if (!is_tensor(t.ptr())) fail<TypeError>(who, " Tensors, but for ", op.name, "() it gave ", Py_TYPE(t.ptr())->tp_name);
-    results.many.push_back(unwrap(t.ptr()));
+    // One that was not asked for is None.
+    if (!is_tensor(t.ptr()) && !(t.is_none() && op.several))
+      fail<TypeError>(who, " Tensors, but for ", op.name, "() it gave ", Py_TYPE(t.ptr())->tp_name);
+    results.many.push_back(t.is_none() ? Tensor() : unwrap(t.ptr()));
   }
   const size_t expected = op.several ? op.results : 1;
   if (expected && results.many.size() != expected)
