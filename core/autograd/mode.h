@@ -9,6 +9,7 @@
 namespace adjoint {
 
 struct Interpreter;  // transforms/interpreter.h
+struct Observer;
 class SavedHooks;    // autograd/saved.h
 class Tensor;
 
@@ -23,8 +24,11 @@ struct ThreadState {
   bool parallel_backward = false;
   /// What new tensors are marked with: TensorImpl::kInference in inference mode.
   uint16_t flags_of_new = 0;
-  /// The innermost active transform; null in ordinary programs.
+  /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.
+  bool watched = false;
+  /// The innermost of each; owned.
   Interpreter* interpreter = nullptr;
+  Observer* observer = nullptr;
   /// What packs tensors that are saved; null in ordinary programs.
   SavedHooks* saved_hooks = nullptr;
   /// Orders nodes: later operations of a thread run backward first.
@@ -72,7 +76,7 @@ class ThreadModes {
 
 inline bool grad_enabled() { return thread_state.grad; }
 
-/// Tell interpreters that a tensor is about to be written.
+/// Tell observers that a tensor is about to be written.
 void tell_write(const Tensor& t);
 
 /// Sets recording for a scope.

@@ -206,7 +206,7 @@ void check_writable(const Tensor& t, const char* op, bool recorded, bool one_val
     fail("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing "
          "inplace update. It was ", name_of_write(op), " on shape ", to_string(t.sizes()), ".");
   if (thread_state.grad && (recorded || t.requires_grad())) check_history(t, op);
-  if (thread_state.interpreter) [[unlikely]] tell_write(t);
+  if (thread_state.watched) [[unlikely]] tell_write(t);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "bind/object.h"
 #include "bind/operators.h"
 #include "runtime/random.h"
+#include "transforms/interpreter.h"
 
 namespace nb = nanobind;
 
@@ -277,7 +278,7 @@ void Arguments::set(const Parameter& p, PyObject* o) {
         v.tensor = &tensors_[p.index];
       }
       return;
-    case Form::Scalar: v.scalar = is_tensor(o) ? item(unwrap(o)) : *as_scalar(o); return;
+    case Form::Scalar: v.scalar = is_tensor(o) ? read_number(unwrap(o), "item") : *as_scalar(o); return;
     case Form::Int: v.i = as_int(o, p.name.c_str()); return;
     case Form::Float: v.d = as_double(o, p.name.c_str()); return;
     case Form::Bool: v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0; return;

@@ -2,6 +2,7 @@
 
 #include "bind/convert.h"
 #include "bind/object.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint::bind {
 
@@ -43,6 +44,12 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   }
   if (!t.is_contiguous() && !(flags & PyBUF_STRIDES)) {
     PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous; call .contiguous() first");
+    return -1;
+  }
+  try {
+    tell_read(t, "numpy");
+  } catch (...) {
+    raise();
     return -1;
   }
   const int n = static_cast<int>(t.dim());

@@ -7,6 +7,7 @@
 
 #include "bind/buffer.h"
 #include "bind/caster.h"
+#include "transforms/interpreter.h"
 
 namespace nb = nanobind;
 
@@ -142,6 +143,7 @@ template <class M> Tensor import_as(PyObject* capsule) {
 }  // namespace
 
 PyObject* to_dlpack(const Tensor& t, bool versioned, bool copied) {
+  tell_read(t, "__dlpack__");
   return versioned ? export_as<DLManagedVersioned>(t, copied) : export_as<DLManaged>(t, copied);
 }
 

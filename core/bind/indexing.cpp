@@ -16,6 +16,7 @@
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "tensor/number.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint::bind {
 
@@ -170,12 +171,12 @@ Key read_key(const Tensor& self, PyObject* key) {
     } else if (tensors[i].defined()) {
       const Tensor& t = tensors[i];
       if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype())) {
-        push(k.spec, Pick::Integer, item(t).as_int(), 1, 1);
+        push(k.spec, Pick::Integer, read_number(t, "index").as_int(), 1, 1);
         ++d;
         k.basic = true;
       } else if (t.dim() == 0 && t.dtype() == DType::Bool) {
         push(k.spec, Pick::NewAxis, 0, 1, 1);
-        const int64_t n[] = {item(t).as_int() ? 1 : 0};
+        const int64_t n[] = {read_number(t, "index").as_int() ? 1 : 0};
         k.indices.push_back(zeros(n, DType::Int64));
         k.basic = k.advanced = true;
       } else {

@@ -6,11 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "bind/arguments.h"
-#include "kernels/copy.h"
-#include "ops/writing.h"
 
 namespace adjoint::bind {
 
@@ -46,8 +43,8 @@ struct OperatorObject {
 };
 PyTypeObject* operator_type = nullptr;
 std::map<std::string, PyTypeObject*> result_types;
-/// The callable of each row, under its first name; owned.
-std::map<const Operator*, PyObject*> callables;
+/// The callable of each row, under its first name, and that of its form in place; owned.
+std::map<const Operator*, PyObject*> callables, callables_in_place;
 /// What each public name stands for; never destroyed.
 std::map<std::string, Overloads>& overloads_by_name() {
   static auto& all = *new std::map<std::string, Overloads>;
@@ -87,45 +84,21 @@ PyObject* wrap_results(Results& r, const char* returns) {
   return r.kind == Results::Kind::One ? wrap(std::move(r.one)) : wrap_all(r.many, returns);
 }
 
-void warn_resized(const Tensor& t, IntList sizes) {
-  const std::string message =
-      text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()), ", which does not match the required output shape ",
-           to_string(sizes), ". This behavior is deprecated: pass a tensor of that shape, or one without elements (t.resize_(0)).");
-  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw PythonError{};
-}
-
-/// Whether an element-wise result has the shape of `out`.
-bool shape_fits(const ElementwiseInfo& info, const Tensor* in, const Tensor& out) {
-  Dims shape(in[0].sizes());
-  for (int i = 1; i < info.arity; ++i) shape = broadcast_shapes(shape.span(), in[i].sizes(), info.name);
-  return same(shape.span(), out.sizes());
-}
-
-PyObject* write_out(PyObject* out, Results& r, const char* name) {
-  auto give = [&](PyObject* to, const Tensor& result) {
-    if (!is_tensor(to)) fail<TypeError>(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(to)->tp_name);
-    const Tensor& t = unwrap(to);
-    if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
-      fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
-    if (!can_cast(result.dtype(), t.dtype()))
-      fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(t.dtype()));
-    if (!same(t.sizes(), result.sizes())) {
-      if (t.numel() != 0) warn_resized(t, result.sizes());
-      Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
-      char* const data = storage->data;
-      t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);
-    }
-    check_writable(t, name, false);
-    write(t, name, [&] { copy_into(t, result); });
+/// What is given as out=: a tensor, or a tuple of them for several results.
+Tensors tensors_of(PyObject* out, const Operator& op) {
+  Tensors all;
+  const auto take = [&](PyObject* o) {
+    if (!is_tensor(o)) fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(o)->tp_name);
+    all.push_back(unwrap(o));
   };
-  if (r.kind == Results::Kind::One) {
-    give(out, r.one);
-  } else {
-    if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != static_cast<Py_ssize_t>(r.many.size()))
-      fail<TypeError>(name, "(): out must be a tuple of ", r.many.size(), " Tensors");
-    for (size_t i = 0; i < r.many.size(); ++i) give(PyTuple_GET_ITEM(out, i), r.many[i]);
+  if (!op.several) {
+    take(out);
+    return all;
   }
-  return Py_NewRef(out);
+  if (!PyTuple_Check(out) || (op.results && PyTuple_GET_SIZE(out) != static_cast<Py_ssize_t>(op.results)))
+    fail<TypeError>(op.name, "(): out must be a tuple of ", op.results, " Tensors");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(out); ++i) take(PyTuple_GET_ITEM(out, i));
+  return all;
 }
 
 /// The compositions that run in this thread, the innermost first. One may use its own operator; where it hands on what it was
@@ -250,54 +223,25 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock = arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
   const KeptMemory memory(unlock, op, v, out && is_tensor(out) ? &unwrap(out) : nullptr);
-  if (op.elementwise && (out || o->style == Style::InPlace)) {
-    Tensor in[kMostInputs];
-    const ElementwiseInfo& info = given_inputs(*op.elementwise, v, in);
-    double p[kMostParameters];
-    for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(*op.elementwise, v, i);
-    if (o->style == Style::InPlace) {
-      {
-        Unlocked u(unlock);
-        call_elementwise(info, in, p, &in[0], true);
-      }
-      return Py_NewRef(args[0]);
-    }
-    if (!is_tensor(out)) fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
-    if (shape_fits(info, in, unwrap(out))) {
-      {
-        Unlocked u(unlock);
-        call_elementwise(info, in, p, &unwrap(out), false);
-      }
-      return Py_NewRef(out);
-    }
-  }
-  std::vector<Value> given_values;
-  // A dtype that is left out is that of out=.
-  if (out && is_tensor(out))
-    for (size_t i = 0; i < op.kinds.size(); ++i)
-      if (op.kinds[i]->form == Form::Type && op.kinds[i]->optional && !v[i].present) {
-        given_values.assign(v, v + op.kinds.size());
-        given_values[i].present = true;
-        given_values[i].type = unwrap(out).dtype();
-        v = given_values.data();
-      }
-  // What is overwritten may be what the rule needs: it gets a copy.
-  Tensor before;
-  if (o->style == Style::InPlace && !op.writes && thread_state.grad && v[0].tensor->requires_grad()) {
-    before = owned(*v[0].tensor);
-    given_values.assign(v, v + op.kinds.size());
-    given_values[0].tensor = &before;
-    v = given_values.data();
-  }
   Results r;
+  if (o->style == Style::InPlace) {
+    {
+      Unlocked u(unlock);
+      perform({op, CallForm::InPlace, {v, op.kinds.size()}, {}}, r);
+    }
+    return Py_NewRef(args[0]);
+  }
+  if (out) {
+    const Tensors written = tensors_of(out, op);
+    {
+      Unlocked u(unlock);
+      perform({op, CallForm::Out, {v, op.kinds.size()}, written}, r);
+    }
+    return Py_NewRef(out);
+  }
   {
     Unlocked u(unlock);
     op.boxed(v, r);
-  }
-  if (out) return write_out(out, r, op.name);
-  if (o->style == Style::InPlace && !op.writes) {
-    become_result(unwrap(args[0]), r.one, op.name);
-    return Py_NewRef(args[0]);
   }
   return wrap_results(r, op.returns);
 }
@@ -436,25 +380,13 @@ KeptMemory::KeptMemory(bool when, const Operator& op, const Value* arguments, co
   if (out) keep(*out);
 }
 
-PyObject* operator_object(const Operator& op) { return callables.at(&op); }
+PyObject* operator_object(const Operator& op, CallForm form) {
+  if (form != CallForm::InPlace) return callables.at(&op);
+  const auto found = callables_in_place.find(&op);
+  return found == callables_in_place.end() ? nullptr : found->second;
+}
 const Operator* operator_of(PyObject* o) {
   return PyObject_TypeCheck(o, operator_type) ? reinterpret_cast<OperatorObject*>(o)->op : nullptr;
-}
-
-void become_result(const Tensor& self, const Tensor& result, const char* name) {
-  if (!same(self.sizes(), result.sizes()))
-    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
-  if (!can_cast(result.dtype(), self.dtype()))
-    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
-  // A result without history leaves none of what was there before.
-  if (thread_state.grad && self.requires_grad() && !history(result)) {
-    call<Copy>(self, result);
-    return;
-  }
-  check_writable(self, name, result.requires_grad() && thread_state.grad);
-  write(self, name, [&] { copy_into(self, result); });
-  Tensor written = self;
-  if (history(result)) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);
 }
 
 bool add_operators(PyObject* module) {
@@ -474,6 +406,7 @@ bool add_operators(PyObject* module) {
     if (ok && op->inplace && name[0] != '_' && name.back() != '_') {
       PyObject* in = new_operator(overloads, Style::InPlace, name + "_");
       ok = in && PyDict_SetItemString(type_dict, (name + "_").c_str(), in) == 0;
+      if (ok) callables_in_place.try_emplace(op, Py_NewRef(in));
       Py_XDECREF(in);
     }
     return ok;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bind/object.h"
-#include "dispatch/operator.h"
+#include "dispatch/forms.h"
 
 namespace adjoint::bind {
 
@@ -46,12 +46,10 @@ inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
   return call_elementwise(info, &t, nullptr);
 }
 
-/// The callable of a row of the table, borrowed; and the row of a callable, null for other objects.
-PyObject* operator_object(const Operator& op);
+/// The callable of a row of the table, borrowed: in place null, where it has no such form (a row of a composition, or a private
+/// one); and the row of a callable, null for other objects.
+PyObject* operator_object(const Operator& op, CallForm form = CallForm::Function);
 const Operator* operator_of(PyObject* o);
-
-/// The tensor takes the value and the history of a result that was computed beside it: `name` in place.
-void become_result(const Tensor& self, const Tensor& result, const char* name);
 
 /// A tensor from an operand that is a tensor or a number; undefined if it is neither.
 Tensor operand(PyObject* o, DType like);

@@ -69,9 +69,8 @@ PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor
         v[1].tensor = &tensors[1];
         v[0].present = v[1].present = true;
         Results r;
-        op.boxed(v, r);
+        perform({op, out ? CallForm::InPlace : CallForm::Function, v, {}}, r);
         result = std::move(r.one);
-        if (out) become_result(*out, result, op.name);
       }
     }
     if (out) return Py_NewRef(a);

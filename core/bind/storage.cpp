@@ -6,6 +6,7 @@
 #include "bind/caster.h"
 #include "bind/operators.h"
 #include "kernels/copy.h"
+#include "transforms/interpreter.h"
 
 namespace nb = nanobind;
 
@@ -36,6 +37,7 @@ void resize_storage(const Tensor& t, int64_t bytes) {
   if (old.readonly || old.kind == Storage::Kind::External)
     fail("Trying to resize storage that is not resizable: its memory belongs to somebody else, such as an array. clone() the tensor first");
   const size_t wanted = runtime::checked_bytes(bytes, 1);
+  tell_replaced(t, "resize_");
   if (old.resize(wanted)) return;
   // It has to move, and nobody else may point to it.
   if (old.refcount.load(std::memory_order_acquire) != 1)
@@ -94,10 +96,12 @@ void bind_storage(nb::module_& m) {
   m.def("_become_view", [](nb::object self, const Tensor& view, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
     Tensor t = unwrap(self.ptr());
+    tell_replaced(t, name.c_str());
     become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
     return self;
   });
   m.def("_stand_on", [](const Tensor& t, const Tensor& from) {
+    tell_replaced(t, "set_");
     t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(), from.strides().data());
     renew_accumulator(t);
   }, "Let a tensor have the memory of another, its shape and its dtype.");

@@ -8,6 +8,7 @@
 #include "bind/node_object.h"
 #include "bind/object.h"
 #include "kernels/copy.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint::bind {
 
@@ -110,6 +111,7 @@ int set_data(PyObject* s, PyObject* v, void*) {
       const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) && old->refcount.load(std::memory_order_relaxed) > 1);
       storage = recounted_storage(std::move(storage), t.version(), views ? Ref<Storage>::share(old) : Ref<Storage>());
     }
+    tell_replaced(t, "set_data");
     t->replace_storage(std::move(storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
@@ -142,7 +144,12 @@ PyGetSetDef getset[] = {
 PyObject* m_dim(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).dim()); }
 PyObject* m_numel(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).numel()); }
 PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
-PyObject* m_data_ptr(PyObject* s, PyObject*) { return PyLong_FromVoidPtr(unwrap(s).numel() ? unwrap(s).bytes() : nullptr); }
+PyObject* m_data_ptr(PyObject* s, PyObject*) {
+  return guard([&] {
+    tell_read(unwrap(s), "data_ptr");
+    return PyLong_FromVoidPtr(unwrap(s).numel() ? unwrap(s).bytes() : nullptr);
+  });
+}
 PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
 PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (!nargs && !names) return PyBool_FromLong(unwrap(s).is_contiguous());
@@ -155,7 +162,7 @@ PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, 
 }
 PyObject* m_is_floating(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_floating()); }
 PyObject* m_is_complex(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_complex()); }
-PyObject* m_item(PyObject* s, PyObject*) { return guard([&] { return from_scalar(item(unwrap(s))); }); }
+PyObject* m_item(PyObject* s, PyObject*) { return guard([&] { return from_scalar(read_number(unwrap(s), "item")); }); }
 PyObject* m_detach(PyObject* s, PyObject*) { return guard([&] { return wrap(detach(unwrap(s))); }); }
 PyObject* m_retain_grad(PyObject* s, PyObject*) {
   return guard([&] { retain_grad(unwrap(s)); Py_RETURN_NONE; });
@@ -216,8 +223,11 @@ PyObject* list_from(const char* data, DType dtype, IntList sizes, IntList stride
   return list;
 }
 PyObject* m_tolist(PyObject* s, PyObject*) {
-  const Tensor& t = unwrap(s);
-  return list_from(t.bytes(), t.dtype(), t.sizes(), t.strides());
+  return guard([&] {
+    const Tensor& t = unwrap(s);
+    tell_read(t, "tolist");
+    return list_from(t.bytes(), t.dtype(), t.sizes(), t.strides());
+  });
 }
 
 PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
@@ -252,7 +262,7 @@ int truth(PyObject* s) {
     if (t.numel() != 1)
       fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value", " is ambiguous: its shape is ",
            to_string(t.sizes()), "; use .any() or .all()");
-    return item(t).to<bool>();
+    return read_number(t, "bool").to<bool>();
   } catch (...) {
     raise();
     return -1;
@@ -260,14 +270,14 @@ int truth(PyObject* s) {
 }
 PyObject* as_float(PyObject* s) {
   return guard([&] {
-    const Scalar v = item(unwrap(s));
+    const Scalar v = read_number(unwrap(s), "float");
     if (v.is_complex()) fail("value cannot be converted to type double without overflow: it is complex; take .real first");
     return PyFloat_FromDouble(v.as_double());
   });
 }
 PyObject* as_long(PyObject* s) {
   return guard([&]() -> PyObject* {
-    const Scalar v = item(unwrap(s));
+    const Scalar v = read_number(unwrap(s), "int");
     if (v.is_complex()) fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
     if (!v.is_integral()) return PyLong_FromDouble(v.as_double());
     return PyLong_FromLongLong(v.as_int());
@@ -278,12 +288,12 @@ PyObject* as_index(PyObject* s) {
     const Tensor& t = unwrap(s);
     if (!is_integral(t.dtype()) || t.numel() != 1)
       fail<TypeError>("only integer tensors of a single element can be converted to an index: this one is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()));
-    return PyLong_FromLongLong(item(t).as_int());
+    return PyLong_FromLongLong(read_number(t, "index").as_int());
   });
 }
 PyObject* m_complex(PyObject* s, PyObject*) {
   return guard([&] {
-    const auto z = item(unwrap(s)).as_complex();
+    const auto z = read_number(unwrap(s), "complex").as_complex();
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }

@@ -249,6 +249,10 @@ template <class Op, class R, class... P> void boxed(const Value* v, Results& res
 template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::call(P... arguments) {
   if constexpr (Op::composite) return Op::forward(arguments...);
   runtime::check_no_lock(Op::name);
+  if (thread_state.watched) [[unlikely]] {
+    const void* at[] = {&arguments..., nullptr};
+    if (Results r; interpreted(*row_of<Op>, at, r)) return door::from_results<R>(r);
+  }
   const uint32_t wanted = door::wanted<std::decay_t<P>...>(arguments...);
   bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;
   if constexpr (Op::writes) {
@@ -269,10 +273,10 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   R result = [&] {
     Below below;
     if constexpr (!Op::writes && !Op::view)
-      if (below.interpreter) [[unlikely]] {
-        const void* given[] = {&arguments..., nullptr};
+      if (below.watched) [[unlikely]] {
+        const void* at[] = {&arguments..., nullptr};
         Results r;
-        if ((was_supplied = supplied(below.interpreter, *row_of<Op>, given, r))) return door::from_results<R>(r);
+        if ((was_supplied = supplied(*row_of<Op>, at, r))) return door::from_results<R>(r);
       }
     if constexpr (Op::writes) return write(std::get<0>(std::tie(arguments...)), Op::name, [&] { return Op::forward(arguments...); });
     else return Op::forward(arguments...);
@@ -283,7 +287,7 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   else if constexpr (std::is_same_v<R, Tensors>) results = result;
   else results = listed = door::list_of(result);
   if constexpr (!Op::writes && !Op::view)
-    if (thread_state.interpreter && !was_supplied) [[unlikely]] tell_computed(*row_of<Op>, results);
+    if (thread_state.watched && !was_supplied) [[unlikely]] tell_computed(*row_of<Op>, results);
   if constexpr (Op::view)
     for (const Tensor& t : results) register_view(std::get<0>(std::tie(arguments...)), t, std::is_same_v<R, Tensors>);
   if (!tracked) return result;

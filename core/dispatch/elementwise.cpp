@@ -119,7 +119,8 @@ template <int A, int S> class ElementwiseNode final : public Node {
         case RuleKind::Missing: fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i, " is not implemented");
         case RuleKind::One: out[i] = g; break;
         default:
-          out[i] = op_->rules[i] == RuleKind::MinusOne || thread_state.grad ? op_->recorded[i](g, values, static_cast<const Tensor*>(values)[3], parameters_.get())
+          // Where somebody interprets calls, the derivative is some.
+          out[i] = op_->rules[i] == RuleKind::MinusOne || thread_state.grad || thread_state.interpreter ? op_->recorded[i](g, values, static_cast<const Tensor*>(values)[3], parameters_.get())
                                                                            : fused(i, g, values);
       }
       // A rule that takes an input is not linear in it: its result can be differentiated by it, to 0 if need be.
@@ -305,9 +306,8 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   }
 }
 
-/// Compute, where an interpreter looks on and may have the result.
-[[gnu::cold, gnu::noinline]] void compute_interpreted(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const LoopCall& call,
-                                                      Tensor& result) {
+/// The arguments of a call, boxed.
+std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const double* parameters) {
   std::vector<Value> values(static_cast<size_t>(op.arity + op.parameters));
   for (int i = 0; i < op.arity; ++i) {
     values[i].present = true;
@@ -317,10 +317,16 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     values[op.arity + k].present = true;
     values[op.arity + k].d = parameters[k];
   }
+  return values;
+}
+
+/// Compute, where an observer looks on and may have the result.
+[[gnu::cold, gnu::noinline]] void compute_observed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const LoopCall& call,
+                                                      Tensor& result) {
   Results r;
   const bool was_supplied = [&] {
     Below below;
-    return supplied(below.interpreter, *op.row, values, r);
+    return supplied(*op.row, boxed(op, in, parameters), r);
   }();
   if (was_supplied) {
     result = r.one;
@@ -402,13 +408,24 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     write(result, op.name, [&] { copy_into(result, temporary); });
   } else if (out) {
     write(result, op.name, [&] { run_loop(call, result); });
-  } else if (!thread_state.interpreter) {
+  } else if (!thread_state.watched) {
     run_loop(call, result);
   } else {
-    compute_interpreted(op, in, parameters, call, result);
+    compute_observed(op, in, parameters, call, result);
   }
   if (tracked) record(op, in, result, out ? &before : nullptr, type, parameters);
   return result;
+}
+
+/// The call as an interpreter makes its result, or else as always, with observers.
+[[gnu::cold, gnu::noinline]] Tensor call_watched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
+  if (thread_state.interpreter) {
+    const CallForm form = inplace ? CallForm::InPlace : out ? CallForm::Out : CallForm::Function;
+    const std::vector<Value> values = boxed(op, in, parameters);
+    Results r;
+    if (interpreted({*op.row, form, values, {out, size_t{form == CallForm::Out}}}, r)) return out ? *out : r.one;
+  }
+  return general(op, in, parameters, out, inplace);
 }
 
 }  // namespace
@@ -425,7 +442,7 @@ const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, T
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
   runtime::check_no_lock(op.name);
-  if (thread_state.interpreter) [[unlikely]] return general(op, in, parameters, out, inplace);
+  if (thread_state.watched) [[unlikely]] return call_watched(op, in, parameters, out, inplace);
   if (!out && op.arity <= 2) {
     Tensor result;
     if (op.arity == 2 ? call_shortest<2>(op, in, parameters, result) : call_shortest<1>(op, in, parameters, result)) return result;

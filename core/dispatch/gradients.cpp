@@ -116,7 +116,7 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
 }
 
 bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, Tensor* slice) {
-  if (thread_state.grad || thread_state.interpreter || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
+  if (thread_state.grad || thread_state.watched || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
   int64_t expected = 1;
   for (size_t i = p.base_sizes.size(); i-- > 0;) {
     if (p.base_strides[i] != expected && p.base_sizes[i] != 1) return false;

@@ -56,6 +56,19 @@ struct Operator {
   size_t results = 1;
 };
 
+/// What is done with the result: it is given back, it takes the place of the first argument, or that of out=.
+enum class CallForm : uint8_t { Function, InPlace, Out };
+
+/// A call: which operator, in which form, on what. See dispatch/forms.h, and transforms/interpreter.h for who sees calls.
+struct Call {
+  const Operator& op;
+  CallForm form;
+  /// One for each of op.kinds.
+  std::span<const Value> arguments;
+  /// What is written, in the form with out=.
+  std::span<const Tensor> out;
+};
+
 /// Each of the other names of a row.
 template <class F> void each_alias(std::string_view aliases, F&& f) {
   while (!aliases.empty()) f(std::string(cut(aliases, ',')));

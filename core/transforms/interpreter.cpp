@@ -4,38 +4,78 @@ namespace adjoint {
 
 namespace {
 
-/// An interpreter and those around it as they are when a call comes: each may take itself out, and others, when it is asked.
-std::vector<Ref<Interpreter>> from(Interpreter* innermost) {
-  std::vector<Ref<Interpreter>> all;
-  for (Interpreter* i = innermost; i; i = i->outer.get()) all.push_back(Ref<Interpreter>::share(i));
-  return all;
+void set_watched() { thread_state.watched = thread_state.interpreter || thread_state.observer; }
+
+template <class T> void push_to(T*& innermost, Ref<T> one) {
+  one->outer = Ref<T>::steal(innermost);
+  innermost = one.detach();
+  set_watched();
 }
 
-}  // namespace
-
-void push_interpreter(Ref<Interpreter> interpreter) {
-  interpreter->outer = Ref<Interpreter>::steal(thread_state.interpreter);
-  thread_state.interpreter = interpreter.detach();
-}
-
-bool pop_interpreter(const Interpreter* interpreter) {
-  Interpreter* inside = nullptr;
-  for (Interpreter* i = thread_state.interpreter; i; inside = i, i = i->outer.get()) {
-    if (i != interpreter) continue;
-    const Ref<Interpreter> gone = Ref<Interpreter>::share(i);  // it dies when the list is in order again
+/// Not from within a call that is being computed: who stands in the thread is settled for it.
+template <class T> bool pop_from(T*& innermost, const T* one) {
+  if (!thread_state.watched) return false;
+  T* inside = nullptr;
+  for (T* i = innermost; i; inside = i, i = i->outer.get()) {
+    if (i != one) continue;
+    const Ref<T> gone = Ref<T>::share(i);  // it dies when the list is in order again
     if (inside) {
-      inside->outer = Ref<Interpreter>(i->outer);
+      inside->outer = Ref<T>(i->outer);
     } else {
-      thread_state.interpreter = Ref<Interpreter>(i->outer).detach();
+      innermost = Ref<T>(i->outer).detach();
       runtime::release_count(i);
     }
+    set_watched();
     return true;
   }
   return false;
 }
 
-bool supplied(Interpreter* innermost, const Operator& op, std::span<const Value> arguments, Results& results) {
-  const auto all = from(innermost);
+/// One and those around it as they are when a call comes: each may take itself out, and others, when it is asked.
+template <class T> std::vector<Ref<T>> from(T* innermost) {
+  std::vector<Ref<T>> all;
+  for (T* i = innermost; i; i = i->outer.get()) all.push_back(Ref<T>::share(i));
+  return all;
+}
+
+std::vector<Value> boxed(const Operator& op, const void* const* arguments) {
+  std::vector<Value> values(op.kinds.size());
+  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
+  return values;
+}
+
+}  // namespace
+
+void push(Ref<Interpreter> interpreter) { push_to(thread_state.interpreter, std::move(interpreter)); }
+void push(Ref<Observer> observer) { push_to(thread_state.observer, std::move(observer)); }
+bool pop(const Interpreter* interpreter) { return pop_from(thread_state.interpreter, interpreter); }
+bool pop(const Observer* observer) { return pop_from(thread_state.observer, observer); }
+
+Past::Past(Ref<Interpreter> to) : before_(thread_state.interpreter) {
+  thread_state.interpreter = to.detach();
+  set_watched();
+}
+Past::~Past() {
+  if (thread_state.interpreter) runtime::release_count(thread_state.interpreter);
+  thread_state.interpreter = before_;
+  set_watched();
+}
+
+bool interpreted(const Call& call, Results& results) {
+  if (!thread_state.watched || !thread_state.interpreter) return false;
+  const auto innermost = Ref<Interpreter>::share(thread_state.interpreter);
+  const Past past(Ref<Interpreter>(innermost->outer));
+  innermost->call(call, results);
+  return true;
+}
+
+bool interpreted(const Operator& op, const void* const* arguments, Results& results) {
+  if (!thread_state.interpreter) return false;
+  return interpreted({op, CallForm::Function, boxed(op, arguments), {}}, results);
+}
+
+bool supplied(const Operator& op, std::span<const Value> arguments, Results& results) {
+  const auto all = from(thread_state.observer);
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i]->supply(op, arguments, results)) continue;
     const std::span<const Tensor> given = results.kind == Results::Kind::One ? std::span<const Tensor>(&results.one, 1) : results.many;
@@ -45,20 +85,31 @@ bool supplied(Interpreter* innermost, const Operator& op, std::span<const Value>
   return false;
 }
 
-bool supplied(Interpreter* innermost, const Operator& op, const void* const* arguments, Results& results) {
-  std::vector<Value> values(op.kinds.size());
-  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
-  return supplied(innermost, op, values, results);
+bool supplied(const Operator& op, const void* const* arguments, Results& results) {
+  return thread_state.observer && supplied(op, boxed(op, arguments), results);
 }
 
 void tell_computed(const Operator& op, std::span<const Tensor> results) {
   Below below;
-  for (const auto& i : from(below.interpreter)) i->computed(op, results);
+  for (const auto& o : from(thread_state.observer)) o->computed(op, results);
 }
 
 void tell_write(const Tensor& t) {
   Below below;
-  for (const auto& i : from(below.interpreter)) i->before_write(t);
+  for (const auto& o : from(thread_state.observer)) o->before_write(t);
+}
+
+void detail::tell_read(const Tensor& t, const char* by) {
+  for (const auto& i : from(thread_state.interpreter)) {
+    const Past past(Ref<Interpreter>(i->outer));
+    i->reads(t, by);
+  }
+}
+void detail::tell_replaced(const Tensor& t, const char* by) {
+  for (const auto& i : from(thread_state.interpreter)) {
+    const Past past(Ref<Interpreter>(i->outer));
+    i->replaces(t, by);
+  }
 }
 
 }  // namespace adjoint

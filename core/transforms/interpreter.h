@@ -1,9 +1,14 @@
-// An interpreter stands at the door and sees calls as operators of the table with boxed arguments.
+// Who looks on at the door, in the thread in which it stands.
 //
-// Those that exist stand below recording: they see what is about to be computed, may have the results already, and see
-// what was computed (selective checkpointing); and they see what is about to be written (copies on write). Forward mode,
-// batching and tracing are to be interpreters above recording. In ordinary programs `thread_state.interpreter` is null,
-// and the door's test for it is all that this room costs.
+// An INTERPRETER stands above recording. It gets every call of an operator once, whole: which operator, in which form, its
+// arguments; and it makes the results, as a rule by doing the call (`perform`) or others. What it calls meanwhile goes
+// to the interpreters around it. Of what is no call (memory that is read by the program, a tensor that is given other
+// memory) it is told.
+//
+// An OBSERVER stands below recording: it sees what is about to be computed, may have the results already, and sees what was
+// computed (selective checkpointing); and it sees what is about to be written (copies on write).
+//
+// In ordinary programs `thread_state.watched` is false, and the door's test of it is all that this room costs.
 #pragma once
 
 #include "dispatch/operator.h"
@@ -17,6 +22,19 @@ struct Interpreter {
   Ref<Interpreter> outer;
   static void destroy(Interpreter* i) noexcept { delete i; }
   virtual ~Interpreter() = default;
+  /// Make the results of a call.
+  virtual void call(const Call& call, Results& results) = 0;
+  /// The program reads the elements of a tensor, as `by` (item, tolist …).
+  virtual void reads(const Tensor&, const char* /*by*/) {}
+  /// A tensor gets other memory or another shape, as `by` (set_data, resize_ …).
+  virtual void replaces(const Tensor&, const char* /*by*/) {}
+};
+
+struct Observer {
+  std::atomic<uint32_t> refcount{1};
+  Ref<Observer> outer;
+  static void destroy(Observer* o) noexcept { delete o; }
+  virtual ~Observer() = default;
   /// Give the results of a call that is about to be computed, if they are there. Not asked for views and writes.
   virtual bool supply(const Operator&, std::span<const Value>, Results&) { return false; }
   /// A call that was not supplied has been computed.
@@ -25,34 +43,67 @@ struct Interpreter {
   virtual void before_write(const Tensor&) {}
 };
 
-/// For its scope, calls are neither recorded nor interpreted: they are part of one that is.
+/// For its scope, calls are neither recorded nor seen: they are part of one that is.
 class Below {
  public:
-  Below() : interpreter(thread_state.interpreter), grad_(thread_state.grad) {
-    thread_state.interpreter = nullptr;
-    thread_state.grad = false;
-  }
+  Below() : watched(thread_state.watched), grad_(thread_state.grad) { thread_state.watched = thread_state.grad = false; }
   ~Below() {
-    thread_state.interpreter = interpreter;
+    thread_state.watched = watched;
     thread_state.grad = grad_;
   }
   Below(const Below&) = delete;
 
-  Interpreter* const interpreter;
+  const bool watched;
 
  private:
-  bool grad_;
+  const bool grad_;
 };
 
-/// Put an interpreter into this thread, and take it out again wherever it stands there; false where it does not.
-void push_interpreter(Ref<Interpreter> interpreter);
-bool pop_interpreter(const Interpreter* interpreter);
+/// For its scope, calls go past the innermost interpreter: to those around it, or to none.
+class Past {
+ public:
+  explicit Past(Ref<Interpreter> to);
+  ~Past();
+  Past(const Past&) = delete;
 
-// For the door, where there are interpreters: the innermost is asked first, and who is inside of the one that supplied
-// sees its results too.
-bool supplied(Interpreter* innermost, const Operator& op, std::span<const Value> arguments, Results& results);
-/// Arguments given by their addresses, each of the type that its kind says.
-bool supplied(Interpreter* innermost, const Operator& op, const void* const* arguments, Results& results);
+ private:
+  Interpreter* const before_;
+};
+
+/// Put one into this thread, and take it out again wherever it stands there; false where it does not.
+void push(Ref<Interpreter> interpreter);
+void push(Ref<Observer> observer);
+bool pop(const Interpreter* interpreter);
+bool pop(const Observer* observer);
+
+// --- For the door ----------------------------------------------------------------------------------------------------
+
+/// Whether an interpreter made the results of a call.
+bool interpreted(const Call& call, Results& results);
+/// Of a plain one with arguments given by their addresses, each of the type that its kind says.
+bool interpreted(const Operator& op, const void* const* arguments, Results& results);
+
+/// Whether an observer has the results: the innermost is asked first, and who is inside of it sees its results too.
+bool supplied(const Operator& op, std::span<const Value> arguments, Results& results);
+bool supplied(const Operator& op, const void* const* arguments, Results& results);
 void tell_computed(const Operator& op, std::span<const Tensor> results);
+
+// --- For what is no call ---------------------------------------------------------------------------------------------
+
+namespace detail {
+void tell_read(const Tensor& t, const char* by);
+void tell_replaced(const Tensor& t, const char* by);
+}  // namespace detail
+inline void tell_read(const Tensor& t, const char* by) {
+  if (thread_state.watched) [[unlikely]] detail::tell_read(t, by);
+}
+/// The number that a tensor is, for the program.
+inline Scalar read_number(const Tensor& t, const char* by) {
+  tell_read(t, by);
+  return item(t);
+}
+inline void tell_replaced(const Tensor& t, const char* by) {
+  if (thread_state.watched) [[unlikely]] detail::tell_replaced(t, by);
+}
 
 }  // namespace adjoint

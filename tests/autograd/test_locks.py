@@ -72,7 +72,7 @@ def test_a_pass_inside_of_an_update_of_the_same_leaf():
             with ad.enable_grad():
                 (10 * x).sum().backward()
 
-    token = _C._push_interpreter(None, None, before_write)
+    token = _C._push_observer(None, None, before_write)
     try:
         (100 * x).sum().backward()
     finally:
@@ -87,7 +87,7 @@ def test_a_gradient_that_is_cleared_during_an_update():
     def before_write(tensor):
         x.grad = None
 
-    token = _C._push_interpreter(None, None, before_write)
+    token = _C._push_observer(None, None, before_write)
     try:
         x.sum().backward()
     finally:

@@ -64,7 +64,7 @@ def test_kept_results_are_not_computed_again():
     a, b = inputs()
     y = run(chain, [ad.mm, ad.exp], a, b)
     # Outside of the policy's interpreter, so it is asked only for what nobody supplied.
-    token = ad._C._push_interpreter(sees, None, None)
+    token = ad._C._push_observer(sees, None, None)
     try:
         y.backward()
     finally:

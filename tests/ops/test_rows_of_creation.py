@@ -12,7 +12,7 @@ ROWS = {o["name"]: o for o in _C.operators() if o["family"] in ("Creation", "Ran
 def seen():
     """The names of the rows that are computed meanwhile."""
     names = []
-    token = _C._push_interpreter(None, lambda op, results: names.append(op.__name__), None)
+    token = _C._push_observer(None, lambda op, results: names.append(op.__name__), None)
     yield names
     _C._pop_interpreter(token)
 

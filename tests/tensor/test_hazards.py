@@ -316,8 +316,8 @@ def test_giant_offsets():
 
 def test_interpreters_are_taken_out_by_their_token():
     seen, x = [], ad.ones(2)
-    outer = _C._push_interpreter(None, lambda op, results: seen.append("outer"), None)
-    inner = _C._push_interpreter(None, lambda op, results: seen.append("inner"), None)
+    outer = _C._push_observer(None, lambda op, results: seen.append("outer"), None)
+    inner = _C._push_observer(None, lambda op, results: seen.append("inner"), None)
     x.sin()
     _C._pop_interpreter(outer)  # not the innermost
     x.sin()
@@ -339,7 +339,7 @@ def test_contexts_left_in_another_order():
     generator = open_in_a_generator()
     next(generator)
     seen = []
-    token = _C._push_interpreter(None, lambda op, results: seen.append(op.__name__), None)
+    token = _C._push_observer(None, lambda op, results: seen.append(op.__name__), None)
     generator.close()
     y = x.exp()
     assert seen == ["exp"]
@@ -359,7 +359,7 @@ def test_an_interpreter_that_goes_while_it_is_asked():
             except RuntimeError as error:
                 errors.append(error)
 
-    tokens += [_C._push_interpreter(supply, None, None), _C._push_interpreter(supply, None, None)]
+    tokens += [_C._push_observer(supply, None, None), _C._push_observer(supply, None, None)]
     both = list(tokens)
     assert ad.ones(2).cos().shape == (2,) and len(errors) == 2
     for token in both:
@@ -368,7 +368,7 @@ def test_an_interpreter_that_goes_while_it_is_asked():
 
 @pytest.mark.parametrize("results", [[], [1], [ad.ones(1)], [ad.ones(1)] * 3, 5, "ab"])
 def test_results_that_an_interpreter_supplies_are_counted(results):
-    token = _C._push_interpreter(lambda op, args: results if op.__name__ == "sort" else None, None, None)
+    token = _C._push_observer(lambda op, args: results if op.__name__ == "sort" else None, None, None)
     try:
         with pytest.raises((ValueError, TypeError), match="an interpreter must supply"):
             ad.sort(ad.ones(3))

@@ -109,7 +109,7 @@ class Originals:
         if _open.get() is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         _C._push_saved_tensors_hooks(self._pack, self._unpack)
-        self._interpreter = _C._push_interpreter(None, None, self._before_write)
+        self._interpreter = _C._push_observer(None, None, self._before_write)
         _open.set(self)
         return self
 

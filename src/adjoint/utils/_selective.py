@@ -161,7 +161,7 @@ class _Asking:
         _C._pop_interpreter(self.interpreters[get_ident()].pop())
 
     def push(self, supply, computed):
-        self.interpreters.setdefault(get_ident(), []).append(_C._push_interpreter(supply, computed, None))
+        self.interpreters.setdefault(get_ident(), []).append(_C._push_observer(supply, computed, None))
 
 
 class _Keeping(_Asking):

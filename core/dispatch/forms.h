@@ -1,0 +1,20 @@
+// The forms of a call: the function itself, in place, and into a tensor given as out=.
+//
+// Element-wise operators write where they are told to. Of others the function makes a result, which is then copied over; what
+// the copy needs of history and of checks is here, for compositions that have such forms as well.
+#pragma once
+
+#include "dispatch/operator.h"
+
+namespace adjoint {
+
+/// Do a call in the form that it has. Its results are those of the function, or the tensors written.
+void perform(const Call& call, Results& results);
+
+/// The tensor takes the value and the history of a result that was computed beside it: `name` in place.
+void become_result(const Tensor& self, const Tensor& result, const char* name);
+
+/// The tensor takes the value of a result, and its shape where it has another: `name` with out=.
+void write_out(const Tensor& out, const Tensor& result, const char* name);
+
+}  // namespace adjoint
