@@ -8,7 +8,7 @@
 #include <new>
 
 #include "autograd/views.h"
-#include "autograd/mode.h"
+#include "state.h"
 #include "bind/convert.h"
 #include "bind/operators.h"
 #include "bind/tensor_members.h"

@@ -68,8 +68,6 @@ struct IndexSpec : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulI
 using FloatList = std::span<const double>;
 /// A source of random numbers; null for the default one.
 using OptionalGenerator = runtime::Generator*;
-using OptionalInts = std::optional<IntList>;
-using OptionalType = std::optional<DType>;
 using OptionalScalar = std::optional<Scalar>;
 /// A text argument: rounding_mode, reduction.
 using Text = std::string_view;

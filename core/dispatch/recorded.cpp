@@ -8,6 +8,7 @@
 namespace adjoint::inline ADJOINT_ISA {
 
 Recorded::Recorded(double number) : tensor(wrap_number(Scalar(number), DType::Float64)) {}
+Recorded number(double value, const Tensor& like) { return wrap_number(Scalar(value), like.dtype()); }
 Recorded Recorded::conj() const { return tensor.is_complex() ? Recorded(call<Conj>(tensor)) : *this; }
 
 namespace {

@@ -114,7 +114,7 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
     const Tensor y =
-        kernels::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
+        products::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
     if (b.defined()) kernel::add_bias(b, y);
     return back(shaped(y, sizes.span()), self.dtype());
   }
@@ -132,7 +132,7 @@ Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntLi
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
     const Tensor x =
-        kernels::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
+        products::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
     return back(shaped(x, sizes), self.dtype());
   }
   const Tensor x = empty(sizes, g.dtype());

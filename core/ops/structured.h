@@ -2,7 +2,7 @@
 // call operators. Included by op.h; the loops, which know only elements, do without it.
 #pragma once
 
-#include "autograd/mode.h"
+#include "state.h"
 #include "dispatch/arguments.h"
 #include "ops/op.h"
 
@@ -128,6 +128,8 @@ struct Recorded {
   /// The tensor itself where it is real.
   Recorded conj() const;
 };
+/// A number inside a formula, of the type of `like`.
+Recorded number(double value, const Tensor& like);
 Recorded operator-(const Recorded& a);
 Recorded operator+(const Recorded& a, const Recorded& b);
 Recorded operator-(const Recorded& a, const Recorded& b);

@@ -6,12 +6,10 @@
 #include <numeric>
 
 #include "kernels/copy.h"
-#include "runtime/lapack.h"
+#include "kernels/cpu/lapack.h"
 #include "runtime/parallel.h"
 
 namespace adjoint::kernels::linalg {
-
-namespace lapack = runtime::lapack;
 
 namespace {
 

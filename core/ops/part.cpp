@@ -5,7 +5,7 @@
 
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
-#include "kernels/walk.h"
+#include "kernels/part.h"
 #include "ops/arithmetic.h"
 #include "ops/joining.h"
 #include "ops/shape.h"
@@ -98,35 +98,6 @@ std::pair<int64_t, int64_t> reach(const Part& p) {
   return {s.low, s.high};
 }
 
-/// False when each element has a place of its own: every stride is longer than all that the smaller ones reach.
-bool may_overlap(IntList sizes, IntList strides) {
-  runtime::SmallVector<int64_t, 6> order;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return false;
-    if (sizes[i] > 1) order.push_back(static_cast<int64_t>(i));
-  }
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
-  int64_t reached = 0;
-  for (int64_t i : order) {
-    if (std::abs(strides[i]) <= reached) return true;
-    reached += (sizes[i] - 1) * std::abs(strides[i]);
-  }
-  return false;
-}
-
-template <class T> void add_to(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    T* o = reinterpret_cast<T*>(to + i * to_step);
-    const T v = *reinterpret_cast<const T*>(from + i * from_step);
-    if constexpr (std::is_same_v<T, bool>) *o = *o || v;
-    else *o = static_cast<T>(static_cast<compute_t<T>>(*o) + static_cast<compute_t<T>>(v));
-  }
-}
-
-}  // namespace
-
-namespace {
-
 // Of a part that was worked out elsewhere.
 void check_inside(IntList size, IntList stride, int64_t offset, int64_t numel, int64_t item, const char* op) {
   if (size.size() != stride.size()) fail(op, "(): ", size.size(), " sizes need as many strides, not ", stride.size());
@@ -147,33 +118,7 @@ Tensor PutStrided::forward(const Tensor& self, Sizes shape, MemoryInts size, Mem
   check_inside(size, stride, offset, count_of(shape, name), self.itemsize(), name);
   if (!same(size, self.sizes())) fail(name, "(): a tensor of shape ", to_string(self.sizes()), " was given for a part of shape ", to_string(size));
   Tensor out = zeros(shape, self.dtype());
-  if (self.numel() == 0) return out;
-  const int64_t item = out.itemsize();
-  char* to = out.bytes() + offset * item;
-  if (size.empty()) {
-    std::memcpy(to, self.bytes(), static_cast<size_t>(item));
-    return out;
-  }
-  const DType dtype = out.dtype();
-  if (size.size() == 1 && self.dim() == 1 && size[0] <= 32768 && stride[0] != 0) {
-    convert_strided(to, dtype, stride[0] * item, self.bytes(), dtype, self.stride(0) * item, size[0]);
-    return out;
-  }
-  Walk walk(size);
-  walk.add(to, size, stride, item);
-  walk.add(self);
-  walk.plan();
-  if (!may_overlap(size, stride)) {
-    walk.run(32768, [&](char* const* p, const int64_t* steps, int64_t n) {
-      convert_strided(p[0], dtype, steps[0], p[1], dtype, steps[1], n);
-    });
-    return out;
-  }
-  visit(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    // One thread: two elements may meet in one place.
-    walk.run(INT64_MAX, [](char* const* p, const int64_t* steps, int64_t n) { add_to<T>(p[0], steps[0], p[1], steps[1], n); });
-  });
+  if (self.numel() != 0) kernels::put_strided(out, size, stride, offset, self);
   return out;
 }
 
@@ -368,7 +313,7 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
   const int64_t stretch[] = {n};
   Tensor storage = put_part(g, stretch, {part.sizes, part.strides, part.offset - start});
   const Part back{in.sizes, in.strides, in.offset - start};
-  if (may_overlap(in.sizes.span(), in.strides.span())) {
+  if (kernels::may_overlap(in.sizes.span(), in.strides.span())) {
     const Tensor ones = full(in.sizes.span(), Scalar(1.0), real_dtype(g.dtype()));
     const Tensor times = PutStrided::forward(ones, stretch, back.sizes.span(), back.strides.span(), back.offset);
     for (int64_t i = 0; i < n; ++i) {

@@ -1,112 +1,17 @@
-// Matrix products on strided tensors: transposed factors go to BLAS as flags, everything else as row-major copies.
+// Matrix products: which product of matrices each is, and their gradients. What multiplies is kernels/product.h.
 #include "ops/product.h"
 
 #include "dispatch/operator.h"
-#include "kernels/copy.h"
-#include "kernels/cpu/product.h"
+#include "kernels/product.h"
 #include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
-#include "runtime/blas.h"
-#include "runtime/parallel.h"
 #include "tensor/number.h"
 
 namespace adjoint {
 
-namespace blas = runtime::blas;
-
 namespace {
-
-// The type that BLAS knows each of ours by.
-template <class T> struct BlasType { using type = T; };
-template <class T> struct BlasType<Complex<T>> { using type = std::complex<T>; };
-template <class T> using blas_t = typename BlasType<T>::type;
-template <class T> inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_same_v<real_t<T>, double>;
-
-/// A factor: a matrix, or a batch of them, one of whose strides is 1 in what loops and BLAS are given.
-struct Operand {
-  Tensor owner;  // a copy, where the layout was neither
-  int64_t down, across;
-};
-
-// `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would accept.
-Operand prepare(const Tensor& t) {
-  const int64_t rows = t.size(-2), columns = t.size(-1);
-  const int64_t down = t.stride(-2), across = t.stride(-1);
-  if (across == 1 || columns == 1) {
-    if (rows == 1) return {t, columns, 1};
-    if (down >= columns) return {t, down, 1};
-  }
-  if (down == 1 || rows == 1) {
-    if (columns == 1) return {t, 1, rows};
-    if (across >= rows) return {t, 1, across};
-  }
-  return {copy_of(t), columns, 1};
-}
-
-/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one.
-template <class T>
-void multiply(const T* a, const Operand& x, const T* b, const Operand& y, const T* start, int64_t start_down, T* c, int64_t m, int64_t n, int64_t k,
-              bool shared) {
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
-    if (kernels::has_product_loops<T>(m, n, k))
-      return kernels::multiply_by_loops<T>(m, n, k, {a, x.down, x.across}, {b, y.down, y.across}, start, start_down, c, shared);
-  if (start)
-    for (int64_t i = 0; i < m; ++i) std::copy_n(start + i * start_down, n, c + i * n);
-  if constexpr (has_blas<T>) {
-    using B = blas_t<T>;
-    const bool plain_x = x.across == 1, plain_y = y.across == 1;
-    blas::gemm<B>(plain_x ? blas::Op::none : blas::Op::transpose, plain_y ? blas::Op::none : blas::Op::transpose, m, n, k, B(1),
-                  reinterpret_cast<const B*>(a), plain_x ? x.down : x.across, reinterpret_cast<const B*>(b), plain_y ? y.down : y.across,
-                  B(start ? 1 : 0), reinterpret_cast<B*>(c), n);
-  } else {
-    for (int64_t i = 0; i < m; ++i) {
-      T* row = c + i * n;
-      if (!start) std::fill_n(row, n, T(0));
-      for (int64_t l = 0; l < k; ++l) {
-        const T v = a[i * x.down + l * x.across];
-        for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] + v * b[l * y.down + j * y.across]);
-      }
-    }
-  }
-}
-
-/// out[m, n] = start + … for every matrix of a batch; a and b have at least two dimensions and the same type. A start has
-/// one dimension, or two and no batch, and its last stride is 1.
-template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
-  const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
-  const Operand x = prepare(a), y = prepare(b);
-  const T* from = start.defined() ? start.data<T>() : nullptr;
-  const int64_t from_down = start.defined() && start.dim() == 2 && start.size(0) > 1 ? start.stride(0) : 0;
-  const int64_t count = product(batch);
-  if (count == 1) {
-    multiply(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, out.data<T>(), m, n, k, true);
-    return;
-  }
-  // Where matrix number i of each factor lies: 0 strides where it is broadcast.
-  auto steps = [&](const Tensor& t) {
-    Dims s(batch.size());
-    const size_t lead = batch.size() - (t.sizes().size() - 2);
-    for (size_t d = lead; d < batch.size(); ++d) s[d] = t.sizes()[d - lead] == 1 ? 0 : t.strides()[d - lead];
-    return s;
-  };
-  const Dims a_steps = steps(x.owner), b_steps = steps(y.owner);
-  // Few large matrices are shared one by one.
-  const bool large = count < runtime::get_num_threads();
-  const int64_t grain = large ? count : std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, m * n * k));
-  runtime::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t rest = i, at = 0, bt = 0;
-      for (size_t d = batch.size(); d-- > 0;) {
-        at += rest % batch[d] * a_steps[d];
-        bt += rest % batch[d] * b_steps[d];
-        rest /= batch[d];
-      }
-      multiply(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from, from_down, out.data<T>() + i * m * n, m, n, k, large);
-    }
-  });
-}
 
 Tensor reshaped(const Tensor& t, IntList sizes) {
   const Dims strides = contiguous_strides(sizes);
@@ -130,7 +35,7 @@ Tensor with_one(const Tensor& t, size_t dim) {
 
 }  // namespace
 
-namespace kernels {
+namespace products {
 
 void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument) {
   if (t.dim() == rank) return;
@@ -177,10 +82,7 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
         a = reshaped(a, flat);
         batch.clear();
       }
-      visit(c, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, {batch.data(), batch.size()});
-      });
+      kernels::multiply(a, b, start, out, batch.span());
     }
   }
   return type == c ? out : copy_of(out, type);
@@ -226,7 +128,7 @@ Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Sc
   return beta == Scalar(0) || beta == Scalar(0.0) ? product : call<Add>(scaled(t, beta), product);
 }
 
-}  // namespace kernels
+}  // namespace products
 
 Tensor conjugate(const Tensor& t) { return t.is_complex() ? call<Conj>(t) : t; }
 Tensor conjugate_transpose(const Tensor& t) { return conjugate(call<Transpose>(t, int64_t{-2}, int64_t{-1})); }
@@ -263,13 +165,13 @@ Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes) 
 }
 
 Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
-  kernels::need_rank(self, 1, name, "self");
-  kernels::need_rank(vec2, 1, name, "vec2");
+  products::need_rank(self, 1, name, "self");
+  products::need_rank(vec2, 1, name, "vec2");
   return call<Mul>(with_one(self, 1), with_one(vec2, 0));
 }
 
 Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
-  const Tensor sum = kernels::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
+  const Tensor sum = products::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
   return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools
 }
 

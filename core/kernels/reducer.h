@@ -13,12 +13,10 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/reduction.h"
 #include "runtime/parallel.h"
 
 namespace adjoint {
-
-/// The shape of a reduction's result.
-Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim);
 
 class Reducer {
  public:

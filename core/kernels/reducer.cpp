@@ -1,4 +1,4 @@
-#include "kernels/reduce.h"
+#include "kernels/reducer.h"
 
 namespace adjoint {
 

@@ -10,7 +10,9 @@
 #include "runtime/blas.h"
 #include "tensor/dtype.h"
 
-namespace adjoint::runtime::lapack {
+namespace adjoint::kernels::lapack {
+
+namespace blas = runtime::blas;
 
 /// LAPACK's letter for a type.
 template <class T>
@@ -236,4 +238,4 @@ int gelss(int m, int n, int columns, T* a, int lda, T* b, int ldb, real_t<T>* s,
 
 #undef ADJOINT_LAPACK
 
-}  // namespace adjoint::runtime::lapack
+}  // namespace adjoint::kernels::lapack

@@ -2,8 +2,8 @@
 #include "ops/rearranging.h"
 
 #include "dispatch/operator.h"
+#include "kernels/rearranging.h"
 #include "kernels/slices.h"
-#include "kernels/walk.h"
 #include "ops/indexing.h"
 #include "ops/part.h"
 #include "ops/reduction.h"
@@ -30,21 +30,7 @@ Tensor Attach::forward(const Tensor& self, const Tensor&) { return copy_of(self)
 Tensor Flip::forward(const Tensor& self, DimList dims) {
   const uint64_t mask = dims.empty() ? 0 : dim_mask(dims, self.dim(), name);
   const Tensor out = empty_along({&self, 1}, self.sizes(), self.dtype());
-  if (out.numel() == 0) return out;
-  const int64_t item = self.itemsize();
-  char* from = self.bytes();
-  Dims strides(self.strides());
-  for (size_t i = 0; i < strides.size(); ++i) {
-    if (!(mask >> i & 1)) continue;
-    from += (self.sizes()[i] - 1) * strides[i] * item;
-    strides[i] = -strides[i];
-  }
-  Walk walk(self.sizes());
-  walk.add(out);
-  walk.add(from, self.sizes(), strides.span(), item);
-  walk.plan();
-  const DType dtype = self.dtype();
-  walk.run(32768, [&](char* const* p, const int64_t* steps, int64_t n) { convert_strided(p[0], dtype, steps[0], p[1], dtype, steps[1], n); });
+  kernels::flip(out, self, mask);
   return out;
 }
 
@@ -152,20 +138,7 @@ Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
   if (repeats.numel() != size && repeats.numel() != 1)
     fail("repeat_interleave(): repeats must have the same size as input along dim, but got repeats.size(0) = ", repeats.numel(),
          " and input.size(dim) = ", size);
-  const Tensor counts = copy_of(repeats, DType::Int64);
-  const int64_t* r = counts.data<int64_t>();
-  const int64_t step = counts.numel() == 1 ? 0 : 1;
-  int64_t total = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    if (r[i * step] < 0) fail("repeat_interleave(): repeats can not be negative, but got ", r[i * step]);
-    total = checked_add(total, r[i * step], "repeat_interleave");
-  }
-  const int64_t shape[] = {total};
-  const Tensor out = empty(shape, DType::Int64);
-  int64_t* to = out.data<int64_t>();
-  for (int64_t i = 0; i < size; ++i)
-    for (int64_t k = 0; k < r[i * step]; ++k) *to++ = i;
-  return out;
+  return kernels::repeated_numbers(copy_of(repeats, DType::Int64), size, "repeat_interleave");
 }
 
 Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, Dim dim) {
@@ -178,41 +151,18 @@ Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tens
   return call<PutSlices>(g, sizes, dim, sources(repeats, sizes.empty() ? 1 : sizes[d]));
 }
 
-namespace {
-
-/// row + diagonal + more, within the row; without leaving 64 bits on the way.
-int64_t column_from(int64_t row, int64_t diagonal, int64_t more, int64_t columns) {
-  return std::clamp<int64_t>(row + std::clamp(diagonal, -row - 1, columns - row) + more, 0, columns);
-}
-
-/// Rows of matrices: keep columns [first(row), last(row)), zero elsewhere.
-template <class F> Tensor triangle(const Tensor& self, const char* op, F&& kept) {
+static void need_matrices(const Tensor& self, const char* op) {
   if (self.dim() < 2) fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", to_string(self.sizes()));
-  const Tensor in = dense(self), out = empty(self.sizes(), self.dtype());
-  const int64_t rows = self.size(-2), columns = self.size(-1), item = self.itemsize();
-  if (out.numel() == 0) return out;
-  runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns), [&](int64_t b, int64_t e) {
-    for (int64_t r = b; r < e; ++r) {
-      const auto [first, last] = kept(r % rows, columns);
-      char* to = out.bytes() + r * columns * item;
-      std::memset(to, 0, static_cast<size_t>(first * item));
-      std::memcpy(to + first * item, in.bytes() + (r * columns + first) * item, static_cast<size_t>((last - first) * item));
-      std::memset(to + last * item, 0, static_cast<size_t>((columns - last) * item));
-    }
-  });
-  return out;
 }
-
-}  // namespace
 
 Tensor Tril::forward(const Tensor& self, int64_t diagonal) {
-  return triangle(self, name, [=](int64_t row, int64_t columns) {
-    return std::pair(int64_t{0}, column_from(row, diagonal, 1, columns));
-  });
+  need_matrices(self, name);
+  return kernels::triangle(self, kernels::Triangle::Lower, diagonal);
 }
 
 Tensor Triu::forward(const Tensor& self, int64_t diagonal) {
-  return triangle(self, name, [=](int64_t row, int64_t columns) { return std::pair(column_from(row, diagonal, 0, columns), columns); });
+  need_matrices(self, name);
+  return kernels::triangle(self, kernels::Triangle::Upper, diagonal);
 }
 
 Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2) {

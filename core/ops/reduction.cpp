@@ -1,8 +1,7 @@
-// The rules of reductions and scans that are longer than a line: recorded operations, which are differentiable again.
+// The rules of reductions that are longer than a line: recorded operations, which are differentiable again.
 #include "ops/reduction.h"
 
 #include <cmath>
-#include <limits>
 
 #include "dispatch/operator.h"
 #include "ops/arithmetic.h"
@@ -16,9 +15,6 @@
 #include "ops/spread.h"
 
 namespace adjoint {
-
-/// A number inside a formula, of the type of `like`.
-static Recorded number(double value, const Tensor& like) { return wrap_number(Scalar(value), like.dtype()); }
 
 namespace rules {
 
@@ -107,7 +103,7 @@ Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim,
   return call<ScatterAlong>(values, at, d, sizes[d]);
 }
 
-// --- Products and scans ------------------------------------------------------------------------------------------------
+// --- Products ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -129,8 +125,7 @@ Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
 
 }  // namespace
 
-// The derivative by a NaN, which the other factors alone decide, is NaN too.
-static Tensor nan_where_nan(const Tensor& g, const Recorded& x) { return select(x == x, Recorded(g), x).tensor; }
+Tensor nan_where_nan(const Tensor& g, const Recorded& x) { return select(x == x, Recorded(g), x).tensor; }
 
 Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool keepdim) {
   if (self.dim() == 0) return g;
@@ -150,36 +145,6 @@ Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool k
   Tensor grad = keep(g, self.sizes(), dim, keepdim);
   for (size_t i = steps.size(); i-- > 0;) grad = product_along(grad, steps[i].first, steps[i].second);
   return nan_where_nan(grad, x);
-}
-
-Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
-  const Tensor x = self.dtype() == g.dtype() ? self : call<To>(self, g.dtype());
-  const Tensor later = call<LinearScan>(Recorded(x).conj().tensor, g, dim, true);
-  return nan_where_nan((Recorded(later) * Recorded(call<Shift>(result, dim, int64_t{1}, 1.0)).conj()).tensor, x);
-}
-
-// With y the result: d y_k / d x_i = exp(x_i - y_k) for i ≤ k, taken apart as exp(x_i - y_i) exp(y_i - y_k), where no
-// exponent is positive and the second factor is a product of exp(y_j - y_{j+1}).
-Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
-  const Recorded y = Recorded(result).conj();
-  const double lowest = std::numeric_limits<float>::lowest();  // stands for -inf, of which differences are NaN
-  const Recorded before(call<Shift>(y.tensor, dim, int64_t{1}, lowest));
-  const Recorded one = number(1, g);
-  const Recorded bounded = select(real_of(before) < Recorded(lowest), number(lowest, g), before);
-  const Recorded ratio = apply<ExpTimes>(bounded, y, one);
-  const Tensor later = call<LinearScan>(ratio.tensor, g, dim, true);
-  return call<ExpTimes>(Recorded(self).conj().tensor, y.tensor, later);
-}
-
-Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse, Needs needs) {
-  const Tensor back = call<LinearScan>(Recorded(a).conj().tensor, g, dim, !reverse);
-  Tensor ga;
-  if (needs[0]) {
-    const Tensor& moved = reverse ? back : result;
-    const Recorded other(call<Shift>(moved, dim, int64_t{1}, 0.0));
-    ga = reverse ? (other * Recorded(result).conj()).tensor : (Recorded(back) * other.conj()).tensor;
-  }
-  return {ga, back};
 }
 
 }  // namespace rules

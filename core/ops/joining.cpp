@@ -1,11 +1,9 @@
-// Joining tensors. Start reading at `lay_out`: blocks of bytes where everything is row-major and of one type, else
-// copies into views of the result. Many tiny tensors are the common case of `stack`.
+// Joining tensors: shapes, types and gradients. What moves the elements is kernels/joining.h.
 #include "ops/joining.h"
 
 #include "dispatch/operator.h"
-#include "kernels/copy.h"
+#include "kernels/joining.h"
 #include "ops/part.h"
-#include "runtime/parallel.h"
 
 namespace adjoint {
 
@@ -27,49 +25,6 @@ DType common_type(TensorList tensors) {
 
 /// A vector of size 0 fits beside anything, as it always has in torch.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
-
-/// Copy each tensor, seen as [outer, length, inner], to its place in `out`, seen as [outer, sum of lengths, inner].
-void lay_out(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
-  const int64_t item = out.itemsize(), total = out.size(d);
-  if (out.numel() == 0) return;
-  bool plain = true;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    plain &= lengths[i] == 0 || (tensors[i].dtype() == out.dtype() && tensors[i].is_contiguous());
-  if (!plain) {
-    Part p = whole(out);
-    const int64_t step = p.strides[d];
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (lengths[i] == 0) continue;
-      p.sizes[d] = lengths[i];
-      const Tensor place = view_of(out, p);
-      // A stacked tensor lacks the dimension of size 1 that its place has.
-      if (tensors[i].dim() == out.dim()) {
-        copy_into(place, tensors[i]);
-      } else {
-        Part slice = selected(whole(place), d, 0, "stack");
-        copy_into(view_of(out, slice), tensors[i]);
-      }
-      p.offset += lengths[i] * step;
-    }
-    return;
-  }
-  const int64_t inner = out.stride(d) * item;
-  const int64_t outer = product(out.sizes().first(static_cast<size_t>(d)));
-  char* const to = out.bytes();
-  runtime::parallel_for(0, outer, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, total * inner)), [&](int64_t b, int64_t e) {
-    for (int64_t o = b; o < e; ++o) {
-      char* at = to + o * total * inner;
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        const int64_t bytes = lengths[i] * inner;
-        const char* from = tensors[i].bytes() + o * bytes;
-        if (bytes == 4) std::memcpy(at, from, 4);
-        else if (bytes == 8) std::memcpy(at, from, 8);
-        else if (bytes) std::memcpy(at, from, static_cast<size_t>(bytes));
-        at += bytes;
-      }
-    }
-  });
-}
 
 }  // namespace
 
@@ -99,7 +54,7 @@ Tensor Cat::forward(TensorList tensors, Dim dim) {
     shape[d] = checked_add(shape[d], lengths.back(), name);
   }
   const Tensor out = empty(shape.span(), dtype);
-  lay_out(out, tensors, d, lengths);
+  kernels::join(out, tensors, d, lengths);
   return out;
 }
 
@@ -130,7 +85,7 @@ Tensor Stack::forward(TensorList tensors, NewDim dim) {
   Dims shape(first.sizes());
   shape.insert(shape.begin() + d, static_cast<int64_t>(tensors.size()));
   const Tensor out = empty(shape.span(), common_type(tensors));
-  lay_out(out, tensors, d, Dims(tensors.size(), 1));
+  kernels::join(out, tensors, d, Dims(tensors.size(), 1));
   return out;
 }
 

@@ -1,6 +1,6 @@
 // What is switched on in this thread: recording, inference mode, transforms.
 //
-// One small thread-local struct; the door (dispatch/) reads it once per call.
+// One small thread-local struct; the door (dispatch/) reads it once per call. Every room may look at it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,6 @@ namespace adjoint {
 struct Interpreter;  // transforms/interpreter.h
 struct Observer;
 class SavedHooks;    // autograd/saved.h
-class Tensor;
 
 struct ThreadState {
   bool grad = true;
@@ -75,9 +74,6 @@ class ThreadModes {
 };
 
 inline bool grad_enabled() { return thread_state.grad; }
-
-/// Tell observers that a tensor is about to be written.
-void tell_write(const Tensor& t);
 
 /// Sets recording for a scope.
 class GradMode {

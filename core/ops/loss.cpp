@@ -15,8 +15,6 @@ namespace adjoint {
 
 namespace {
 
-Recorded number(double value, const Tensor& like) { return wrap_number(Scalar(value), like.dtype()); }
-
 Tensor summed(const Tensor& t, int64_t dim, bool keepdim) { return call<Sum>(t, OptionalInts(IntList(&dim, 1)), keepdim, OptionalType()); }
 
 Tensor reduced(const Tensor& loss, kernels::Reduce reduce) {

@@ -1,4 +1,4 @@
-// Writing elements: the kernels of ops/writing.h. Everything is checked before the first byte is written.
+// Writing elements. Everything is checked before the first byte is written.
 #include "ops/writing.h"
 
 #include "autograd/views.h"
@@ -22,26 +22,6 @@ Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); 
 /// Values that may lie in the memory that is about to be written.
 Tensor apart(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
 
-}  // namespace
-
-Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Tensor* src, const char* op) {
-  const Tensor index = gather_index(given, op);
-  if (src && src->dtype() != out.dtype())
-    fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
-  if (index.numel() == 0) return index;
-  if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
-    fail(op, "(): Index tensor must have the same number of dimensions as self and src tensor: index has ", index.dim(), ", self ", out.dim());
-  for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
-    if (i != d && index.size(i) > out.size(i))
-      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);
-    if (src && src->dim() && index.size(i) > src->size(i))
-      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ", to_string(src->sizes()));
-  }
-  return index;
-}
-
-namespace {
-
 Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
     fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
@@ -54,31 +34,6 @@ Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 }
 
 }  // namespace
-
-Tensor fitted(const Tensor& values, IntList shape, const char* op) {
-  auto sizes = values.sizes();
-  auto strides = values.strides();
-  while (sizes.size() > shape.size() && sizes[0] == 1) {
-    sizes = sizes.subspan(1);
-    strides = strides.subspan(1);
-  }
-  bool fits = sizes.size() <= shape.size();
-  const size_t lead = fits ? shape.size() - sizes.size() : 0;
-  size_t wrong = 0;
-  for (; fits && wrong < sizes.size(); ++wrong) {
-    fits = sizes[wrong] == 1 || sizes[wrong] == shape[lead + wrong];
-    if (!fits) break;
-  }
-  if (!fits) {
-    std::string where;
-    if (wrong < sizes.size() && sizes.size() <= shape.size())
-      where = text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (", sizes[wrong],
-                   ") at non-singleton dimension ", lead + wrong, ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
-    fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
-         " cannot be broadcast to indexing result of shape ", to_string(shape), where);
-  }
-  return Expand::forward(alias(values, sizes, strides, values.offset()), shape);
-}
 
 Tensor Copy::forward(const Tensor& self, const Tensor& src) {
   const Tensor wide = fitted(src, self.sizes(), "copy_");
