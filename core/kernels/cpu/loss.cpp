@@ -128,7 +128,7 @@ template <class T> struct GradientOf {
 
 }  // namespace
 
-Reduce reduce_of(Text reduction, const char* op) {
+Reduce reduce_of(std::string_view reduction, const char* op) {
   if (reduction == "mean") return Reduce::Mean;
   if (reduction == "sum") return Reduce::Sum;
   if (reduction == "none") return Reduce::None;

@@ -4,6 +4,7 @@
 // the result's type. Everything else here is one function per kind of reduction.
 #include <cmath>
 
+#include "kernels/cpu/math/math.h"
 #include "kernels/reducer.h"
 #include "kernels/reduction.h"
 #include "runtime/warning.h"

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu/math/math.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/slices.h"
 

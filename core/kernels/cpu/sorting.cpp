@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/math/bits.h"
 #include "kernels/slices.h"
 
 namespace adjoint::kernels {
