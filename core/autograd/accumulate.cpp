@@ -92,15 +92,15 @@ AutogradMeta& make_meta(TensorImpl* t) {
   return *fresh;
 }
 
-void release_history(TensorImpl* t) noexcept {
-  // Out of the list of retainers first: until then a pass may write the gradient.
+void release_meta(TensorImpl* t) noexcept {
+  // Out of the list of retainers first: until then a pass may write the gradient. (A tensor in one has a meta.)
   if (NodeExtras* extras = t->grad_fn && t->is(TensorImpl::kRetainsGrad) ? t->grad_fn->extras() : nullptr) {
     std::lock_guard lock(extras->mutex);
     std::erase_if(extras->retainers, [t](auto& r) { return r.second == t; });
   }
-  if (AutogradMeta* m = t->meta.load(std::memory_order_acquire)) runtime::release_count(m);
-  if (t->grad_fn) release_count(t->grad_fn);
+  runtime::release_count(t->meta.load(std::memory_order_acquire));
 }
+void release_node(Node* node) noexcept { release_count(node); }
 
 void forget_history(const Tensor& t) {
   if (t->is(TensorImpl::kRetainsGrad)) move_retainer(t, nullptr, 0);

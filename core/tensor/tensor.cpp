@@ -197,7 +197,8 @@ bool base_requires_grad(const TensorImpl* view) {
 }
 
 TensorImpl::~TensorImpl() {
-  if (grad_fn || meta.load(std::memory_order_acquire)) release_history(this);
+  if (meta.load(std::memory_order_acquire)) release_meta(this);
+  if (grad_fn) release_node(grad_fn);
   if (ndim > kInlineDims) runtime::deallocate(heap_, 2 * ndim * sizeof(int64_t));
 }
 
