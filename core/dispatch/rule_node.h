@@ -15,7 +15,7 @@
 #include <span>
 
 #include "autograd/saved.h"
-#include "dispatch/arguments.h"
+#include "ops/arguments.h"
 #include "ops/structured.h"
 
 namespace adjoint {

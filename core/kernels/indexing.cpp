@@ -1,4 +1,5 @@
 // Where the elements are that indices name. Start reading at `IndexPlan` in kernels/indexing.h.
+#include "for_size.h"
 #include "kernels/indexing.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // What the rows of convolution make.
+#include "for_size.h"
 #include "ops/convolution.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/convolution.h"
 #include "kernels/copy.h"
 #include "ops/product.h"
@@ -162,3 +163,5 @@ Tensor sum_to_bias(const Tensor& g) {
 }  // namespace convolution
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Convolutions)

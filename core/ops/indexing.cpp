@@ -2,7 +2,7 @@
 // kernels/indexing.h.
 #include "ops/indexing.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "ops/shape.h"
@@ -173,3 +173,5 @@ Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index) {
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Indexing)

@@ -1,7 +1,7 @@
 // Joining tensors: shapes, types and gradients. What moves the elements is kernels/joining.h.
 #include "ops/joining.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/joining.h"
 #include "ops/part.h"
 
@@ -92,3 +92,5 @@ Tensor Stack::forward(TensorList tensors, NewDim dim) {
 Tensors Stack::gradient(const Tensor& g, int64_t dim) { return call_all<Unbind>(g, dim); }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Joining)

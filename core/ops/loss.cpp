@@ -1,7 +1,8 @@
 // Losses put together from recorded operators, and the rules of the fused ones.
+#include "for_size.h"
 #include "ops/loss.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
@@ -108,3 +109,5 @@ Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding)
 
 }  // namespace rules
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Losses)

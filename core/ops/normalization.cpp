@@ -1,7 +1,8 @@
 // The rule of layer normalisation: fused where nothing is recorded, else by recorded operations.
+#include "for_size.h"
 #include "ops/normalization.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/arithmetic.h"
 #include "ops/reduction.h"
 
@@ -34,3 +35,5 @@ Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, in
 }
 
 }  // namespace adjoint::rules
+
+ADJOINT_FAMILY(Normalization)

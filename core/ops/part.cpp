@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/part.h"
 #include "ops/arithmetic.h"
@@ -393,3 +393,5 @@ Tensor ViewAsComplex::forward(const Tensor& self) {
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(PartOps)

@@ -1,7 +1,7 @@
 // Matrix products: which product of matrices each is, and their gradients. What multiplies is kernels/product.h.
 #include "ops/product.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/product.h"
 #include "kernels/slices.h"
 #include "ops/arithmetic.h"
@@ -190,3 +190,5 @@ Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList size
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Products)

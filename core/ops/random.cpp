@@ -1,8 +1,10 @@
 // What the rows of random numbers draw.
+#include "for_size.h"
 #include "ops/random.h"
 
 #include <cmath>
 
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/slices.h"
 #include "ops/writing.h"
@@ -199,3 +201,5 @@ Tensor Bernoulli::forward(const Tensor& self, double p, OptionalGenerator genera
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(RandomNumbers)

@@ -1,7 +1,8 @@
 // Copies in another order or number. Most are one strided copy between cleverly shaped views of source and result.
+#include "for_size.h"
 #include "ops/rearranging.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/rearranging.h"
 #include "kernels/slices.h"
 #include "ops/indexing.h"
@@ -214,3 +215,5 @@ Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Rearranging)

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
 #include "ops/complex.h"
@@ -149,3 +149,5 @@ Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool k
 
 }  // namespace rules
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Reduction)

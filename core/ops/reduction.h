@@ -336,5 +336,3 @@ using Reduction = Family<Sum, NanSum, Mean, Prod, Var, Std, VarMean, StdMean, Am
                          Argmax, Argmin, All, Any, CountNonzero, LogSumExp, VectorNorm>;
 
 }  // namespace adjoint
-
-#include "ops/shape.h"

@@ -1,9 +1,10 @@
 // The rules of running reductions that are longer than a line: recorded operations, which are differentiable again.
+#include "for_size.h"
 #include "ops/scan.h"
 
 #include <limits>
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/selection.h"
@@ -43,3 +44,5 @@ Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int6
 }
 
 }  // namespace adjoint::rules
+
+ADJOINT_FAMILY(Scan)

@@ -1,7 +1,7 @@
 // Views by new sizes and strides, and the arithmetic of their gradients. Start reading at `view_strides`.
 #include "ops/shape.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/slices.h"
 #include "ops/reduction.h"
 
@@ -271,3 +271,5 @@ Tensor To::forward(const Tensor& self, DType dtype) {
 Tensor Clone::forward(const Tensor& self) { return To::forward(self, self.dtype()); }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(ShapeOps)

@@ -1,7 +1,8 @@
 // The rules of softmax: fused where nothing is recorded, else by recorded operations.
+#include "for_size.h"
 #include "ops/softmax.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/arithmetic.h"
 #include "ops/reduction.h"
 #include "ops/spread.h"
@@ -24,3 +25,5 @@ Tensor log_softmax(const Tensor& g, const Tensor& result, int64_t dim) {
 }
 
 }  // namespace adjoint::rules
+
+ADJOINT_FAMILY(SoftmaxOps)

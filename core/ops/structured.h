@@ -2,9 +2,9 @@
 // call operators. Included by op.h; the loops, which know only elements, do without it.
 #pragma once
 
+#include "kernels/cpu/math/bits.h"
+#include "ops/arguments.h"
 #include "state.h"
-#include "dispatch/arguments.h"
-#include "ops/op.h"
 
 namespace adjoint::inline ADJOINT_ISA::types {
 /// What can be sorted.
@@ -119,7 +119,7 @@ struct Structured {
 namespace adjoint::inline ADJOINT_ISA {
 
 /// A tensor on which an element-wise formula is evaluated by recorded operations. What its operators call is said in
-/// dispatch/recorded.cpp.
+/// ops/recorded.cpp.
 struct Recorded {
   Tensor tensor;
   Recorded(Tensor t) : tensor(std::move(t)) {}

@@ -1,8 +1,9 @@
 // Writing elements. Everything is checked before the first byte is written.
+#include "for_size.h"
 #include "ops/writing.h"
 
 #include "autograd/views.h"
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "ops/arithmetic.h"
@@ -217,3 +218,5 @@ Tensor MaskedScatter::source_gradient(const Tensor& g, IntList sizes, const Tens
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Writing)

@@ -1,5 +1,6 @@
 // Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel. Start reading at
 // `each`.
+#include "for_size.h"
 #include "kernels/linalg.h"
 
 #include <cmath>

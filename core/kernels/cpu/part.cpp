@@ -1,3 +1,4 @@
+#include "for_size.h"
 #include "kernels/part.h"
 
 #include <algorithm>

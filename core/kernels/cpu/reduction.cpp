@@ -2,6 +2,7 @@
 //
 // `fold` is the common path: it makes the result, drives the fold (kernels/reducer.h) and writes value(accumulator) in
 // the result's type. Everything else here is one function per kind of reduction.
+#include "for_size.h"
 #include <cmath>
 
 #include "kernels/cpu/math/math.h"

@@ -1,4 +1,5 @@
 // Draws by rejection, an element at a time, each from a stream of its own; all in double precision. Start at `Stream`.
+#include "for_size.h"
 #include "kernels/sampling.h"
 
 #include <cmath>

@@ -2,6 +2,7 @@
 //
 // Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by index. Wider
 // elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways are stable.
+#include "for_size.h"
 #include "kernels/sorting.h"
 
 #include <algorithm>

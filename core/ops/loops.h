@@ -1,15 +1,14 @@
-// The loops of one family of element-wise operators for one instruction set.
+// The loops of one family of element-wise operators for one instruction set: ADJOINT_LOOPS(family) makes them.
 //
-// The build compiles this file once per family and set, with ADJOINT_FAMILY, ADJOINT_FAMILY_HEADER, ADJOINT_ISA and
-// ADJOINT_LEVEL defined. Everything here lives in a namespace named after the set, so that no function compiled for a
-// newer processor can stand in for an older one's.
-#include "kernels/loops.h"
-#include ADJOINT_FAMILY_HEADER
+// Included by dispatch/family.h where a family's source is compiled for loops, with ADJOINT_ISA and ADJOINT_LEVEL defined.
+// Everything here lives in a namespace named after the set, so that no function compiled for a newer processor can stand
+// in for an older one's.
+#pragma once
 
 #include <utility>
 
-#define ADJOINT_TEXT_(x) #x
-#define ADJOINT_TEXT(x) ADJOINT_TEXT_(x)
+#include "kernels/loops.h"
+#include "ops/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
@@ -148,10 +147,14 @@ template <class... Ops> struct Rows<Family<Ops...>> {
 #endif
 };
 
-LoopRows rows{ADJOINT_TEXT(ADJOINT_FAMILY), ADJOINT_LEVEL,          ADJOINT_FAMILY::size,
-              Rows<ADJOINT_FAMILY>::floats, Rows<ADJOINT_FAMILY>::others, nullptr};
-// Before the table is made (dispatch/table.cpp), whatever the order of linking.
-[[gnu::init_priority(200)]] RegisterRows registered{&rows};
-
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA
+
+// Registered before the table is made, whatever the order of linking.
+#define ADJOINT_LOOPS(family)                                                                                             \
+  namespace adjoint::inline ADJOINT_ISA {                                                                                 \
+  namespace {                                                                                                             \
+  LoopRows rows{#family, ADJOINT_LEVEL, family::size, Rows<family>::floats, Rows<family>::others, nullptr};              \
+  [[gnu::init_priority(200)]] RegisterRows registered{&rows};                                                             \
+  }                                                                                                                       \
+  }

@@ -1,5 +1,6 @@
 // What is said of arguments once they are boxed: how Python would write them, and what the text of a default means.
-#include "dispatch/arguments.h"
+#include "for_size.h"
+#include "ops/arguments.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The arithmetic of gradients (autograd/arithmetic.h), by the operators.
+// The arithmetic of gradients by the operators: the one file of this room that knows any.
 #include "autograd/arithmetic.h"
 
 #include <algorithm>

@@ -1,13 +1,36 @@
-// The table rows and doors of one family: compiled once per family, with ADJOINT_FAMILY and ADJOINT_FAMILY_HEADER.
-#include ADJOINT_FAMILY_HEADER
+// How a family comes into the table: the source of a family, ops/<family>.cpp, says at its end
+//
+//     ADJOINT_FAMILY(Reduction)
+//
+// which makes the rows and the doors of its operators there. A family of element-wise operators has loops besides; its source
+// is ops/<family>.isa.cpp, which the build compiles once like the others, and once more per instruction set with
+// ADJOINT_KERNELS_ONLY defined: then the same line makes the loops (ops/loops.h). ADJOINT_RARE_FAMILY says that few programs
+// spend their time in them: the widest registers get no loops of their own, and the next narrower serve.
+//
+// The build finds these files by their names and knows nothing else of operators. Start reading at `add_family`.
+#pragma once
 
+#ifdef ADJOINT_KERNELS_ONLY
+#include "ops/loops.h"
+
+#define ADJOINT_FAMILY(family) ADJOINT_LOOPS(family)
+#if ADJOINT_LEVEL < 4
+#define ADJOINT_RARE_FAMILY(family) ADJOINT_LOOPS(family)
+#else
+#define ADJOINT_RARE_FAMILY(family)
+#endif
+
+#else
 #include "dispatch/door.h"
 
-#define ADJOINT_TEXT_(x) #x
-#define ADJOINT_TEXT(x) ADJOINT_TEXT_(x)
+#define ADJOINT_FAMILY(family) \
+  namespace adjoint {          \
+  static const bool family##_is_in_the_table = (table::add_family(#family, family()), true); \
+  }
+#define ADJOINT_RARE_FAMILY(family) ADJOINT_FAMILY(family)
 
 namespace adjoint {
-namespace {
+namespace table {
 
 template <class Op, int I>
 Tensor recorded_rule(const Tensor& g, const Tensor* in, const Tensor& result, const double* p) {
@@ -81,19 +104,19 @@ constexpr bool some_none(std::string_view parameters, int n) {
 }
 static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, a=1, b=None", 1) && !defaults_to_none("*, a=1, b=None", 0));
 
-}  // namespace
+}  // namespace table
 
 /// What errors and nodes call an operator: a form that has no name of its own has that of its function.
 template <class Op> constexpr const char* known_as() { return *Op::name == '_' && *Op::overloads ? Op::overloads : Op::name; }
 
 template <class Op> ElementwiseInfo InfoOf<Op>::value = {
-    known_as<Op>(), Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, direct_types<Op>(),
-    Op::result, Op::promotes_integers, Op::promotes_bool, Op::keeps_type, Op::inplace, Op::samples, check_of<Op>(), absent_of<Op>(), {nullptr, without_second<Op>(), without_third<Op>()},
-    {kind_at<Op, 0>(), kind_at<Op, 1>(), kind_at<Op, 2>()},
-    {takes_at<Op, 0>(), takes_at<Op, 1>(), takes_at<Op, 2>()},
-    {rule_pointer<Op, 0>(), rule_pointer<Op, 1>(), rule_pointer<Op, 2>()}, {}, nullptr};
+    known_as<Op>(), Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, table::direct_types<Op>(),
+    Op::result, Op::promotes_integers, Op::promotes_bool, Op::keeps_type, Op::inplace, Op::samples, table::check_of<Op>(), table::absent_of<Op>(), {nullptr, table::without_second<Op>(), table::without_third<Op>()},
+    {table::kind_at<Op, 0>(), table::kind_at<Op, 1>(), table::kind_at<Op, 2>()},
+    {table::takes_at<Op, 0>(), table::takes_at<Op, 1>(), table::takes_at<Op, 2>()},
+    {table::rule_pointer<Op, 0>(), table::rule_pointer<Op, 1>(), table::rule_pointer<Op, 2>()}, {}, nullptr};
 
-namespace {
+namespace table {
 
 template <class Op> void boxed_elementwise(const Value* v, Results& results) {
   Tensor in[Op::arity];
@@ -104,7 +127,7 @@ template <class Op> void boxed_elementwise(const Value* v, Results& results) {
 }
 
 /// What both kinds of operators say in the same way.
-template <class Op> Operator* new_row(const char* order) {
+template <class Op> Operator* new_row(const char* family, const char* order) {
   auto* row = new Operator{};
   row->name = Op::name;
   row->doc = Op::doc;
@@ -112,14 +135,14 @@ template <class Op> Operator* new_row(const char* order) {
   row->signature = shown_signature(order);
   row->orders = Op::orders;
   row->old_orders = Op::old_orders;
-  row->family = ADJOINT_TEXT(ADJOINT_FAMILY);
+  row->family = family;
   row->aliases = Op::aliases;
   row->python = Op::python;
   row->overloads = Op::overloads;
   return row;
 }
 
-template <class Op> void add_elementwise(int index) {
+template <class Op> void add_elementwise(const char* family, int index) {
   static_assert(Op::arity == parameters_in(Op::inputs) && count_parameters(Op::parameters) == parameters_in(Op::parameters),
                 "the names of an element-wise operator's inputs or parameters are not as many as it has");
   static_assert(Op::arity <= kMostInputs && parameters_in(Op::parameters) <= kMostParameters, "more than an element-wise call has room for");
@@ -129,9 +152,9 @@ template <class Op> void add_elementwise(int index) {
   static_assert((Op::arity < 2 || !defaults_to_none(Op::inputs, 1) || requires { typename Op::without_second; }) &&
                     (Op::arity < 3 || !defaults_to_none(Op::inputs, 2) || requires { typename Op::without_third; }),
                 "says which operator a call is that leaves an input out");
-  InfoOf<Op>::value.loops = choose_loops(ADJOINT_TEXT(ADJOINT_FAMILY), index);
+  InfoOf<Op>::value.loops = choose_loops(family, index);
   static const std::string order = std::string(Op::inputs) + (*Op::parameters ? std::string(", ") + Op::parameters : "");
-  Operator* row = new_row<Op>(order.c_str());
+  Operator* row = new_row<Op>(family, order.c_str());
   row->module = row->returns = "";
   for (int i = 0; i < Op::arity; ++i) row->kinds.push_back(defaults_to_none(Op::inputs, i) ? &kind_of<OptionalTensor> : &kind_of<Tensor>);
   for (int k = 0; k < count_parameters(Op::parameters); ++k)
@@ -148,13 +171,13 @@ template <class Op> void add_elementwise(int index) {
   operators().push_back(row);
 }
 
-template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
-  static_assert((IsArgument<P> && ...), "a parameter has a type that calls cannot carry: see dispatch/arguments.h");
+template <class Op, class R, class... P> void add_structured(const char* family, R (*)(P...)) {
+  static_assert((IsArgument<P> && ...), "a parameter has a type that calls cannot carry: see ops/arguments.h");
   static_assert(parameters_in(Op::signature) == sizeof...(P), "the signature names another number of arguments than forward takes");
   static_assert(names_are_unique(Op::signature), "two arguments of one name");
   static_assert(orders_fit(Op::signature, Op::orders) && orders_fit(Op::signature, Op::old_orders), "an order names what the signature does not");
   static_assert(sizeof...(P) <= kMostArguments, "more arguments than calls have room for");
-  Operator* row = new_row<Op>(Op::signature);
+  Operator* row = new_row<Op>(family, Op::signature);
   row->module = Op::module;
   row->returns = Op::returns;
   if constexpr (requires { Op::samples.text; }) row->samples = Op::samples.text;
@@ -176,22 +199,17 @@ template <class Op, class R, class... P> void add_structured(R (*)(P...)) {
   operators().push_back(row);
 }
 
-template <class Op> void add(int index) {
-  if constexpr (IsElementwise<Op>) add_elementwise<Op>(index);
-  else add_structured<Op>(&Op::forward);
-}
-
-}  // namespace
-
-#define ADJOINT_REGISTER_(family) register_##family
-#define ADJOINT_REGISTER(family) ADJOINT_REGISTER_(family)
-
-// Called by dispatch/table.cpp, which the build writes with one line per family.
-void ADJOINT_REGISTER(ADJOINT_FAMILY)() {
+/// Add the rows of every operator of a family.
+template <class... Ops> void add_family(const char* family, Family<Ops...>) {
   int index = 0;
-  ADJOINT_FAMILY::each([&]<class Op>() {
-    add<Op>(index++);
-  });
+  auto add = [&]<class Op>() {
+    if constexpr (IsElementwise<Op>) add_elementwise<Op>(family, index++);
+    else add_structured<Op>(family, &Op::forward);
+  };
+  (add.template operator()<Ops>(), ...);
 }
 
+}  // namespace table
 }  // namespace adjoint
+
+#endif

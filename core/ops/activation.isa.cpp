@@ -1,0 +1,7 @@
+#include "for_size.h"
+#include "ops/activation.h"
+
+#include "dispatch/family.h"
+#include "ops/trigonometric.h"
+
+ADJOINT_FAMILY(Activations)
