@@ -2,6 +2,7 @@
 #include "ops/activation.h"
 
 #include "dispatch/family.h"
+#include "ops/complex.h"
 #include "ops/trigonometric.h"
 
 ADJOINT_FAMILY(Activations)

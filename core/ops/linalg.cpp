@@ -9,6 +9,7 @@
 #include "kernels/linalg.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
+#include "ops/complex.h"
 #include "ops/part.h"
 #include "ops/product.h"
 #include "ops/rearranging.h"

@@ -2,6 +2,7 @@
 #include "ops/power.h"
 
 #include "dispatch/family.h"
+#include "ops/complex.h"
 #include "ops/exponential.h"
 
 ADJOINT_FAMILY(Powers)

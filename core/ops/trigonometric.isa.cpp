@@ -2,5 +2,6 @@
 #include "ops/trigonometric.h"
 
 #include "dispatch/family.h"
+#include "ops/complex.h"
 
 ADJOINT_FAMILY(Trigonometric)
