@@ -16,7 +16,7 @@
 
 #include "autograd/saved.h"
 #include "ops/arguments.h"
-#include "ops/structured.h"
+#include "ops/op.h"
 
 namespace adjoint {
 

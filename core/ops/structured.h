@@ -1,5 +1,5 @@
 // The half of the contract that knows tensors: what structured operators are made of, and `call`, by which rules
-// call operators. Included by op.h; the loops, which know only elements, do without it.
+// call operators. Part of op.h, which alone includes it; the loops, which know only elements, do without it.
 #pragma once
 
 #include "kernels/cpu/math/bits.h"
