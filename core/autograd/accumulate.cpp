@@ -92,7 +92,15 @@ AutogradMeta& make_meta(TensorImpl* t) {
   return *fresh;
 }
 
-void destroy_meta(AutogradMeta* meta) noexcept { runtime::release_count(meta); }
+void release_meta(TensorImpl* t) noexcept {
+  // Out of the list of retainers first: until then a pass may write the gradient. (A tensor in one has a meta.)
+  if (NodeExtras* extras = t->grad_fn && t->is(TensorImpl::kRetainsGrad) ? t->grad_fn->extras() : nullptr) {
+    std::lock_guard lock(extras->mutex);
+    std::erase_if(extras->retainers, [t](auto& r) { return r.second == t; });
+  }
+  runtime::release_count(t->meta.load(std::memory_order_acquire));
+}
+void release_node(Node* node) noexcept { release_count(node); }
 
 void forget_history(const Tensor& t) {
   if (t->is(TensorImpl::kRetainsGrad)) move_retainer(t, nullptr, 0);

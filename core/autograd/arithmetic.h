@@ -1,5 +1,5 @@
 // The little arithmetic that gradients need on their way: adding two, and fitting one to the shape and type it
-// belongs to. The engine calls these; what they call is the operators' business (dispatch/gradients.cpp).
+// belongs to. The engine calls these, and knows no operator itself.
 #pragma once
 
 #include <span>

@@ -13,7 +13,6 @@
 
 namespace adjoint {
 
-std::shared_ptr<ForeignState> (*foreign_state)() = nullptr;
 std::atomic<bool> detecting_anomalies{false}, checking_nan{true};
 void (*report_anomaly)(const Node&) = nullptr;
 

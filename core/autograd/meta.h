@@ -27,7 +27,6 @@ struct AutogradMeta {
 };
 
 AutogradMeta& make_meta(TensorImpl* t);
-void destroy_meta(AutogradMeta* meta) noexcept;
 inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_order_acquire); }
 
 /// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is wanted.

@@ -9,7 +9,6 @@
 
 namespace adjoint {
 
-constinit thread_local ThreadState thread_state;
 std::atomic<bool> recording_lines{false};
 std::string (*where_now)() = nullptr;
 

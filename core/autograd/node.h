@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/mode.h"
+#include "state.h"
 #include "tensor/tensor.h"
 
 namespace adjoint {

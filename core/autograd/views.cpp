@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "autograd/arithmetic.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint {
 
@@ -90,13 +91,6 @@ void part_from_nodes(const Tensor& t) {
 }
 
 }  // namespace
-
-bool base_requires_grad(const TensorImpl* view) {
-  if (!is_differentiable(view->dtype)) return false;
-  ViewImpl& v = as_view(view);
-  std::lock_guard lock(v.lock);
-  return v.base && v.base->is(TensorImpl::kRequiresGrad);
-}
 
 ViewPart::ViewPart(const Tensor& base, const Tensor& view)
     : base_sizes(base.sizes()), base_strides(base.strides()), sizes(view.sizes()), strides(view.strides()),

@@ -1,4 +1,5 @@
 // Modes, backward, hooks of what is saved, and what is reported of a pass.
+#include "for_size.h"
 #include "autograd/engine.h"
 
 #include <thread>

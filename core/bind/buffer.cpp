@@ -1,3 +1,4 @@
+#include "for_size.h"
 #include "bind/buffer.h"
 
 #include "bind/convert.h"

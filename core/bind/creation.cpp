@@ -1,4 +1,5 @@
 // Tensors from Python's data.
+#include "for_size.h"
 #include <algorithm>
 
 #include "autograd/meta.h"

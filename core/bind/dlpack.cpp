@@ -3,6 +3,7 @@
 // The structures below are the protocol's binary interface: version 1, and the unversioned one from before it. A
 // capsule is named for what it holds; its consumer renames it ("used_…") and from then on owes the call of the deleter.
 // Start reading at `to_dlpack`.
+#include "for_size.h"
 #include <memory>
 
 #include "bind/buffer.h"

@@ -2,6 +2,7 @@
 //
 // A hook of a tensor is a cell that its handle can empty, wherever it lies by then. What the collector has to know of hooks
 // is here too: a hook may refer to the tensor or the node that owns it. Start reading at `PythonHook`.
+#include "for_size.h"
 #include "autograd/engine.h"
 #include "autograd/views.h"
 #include "bind/caster.h"

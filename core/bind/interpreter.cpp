@@ -1,6 +1,7 @@
 // Interpreters and observers written in Python: functions that are told of calls, of writes and of what else
 // transforms/interpreter.h names. See utils/_python_dispatch.py, autograd/_copy_on_write.py and utils/_selective.py.
 // Start reading at `bind_interpreter`.
+#include "for_size.h"
 #include "transforms/interpreter.h"
 
 #include "bind/arguments.h"

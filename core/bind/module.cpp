@@ -1,4 +1,5 @@
 // The module adjoint._C: types, operators, and what is bound by hand. Each part is one file of this room.
+#include "for_size.h"
 #include "bind/buffer.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"

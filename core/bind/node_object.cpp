@@ -1,3 +1,4 @@
+#include "for_size.h"
 #include "bind/node_object.h"
 
 #include <mutex>

@@ -8,11 +8,11 @@
 #include <new>
 
 #include "autograd/views.h"
-#include "autograd/mode.h"
 #include "bind/convert.h"
 #include "bind/operators.h"
 #include "bind/tensor_members.h"
 #include "runtime/allocator.h"
+#include "state.h"
 
 namespace adjoint::bind {
 

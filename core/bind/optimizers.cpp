@@ -1,4 +1,5 @@
 // The steps of the optimisers: lists of tensors in, one call for all of them.
+#include "for_size.h"
 #include "bind/caster.h"
 #include "runtime/interrupt.h"
 #include "kernels/cpu/optimizer.h"

@@ -1,4 +1,5 @@
 // Generators. What is drawn from them: ops/random.h.
+#include "for_size.h"
 #include <nanobind/stl/pair.h>
 
 #include "bind/caster.h"

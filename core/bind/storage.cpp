@@ -1,4 +1,5 @@
 // What copying and pickling need: a tensor's memory as bytes, and a tensor over given bytes.
+#include "for_size.h"
 #include <set>
 
 #include "autograd/views.h"

@@ -1,3 +1,4 @@
+#include "for_size.h"
 #include "bind/tensor_members.h"
 
 #include "autograd/views.h"

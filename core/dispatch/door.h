@@ -2,7 +2,7 @@
 //
 // What an operator adds to it is derived from two facts: the types of `forward`'s parameters and those of its rules'. From
 // them follows the `RuleTable` by which the node (rule_node.h, no template) keeps what is needed and runs a rule. Included
-// only where families are instantiated (dispatch/family.cpp). Start reading at `DoorOf::call`.
+// only where families are instantiated (dispatch/family.h). Start reading at `DoorOf::call`.
 #pragma once
 
 #include <algorithm>

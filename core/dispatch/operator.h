@@ -1,6 +1,6 @@
 // An operator at run time: what the table holds, and the boxed form of a call.
 //
-// The table is made from the families (dispatch/family.cpp) when the library is loaded. Bindings, transforms, stubs
+// The table is made from the families (dispatch/family.h) when the library is loaded. Bindings, transforms, stubs
 // and tests iterate over it; a transform sees a call as an Operator and an array of Values.
 #pragma once
 

@@ -15,8 +15,8 @@
 #include <span>
 
 #include "autograd/saved.h"
-#include "dispatch/arguments.h"
-#include "ops/structured.h"
+#include "ops/arguments.h"
+#include "ops/op.h"
 
 namespace adjoint {
 

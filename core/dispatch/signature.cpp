@@ -1,3 +1,4 @@
+#include "for_size.h"
 #include "dispatch/signature.h"
 
 #include <map>

@@ -4,7 +4,7 @@
 //
 // After a bar stand other names of the same argument. An operator may state further orders of its arguments (`orders`,
 // `old_orders`), separated by semicolons: each names some of them, and the rest have their defaults. The text is checked
-// against the types of `forward` when it is compiled (dispatch/family.cpp) and read once at run time, defaults included.
+// against the types of `forward` when it is compiled (dispatch/family.h) and read once at run time, defaults included.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dispatch/arguments.h"
+#include "ops/arguments.h"
 
 namespace adjoint {
 

@@ -1,25 +1,16 @@
-// The operator table: every family registers its rows once, when the library is loaded.
+// The operator table: every family adds its rows when the library is loaded (dispatch/family.h).
 #include "dispatch/operator.h"
 
 namespace adjoint {
 
-#define ADJOINT_FAMILY_LINE(family) void register_##family();
-#include "families.inc"
-#undef ADJOINT_FAMILY_LINE
-
 std::vector<const Operator*>& operators() {
-  static auto& table = *new std::vector<const Operator*>;  // never destroyed, like the rows that it points to
+  // Never destroyed, like the rows that it points to.
+  static auto& table = *[] {
+    auto* rows = new std::vector<const Operator*>;
+    rows->reserve(512);
+    return rows;
+  }();
   return table;
 }
-
-namespace {
-const bool registered = [] {
-  operators().reserve(512);
-#define ADJOINT_FAMILY_LINE(family) register_##family();
-#include "families.inc"
-#undef ADJOINT_FAMILY_LINE
-  return true;
-}();
-}  // namespace
 
 }  // namespace adjoint

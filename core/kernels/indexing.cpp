@@ -1,67 +1,14 @@
-// Reading elements by index. Start reading at `IndexPlan` in kernels/indexing.h.
+// Where the elements are that indices name. Start reading at `IndexPlan` in kernels/indexing.h.
+#include "for_size.h"
 #include "kernels/indexing.h"
 
 #include <algorithm>
 
-#include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
-#include "ops/indexing.h"
-#include "ops/shape.h"
 
 namespace adjoint {
-
-// --- Basic indexing ------------------------------------------------------------------------------------------------
-
-Part picked_part(const Part& p, IntList spec) {
-  if (spec.size() % 4 != 0) fail<ValueError>("_basic_index(): a spec holds four numbers per entry, but this one ", spec.size(), " in all");
-  Part out;
-  out.offset = p.offset;
-  size_t d = 0;
-  for (size_t i = 0; i < spec.size(); i += 4) {
-    const int64_t start = spec[i + 1], step = spec[i + 2], length = spec[i + 3];
-    if (spec[i] == static_cast<int64_t>(Pick::NewAxis)) {
-      out.sizes.push_back(1);
-      out.strides.push_back(d < p.sizes.size() ? p.sizes[d] * p.strides[d] : 1);
-      continue;
-    }
-    if (d == p.sizes.size())
-      fail<IndexError>("too many indices for tensor of dimension ", p.sizes.size());
-    const int64_t size = p.sizes[d], stride = p.strides[d];
-    ++d;
-    if (spec[i] == static_cast<int64_t>(Pick::Integer)) {
-      if (start < -size || start >= size)
-        fail<IndexError>("index ", start, " is out of bounds for dimension ", d - 1, " with size ", size);
-      out.offset += (start < 0 ? start + size : start) * stride;
-      continue;
-    }
-    if (step <= 0) fail<ValueError>("step must be greater than zero, but it is ", step);
-    if (start < 0 || length < 0 || (length > 0 && start + (length - 1) * step >= size))
-      fail<IndexError>("_basic_index(): ", length, " indices from ", start, " with step ", step, " leave dimension ", d - 1, " of size ", size);
-    out.sizes.push_back(length);
-    out.strides.push_back(stride * step);
-    if (length > 0) out.offset += start * stride;
-  }
-  for (; d < p.sizes.size(); ++d) {
-    out.sizes.push_back(p.sizes[d]);
-    out.strides.push_back(p.strides[d]);
-  }
-  return out;
-}
-
-Tensor BasicIndex::forward(const Tensor& self, IndexSpec spec) {
-  if (spec.size() == 4 && spec[0] == static_cast<int64_t>(Pick::Integer) && self.dim() > 0) {
-    // x[i], the most common of all.
-    const auto sizes = self.sizes(), strides = self.strides();
-    const int64_t i = spec[1], size = sizes[0];
-    if (i < -size || i >= size) fail<IndexError>("index ", i, " is out of bounds for dimension 0 with size ", size);
-    return alias(self, sizes.subspan(1), strides.subspan(1), self.offset() + (i < 0 ? i + size : i) * strides[0]);
-  }
-  return view_of(self, picked_part(whole(self), spec));
-}
-
-// --- The plan --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -209,8 +156,8 @@ IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const 
   if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32)
     fail(op, "(): Expected dtype int32 or int64 for index, but got ", name_of(index.dtype()));
   Tensors indices(static_cast<size_t>(d) + 1);
-  const int64_t flat[] = {index.numel()};
-  indices.back() = Reshape::forward(index, flat);
+  const int64_t flat[] = {index.numel()}, step[] = {index.dim() ? index.stride(0) : 1};
+  indices.back() = alias(index, flat, step, index.offset());
   return IndexPlan(self, indices, wrap, op, phrase);
 }
 
@@ -220,20 +167,53 @@ Tensor gather_index(const Tensor& index, const char* op) {
   return copy_of(index, DType::Int64);
 }
 
-namespace {
+Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Tensor* src, const char* op) {
+  const Tensor index = gather_index(given, op);
+  if (src && src->dtype() != out.dtype())
+    fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
+  if (index.numel() == 0) return index;
+  if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
+    fail(op, "(): Index tensor must have the same number of dimensions as self and src tensor: index has ", index.dim(), ", self ", out.dim());
+  for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
+    if (i != d && index.size(i) > out.size(i))
+      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);
+    if (src && src->dim() && index.size(i) > src->size(i))
+      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ", to_string(src->sizes()));
+  }
+  return index;
+}
 
-/// Whether the list is one mask over all of a row-major tensor.
+Tensor fitted(const Tensor& values, IntList shape, const char* op) {
+  auto sizes = values.sizes();
+  auto strides = values.strides();
+  while (sizes.size() > shape.size() && sizes[0] == 1) {
+    sizes = sizes.subspan(1);
+    strides = strides.subspan(1);
+  }
+  bool fits = sizes.size() <= shape.size();
+  const size_t lead = fits ? shape.size() - sizes.size() : 0;
+  size_t wrong = 0;
+  for (; fits && wrong < sizes.size(); ++wrong) {
+    fits = sizes[wrong] == 1 || sizes[wrong] == shape[lead + wrong];
+    if (!fits) break;
+  }
+  if (!fits) {
+    std::string where;
+    if (wrong < sizes.size() && sizes.size() <= shape.size())
+      where = text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (", sizes[wrong],
+                   ") at non-singleton dimension ", lead + wrong, ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
+    fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
+         " cannot be broadcast to indexing result of shape ", to_string(shape), where);
+  }
+  Dims steps(shape.size(), 0);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1 || shape[lead + i] == 1) steps[lead + i] = strides[i];
+  return alias(values, shape, steps.span(), values.offset());
+}
+
 bool all_masked(const Tensor& self, TensorList indices) {
   return indices.size() == 1 && indices[0].defined() && indices[0].dtype() == DType::Bool && self.dim() > 0 &&
          same(indices[0].sizes(), self.sizes()) && self.is_contiguous();
-}
-
-}  // namespace
-
-Tensor Index::forward(const Tensor& self, OptionalTensorList indices) {
-  if (all_masked(self, indices)) return compress(self, dense(indices[0]));
-  const Tensors plain = without_masks(self, indices);
-  return read_at(self, IndexPlan(self, plain, true, ""));
 }
 
 void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
@@ -248,112 +228,6 @@ void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool a
   const Tensors plain = without_masks(self, indices);
   const IndexPlan plan(self, plain, true, "");
   accumulate ? add_at(self, plan, values) : write_at(self, plan, values);
-}
-
-Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {
-  constexpr auto phrase = "index out of range in self: ";
-  const int d = wrap_dim(dim, self.dim(), name);
-  if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name, false, phrase));
-  const int64_t one[] = {1};
-  const Tensor flat = Reshape::forward(self, one);
-  const Tensor out = read_at(flat, along_dimension(flat, d, index, name, false, phrase));
-  if (out.numel() != 1) fail<IndexError>("index_select(): Index to scalar can have only 1 value, got ", out.numel(), " value(s)");
-  return Reshape::forward(out, {});
-}
-
-// --- gather ----------------------------------------------------------------------------------------------------------
-
-Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
-  const int d = wrap_dim(dim, self.dim(), name);
-  const Tensor index = gather_index(given, name);
-  const Tensor out = empty(index.sizes(), self.dtype());
-  if (index.numel() == 0) return out;
-  if (std::max<int64_t>(1, self.dim()) != std::max<int64_t>(1, index.dim()))
-    fail("gather(): Index tensor must have the same number of dimensions as input tensor, but they have ", index.dim(), " and ", self.dim());
-  const bool scalar = self.dim() == 0 || index.dim() == 0;
-  for (int64_t i = 0; !scalar && i < self.dim(); ++i)
-    if (i != d && index.size(i) > self.size(i))
-      fail("gather(): Size does not match at dimension ", i, " expected index ", to_string(index.sizes()), " to be no larger than self ",
-           to_string(self.sizes()), " apart from dimension ", d);
-  gather_into(out, self, d, index, false, name);
-  return out;
-}
-
-Tensor Take::forward(const Tensor& self, const Tensor& index) {
-  if (index.dtype() != DType::Int64) fail("take(): Expected a long tensor for index, but got ", name_of(index.dtype()));
-  if (self.numel() == 0 && index.numel() != 0) fail<IndexError>("take(): tried to take from an empty tensor");
-  const int64_t flat[] = {self.numel()}, each[] = {index.numel()};
-  const Tensor out = empty(index.sizes(), self.dtype());
-  gather_into(Reshape::forward(out, each), Reshape::forward(self, flat), 0, Reshape::forward(index, each), true, name);
-  return out;
-}
-
-Tensor MaskedSelect::forward(const Tensor& self, const Tensor& mask) {
-  if (mask.dtype() != DType::Bool) fail("masked_select: expected BoolTensor for mask, but got ", name_of(mask.dtype()));
-  const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
-  return compress(dense(Expand::forward(self, shape.span())), dense(Expand::forward(mask, shape.span())));
-}
-
-Tensor Nonzero::forward(const Tensor& self) {
-  if (self.dim() == 0) {
-    const int64_t shape[] = {read_element(self.bytes(), self.dtype()).to<bool>() ? 1 : 0, 0};
-    return empty(shape, DType::Int64);
-  }
-  const Tensors positions = positions_of(self);
-  const int64_t n = positions[0].numel(), k = self.dim();
-  const int64_t shape[] = {n, k};
-  const Tensor out = empty(shape, DType::Int64);
-  for (int64_t d = 0; d < k; ++d)
-    for (int64_t i = 0; i < n; ++i) out.data<int64_t>()[i * k + d] = positions[static_cast<size_t>(d)].data<int64_t>()[i];
-  return out;
-}
-
-// --- Gradients: adding into zeros ------------------------------------------------------------------------------------
-
-Tensor PutIndex::forward(const Tensor& self, Sizes shape, OptionalTensorList indices) {
-  const Tensor out = empty(shape, self.dtype());
-  if (all_masked(out, indices)) {
-    const Tensor mask = dense(indices[0]);
-    const int64_t count[] = {count_true(mask)};
-    expand_into(out, mask, dense(fitted(self, count, name)), true, false);
-    return out;
-  }
-  const Tensors plain = without_masks(out, indices);
-  add_at(out, IndexPlan(out, plain, true, ""), self, Before::Zeros);
-  return out;
-}
-
-Tensor PutSlices::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index) {
-  const Tensor out = empty(shape, self.dtype());
-  const int64_t one[] = {1};
-  const Tensor line = out.dim() ? out : Reshape::forward(out, one);
-  const IndexPlan plan = along_dimension(line, wrap_dim(dim, out.dim(), name), index, name);
-  add_at(line, plan, Reshape::forward(self, plan.shape.span()), Before::Zeros);
-  return out;
-}
-
-Tensor PutAlong::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index) {
-  const Tensor out = empty(shape, self.dtype());
-  const int d = wrap_dim(dim, out.dim(), name);
-  scatter_into(out, {}, d, scatter_index(out, d, index, &self, name), self, Scalar(0), Scattering::Add, name);
-  return out;
-}
-
-Tensor masked_select_gradient(const Tensor& g, IntList sizes, const Tensor& mask) {
-  Dims shape = broadcast_shapes(sizes, mask.sizes(), "masked_select");
-  Tensor wide = Expand::forward(mask, shape.span());
-  if (shape.empty()) {
-    shape.push_back(1);
-    wide = Reshape::forward(wide, shape.span());
-  }
-  const Tensor list[] = {wide};
-  return sum_to_value(call<PutIndex>(g, shape.span(), TensorList(list)), sizes);
-}
-
-Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index) {
-  const int64_t flat[] = {product(sizes)};
-  const Tensor list[] = {index};
-  return call<Reshape>(call<PutIndex>(g, IntList(flat), TensorList(list)), sizes);
 }
 
 }  // namespace adjoint

@@ -58,6 +58,8 @@ struct IndexPlan {
 
 /// The list with masks replaced by the positions where they hold; checked against the shape of self.
 Tensors without_masks(const Tensor& self, TensorList indices);
+/// Whether the list is one mask over all of a row-major tensor.
+bool all_masked(const Tensor& self, TensorList indices);
 /// For a vector of integers along one dimension.
 IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap = false, const char* phrase = "");
 /// An index for gather and scatter, as int64.

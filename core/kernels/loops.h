@@ -1,6 +1,5 @@
 // What the element-wise room hands out: for each operator, loops over contiguous elements, chosen at load for the
-// processor. Declarations only; the loops are instantiated in kernels/cpu/elementwise.cpp, once per family and
-// instruction set.
+// processor. Declarations only; the loops are made by ops/loops.h, once per family and instruction set.
 #pragma once
 
 #include <cstdint>

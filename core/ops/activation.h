@@ -221,5 +221,3 @@ using Activations = Family<Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Elu, Sel
                            Hardsigmoid, Hardswish, Softsign, Tanhshrink, Softshrink, Hardshrink>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
-
-#include "ops/trigonometric.h"

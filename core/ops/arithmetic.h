@@ -268,5 +268,3 @@ using Arithmetic = Family<Add, Sub, AddScaled, SubScaled, Mul, Div, Neg, Positiv
                           Addcdiv>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
-
-#include "ops/complex.h"

@@ -114,5 +114,3 @@ struct Angle : FloatFunction {
 using ComplexOps = Family<Conj, RealPart, ImagPart, MakeComplex, Polar, Angle>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
-
-#include "ops/trigonometric.h"

@@ -1,6 +1,7 @@
+#include "for_size.h"
 #include "ops/composed.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/shape.h"
 
 namespace adjoint {
@@ -33,3 +34,5 @@ Tensors WhereTrue::forward(const Tensor& condition) {
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Composed)

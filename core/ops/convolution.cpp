@@ -1,7 +1,8 @@
 // What the rows of convolution make.
+#include "for_size.h"
 #include "ops/convolution.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/convolution.h"
 #include "kernels/copy.h"
 #include "ops/product.h"
@@ -114,7 +115,7 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
     const Tensor y =
-        kernels::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
+        products::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
     if (b.defined()) kernel::add_bias(b, y);
     return back(shaped(y, sizes.span()), self.dtype());
   }
@@ -132,7 +133,7 @@ Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntLi
   if (is_product(s) && s.images > 0) {
     const int64_t pixels = s.volume(s.image);
     const Tensor x =
-        kernels::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
+        products::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
     return back(shaped(x, sizes), self.dtype());
   }
   const Tensor x = empty(sizes, g.dtype());
@@ -162,3 +163,5 @@ Tensor sum_to_bias(const Tensor& g) {
 }  // namespace convolution
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Convolutions)

@@ -1,9 +1,11 @@
 // What the rows of creation make.
+#include "for_size.h"
 #include "ops/creation.h"
 
 #include <cmath>
 
 #include "autograd/meta.h"
+#include "dispatch/family.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/number.h"
@@ -118,3 +120,5 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Creation)

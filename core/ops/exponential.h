@@ -200,5 +200,3 @@ struct Entr : FloatFunction {
 using Exponential = Family<Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sigmoid, Logit, Softplus, LogAddExp, LogAddExp2, Xlogy, Xlog1py, Entr>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
-
-#include "ops/comparison.h"

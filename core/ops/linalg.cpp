@@ -1,13 +1,15 @@
 // What the rows of linear algebra make; their rules stand in linalg_rules.cpp.
+#include "for_size.h"
 #include "ops/linalg.h"
 
 #include <cmath>
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/linalg.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
+#include "ops/complex.h"
 #include "ops/part.h"
 #include "ops/product.h"
 #include "ops/rearranging.h"
@@ -319,3 +321,5 @@ Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond) {
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(LinearAlgebra)

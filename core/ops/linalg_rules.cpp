@@ -1,5 +1,6 @@
 // The rules of linear algebra: each turns the cotangents of an operator's results into those of its inputs,
 // by recorded operators. Formulas and their sources stand above each. Start reading at `cholesky_rule`.
+#include "for_size.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/linalg.h"

@@ -1,7 +1,8 @@
 // What the rows of pooling make, and their rules.
+#include "for_size.h"
 #include "ops/pooling.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/pooling.h"
 #include "ops/indexing.h"
@@ -60,3 +61,5 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes) {
 }  // namespace pooling
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(Pooling)

@@ -106,5 +106,3 @@ struct Pow : Binary {
 using Powers = Family<Pow>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
-
-#include "ops/exponential.h"

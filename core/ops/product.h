@@ -2,7 +2,7 @@
 //
 // `matmul` is the one primitive: every other product is its special case with a check. Its rules are products again,
 // with the other factor's conjugate transpose; where batch dimensions were broadcast, the gradient is summed to its
-// shape on the way (autograd/arithmetic.h). Kernels: kernels/product.cpp.
+// shape on the way (autograd/arithmetic.h). Kernels: kernels/product.h.
 #pragma once
 
 #include "ops/op.h"
@@ -23,7 +23,7 @@ Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList size
 /// alpha * t, or t itself for 1: recorded.
 Tensor scaled(const Tensor& t, const Scalar& alpha);
 
-namespace kernels {
+namespace products {
 /// a @ b by NumPy's rules of ranks and broadcasting; with a start of one dimension, or of two where the result has two, a @ b + start.
 Tensor matmul(const Tensor& a, const Tensor& b, const char* op, const Tensor& start = Tensor());
 /// beta * t + alpha * (a @ b), in one pass where beta and alpha are 1.
@@ -33,7 +33,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// beta * t + alpha * p, where p is a fresh tensor that may be overwritten.
 Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op);
 void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument);
-}  // namespace kernels
+}  // namespace products
 
 /// What a product of two tensors of any ranks has in common.
 struct ProductOfTwo : Structured {
@@ -50,15 +50,15 @@ struct BatchedMatmul : ProductOfTwo {
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3, 4), (4, 2)", "(2, 1, 3, 4), (5, 4, 2)", "(4,), (2, 4, 3)", "(2, 3, 4), (4,)",
                                         "(2, 0, 4), (4, 3)"};
-  static Tensor forward(const Tensor& self, const Tensor& other) { return kernels::matmul(self, other, "matmul"); }
+  static Tensor forward(const Tensor& self, const Tensor& other) { return products::matmul(self, other, "matmul"); }
 };
 
 /// The products whose ranks are given.
 template <int A, int B> struct FixedRanks : ProductOfTwo {
   static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
-    kernels::need_rank(a, A, op, "self");
-    kernels::need_rank(b, B, op, "the second argument");
-    return kernels::matmul(a, b, op);
+    products::need_rank(a, A, op, "self");
+    products::need_rank(b, B, op, "the second argument");
+    return products::matmul(a, b, op);
   }
 };
 
@@ -77,8 +77,8 @@ struct Bmm : FixedRanks<3, 3> {
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3, 4), (2, 4, 2)", "(0, 3, 4), (0, 4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) {
-    kernels::need_rank(self, 3, name, "self");
-    kernels::need_rank(mat2, 3, name, "mat2");
+    products::need_rank(self, 3, name, "self");
+    products::need_rank(mat2, 3, name, "mat2");
     if (self.size(0) != mat2.size(0))
       fail("bmm(): Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ", self.size(2), "] but got: [",
            mat2.size(0), ", ", mat2.size(1), "].");
@@ -138,10 +138,10 @@ template <int A, int B = A> struct AddProduct : Structured {
   // As a function and as a method.
   static constexpr auto old_orders = "beta, self, alpha, mat1, mat2; beta, self, mat1, mat2; self, beta, alpha, mat1, mat2; self, beta, mat1, mat2";
   static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
-    kernels::need_rank(a, A, op, "the first factor");
-    kernels::need_rank(b, B, op, "the second factor");
-    if constexpr (B == 1) return kernels::scaled_sum(self, kernels::matmul(a, b, op), beta, alpha, op);
-    else return kernels::add_product(self, a, b, beta, alpha, op);
+    products::need_rank(a, A, op, "the first factor");
+    products::need_rank(b, B, op, "the second factor");
+    if constexpr (B == 1) return products::scaled_sum(self, products::matmul(a, b, op), beta, alpha, op);
+    else return products::add_product(self, a, b, beta, alpha, op);
   }
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
@@ -210,7 +210,7 @@ struct Linear : Structured {
   static constexpr auto samples = Cases{"(3, 4), (2, 4), (2,)", "(2, 3, 4), (2, 4)", "(4,), (2, 4), (2,)", "(0, 4), (2, 4), (2,)"};
   static constexpr bool method = false;
   static constexpr bool edges_from_last = true;  // the bias is ready first
-  static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return kernels::linear(input, weight, bias); }
+  static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return products::linear(input, weight, bias); }
   static constexpr auto vjp = Rules{
       [](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },
       [](Grad g, Input<0> input, Shape<1> s) { return linear_weight_gradient(g, input, s); },

@@ -1,8 +1,10 @@
 // What the rows of random numbers draw.
+#include "for_size.h"
 #include "ops/random.h"
 
 #include <cmath>
 
+#include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/slices.h"
 #include "ops/writing.h"
@@ -183,7 +185,7 @@ Tensor Normal::forward(const Tensor& self, double mean, double std, OptionalGene
   fill_normal(self, mean, std, generator);
   return self;
 }
-Tensor Exponential::forward(const Tensor& self, double rate, OptionalGenerator generator) {
+Tensor ExponentialFill::forward(const Tensor& self, double rate, OptionalGenerator generator) {
   need_floating(self, "exponential_");
   if (!(rate > 0)) fail("exponential_ expects lambda > 0.0, but found lambda=", rate);
   fill(self, [&]<class T>(T* p, int64_t n) { runtime::fill_exponential(chosen(generator), p, n, static_cast<T>(rate)); });
@@ -199,3 +201,5 @@ Tensor Bernoulli::forward(const Tensor& self, double p, OptionalGenerator genera
 }
 
 }  // namespace adjoint
+
+ADJOINT_FAMILY(RandomNumbers)

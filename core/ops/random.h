@@ -127,7 +127,7 @@ struct Normal : RandomWrite {
   static Tensor forward(const Tensor& self, double mean, double std, OptionalGenerator generator);
 };
 
-struct Exponential : RandomWrite {
+struct ExponentialFill : RandomWrite {
   static constexpr auto name = "_exponential";
   static constexpr auto doc = "Write numbers drawn from the exponential distribution of a rate.";
   static constexpr auto signature = "self, rate, generator=None";
@@ -153,6 +153,6 @@ struct Bernoulli : RandomWrite {
 };
 
 using RandomNumbers = Family<Rand, RandLike, Randn, RandnLike, RandInt, RandIntLike, BernoulliEach, BernoulliLike, RandPerm, Multinomial, Uniform,
-                      Normal, Exponential, RandomIntegers, Bernoulli>;
+                      Normal, ExponentialFill, RandomIntegers, Bernoulli>;
 
 }  // namespace adjoint

@@ -4,15 +4,13 @@
 // the identity where there is one (0, 1, False, True, -inf for logsumexp, NaN for mean) and is refused for extremes.
 // NaN propagates. Kinks follow the least-norm subgradient: a norm's gradient at 0 is 0; extremes over no or several
 // dimensions share the gradient evenly among equals, those that report an index give it to that element.
-// What runs is kernels/cpu/reduction.cpp; rules that are longer than a line are in kernels/reduction.cpp.
+// What runs is kernels/cpu/reduction.cpp; rules that are longer than a line are in ops/reduction.cpp.
 #pragma once
 
+#include "kernels/reduction.h"
 #include "ops/op.h"
 
 namespace adjoint {
-
-/// The shape of a reduction's result.
-Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim);
 
 namespace rules {
 /// A reduced result (or its gradient) with the reduced dimensions there again, of size 1: recorded.
@@ -31,28 +29,11 @@ Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, cons
 Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim);
 /// g where the indices say, zeros elsewhere, in the shape `sizes`.
 Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
+/// g, and NaN where x is: the derivative by a NaN, which the other factors of a product alone decide.
+Tensor nan_where_nan(const Tensor& g, const Recorded& x);
 /// The sum of two gradients, either of which may be undefined.
 Tensor add(const Tensor& a, const Tensor& b);
 }  // namespace rules
-
-namespace kernels {
-using Pair = std::tuple<Tensor, Tensor>;
-Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-/// Variance (or its root) and mean; the mean is undefined unless asked for.
-Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root, bool with_mean, const char* op);
-Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op);
-/// The extreme of the whole tensor; an empty one has none.
-Tensor extreme_of_all(const Tensor& self, bool max, const char* op);
-Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);
-Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max, const char* op);
-Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
-Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op);
-Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);
-Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-}  // namespace kernels
 
 struct Sum : Structured {
   static constexpr auto name = "sum";
@@ -355,5 +336,3 @@ using Reduction = Family<Sum, NanSum, Mean, Prod, Var, Std, VarMean, StdMean, Am
                          Argmax, Argmin, All, Any, CountNonzero, LogSumExp, VectorNorm>;
 
 }  // namespace adjoint
-
-#include "ops/shape.h"

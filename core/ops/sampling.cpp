@@ -1,7 +1,8 @@
 // The rules of draws.
+#include "for_size.h"
 #include "ops/sampling.h"
 
-#include "dispatch/operator.h"
+#include "dispatch/family.h"
 #include "ops/arithmetic.h"
 
 namespace adjoint::rules {
@@ -13,3 +14,5 @@ Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& dr
 Tensor no_slope(const Tensor& g) { return call<Mul>(g, wrap_number(Scalar(0.0), g.dtype())); }
 
 }  // namespace adjoint::rules
+
+ADJOINT_FAMILY(Sampling)

@@ -3,17 +3,10 @@
 // i takes its numbers from a stream of its own. Kernels: kernels/sampling.h.
 #pragma once
 
+#include "kernels/sampling.h"
 #include "ops/op.h"
 
 namespace adjoint {
-
-namespace kernels {
-Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position, const char* op);
-Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, const char* op);
-Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position, const char* op);
-/// The derivative of a gamma draw by its concentration, at fixed probability.
-Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, const char* op);
-}  // namespace kernels
 
 namespace rules {
 Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);

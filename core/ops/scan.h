@@ -5,25 +5,16 @@
 // a tensor by one along the dimension, as the recurrence's own gradient asks.
 #pragma once
 
+#include "kernels/scan.h"
 #include "ops/op.h"
+#include "ops/reduction.h"
 
 namespace adjoint {
-
-namespace kernels {
-Tensor cumsum(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, const char* op);
-Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op);
-Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op);
-std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op);
-Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse);
-Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill);
-}  // namespace kernels
 
 namespace rules {
 Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse, Needs needs);
 Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
 Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
-/// g added up where the indices say, in the shape `sizes`.
-Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
 }  // namespace rules
 
 struct ReversedCumsum;

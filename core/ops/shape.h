@@ -178,5 +178,3 @@ using ShapeOps = Family<Expand, Reshape, View, Transpose, MatrixT, Permute, Move
                         Contiguous, Clone, To>;
 
 }  // namespace adjoint
-
-#include "ops/reduction.h"

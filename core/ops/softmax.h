@@ -4,16 +4,10 @@
 // written in recorded operations instead, which brings derivatives of any order.
 #pragma once
 
+#include "kernels/softmax.h"
 #include "ops/op.h"
 
 namespace adjoint {
-
-namespace kernels {
-/// exp(x) / sum(exp(x)) along `dim`, or its logarithm, in `dtype`.
-Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool log, const char* op);
-/// The gradient of the input from that of the result and the result.
-Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool log);
-}  // namespace kernels
 
 namespace rules {
 Tensor softmax(const Tensor& g, const Tensor& result, int64_t dim);

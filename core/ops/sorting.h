@@ -4,30 +4,11 @@
 // Values carry gradients, which go back to where they were taken from; indices do not.
 #pragma once
 
+#include "kernels/sorting.h"
 #include "ops/op.h"
+#include "ops/reduction.h"
 
 namespace adjoint {
-
-namespace kernels {
-using Pair = std::tuple<Tensor, Tensor>;
-/// Values and indices; the values are left out (undefined) where they are not wanted.
-Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op);
-Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op);
-/// The k-th smallest, counted from 1.
-Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op);
-Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op);
-Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op);
-std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op);
-Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim);
-Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size);
-}  // namespace kernels
-
-namespace rules {
-/// g added up where the indices say, in the shape `sizes`.
-Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
-/// g shared among the elements that equal the result, NaN included.
-Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim, bool nan_equals);
-}  // namespace rules
 
 struct GatherAlong;
 

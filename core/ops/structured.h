@@ -1,10 +1,10 @@
 // The half of the contract that knows tensors: what structured operators are made of, and `call`, by which rules
-// call operators. Included by op.h; the loops, which know only elements, do without it.
+// call operators. Part of op.h, which alone includes it; the loops, which know only elements, do without it.
 #pragma once
 
-#include "autograd/mode.h"
-#include "dispatch/arguments.h"
-#include "ops/op.h"
+#include "kernels/cpu/math/bits.h"
+#include "ops/arguments.h"
+#include "state.h"
 
 namespace adjoint::inline ADJOINT_ISA::types {
 /// What can be sorted.
@@ -119,7 +119,7 @@ struct Structured {
 namespace adjoint::inline ADJOINT_ISA {
 
 /// A tensor on which an element-wise formula is evaluated by recorded operations. What its operators call is said in
-/// dispatch/recorded.cpp.
+/// ops/recorded.cpp.
 struct Recorded {
   Tensor tensor;
   Recorded(Tensor t) : tensor(std::move(t)) {}
@@ -128,6 +128,8 @@ struct Recorded {
   /// The tensor itself where it is real.
   Recorded conj() const;
 };
+/// A number inside a formula, of the type of `like`.
+Recorded number(double value, const Tensor& like);
 Recorded operator-(const Recorded& a);
 Recorded operator+(const Recorded& a, const Recorded& b);
 Recorded operator-(const Recorded& a, const Recorded& b);

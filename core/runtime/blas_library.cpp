@@ -3,6 +3,7 @@
 // Looked for, in this order: what ADJOINT_BLAS names ("built-in": none at all); what set_blas_path was told; the
 // OpenBLAS wheel installed beside the package; the system's libraries by name. A library counts if it has dgemm under
 // its plain name or with the prefix that the wheel gives, and integers of 32 bits.
+#include "for_size.h"
 #include "runtime/blas_library.h"
 
 #include <atomic>

@@ -1,5 +1,6 @@
 // The products themselves: direct loops for the tiny, tiles for the large, the library's routine for each
 // tile, plain loops without a library. Start reading at `gemm`, at the end.
+#include "for_size.h"
 #include <algorithm>
 #include <limits>
 #include <stdexcept>

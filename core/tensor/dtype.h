@@ -7,17 +7,19 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
-#include "kernels/cpu/math/complex.h"
+#include "tensor/complex.h"
 
 namespace adjoint {
 
 enum class DType : uint8_t {
   Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex64, Complex128
 };
+using OptionalType = std::optional<DType>;
 inline constexpr int kDTypes = 12;
 
 /// The categories of promotion, in the order in which one absorbs the other.

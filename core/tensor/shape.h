@@ -13,6 +13,7 @@ namespace adjoint {
 
 using Dims = runtime::SmallVector<int64_t, 6>;
 using IntList = std::span<const int64_t>;
+using OptionalInts = std::optional<IntList>;
 
 /// The most dimensions of a tensor: sets of them are masks of 64 bits. Checked where a rank is made, in set_geometry.
 inline constexpr int kMaxDims = 64;

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <new>
 
-#include "autograd/meta.h"
-#include "autograd/node.h"
 #include "runtime/allocator.h"
 #include "runtime/pages.h"
 #include "runtime/parallel.h"
+#include "state.h"
 
 namespace adjoint {
 
@@ -189,14 +189,16 @@ void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, In
   if (storage == own) runtime::release_count(storage);
 }
 
+bool base_requires_grad(const TensorImpl* view) {
+  if (!is_differentiable(view->dtype)) return false;
+  auto& v = *static_cast<ViewImpl*>(const_cast<TensorImpl*>(view));
+  std::lock_guard lock(v.lock);
+  return v.base && v.base->is(TensorImpl::kRequiresGrad);
+}
+
 TensorImpl::~TensorImpl() {
-  // Out of the list of retainers first: until then a pass may write the gradient.
-  if (NodeExtras* extras = grad_fn && is(kRetainsGrad) ? grad_fn->extras() : nullptr) {
-    std::lock_guard lock(extras->mutex);
-    std::erase_if(extras->retainers, [this](auto& r) { return r.second == this; });
-  }
-  if (AutogradMeta* m = meta.load(std::memory_order_acquire)) destroy_meta(m);
-  if (grad_fn) release_count(grad_fn);
+  if (meta.load(std::memory_order_acquire)) release_meta(this);
+  if (grad_fn) release_node(grad_fn);
   if (ndim > kInlineDims) runtime::deallocate(heap_, 2 * ndim * sizeof(int64_t));
 }
 

@@ -98,6 +98,10 @@ struct ViewImpl : TensorImpl {
 /// Whether gradients are wanted for the base of a view. Slow.
 bool base_requires_grad(const TensorImpl* view);
 
+/// Let go of what differentiation keeps with a tensor that dies. Defined in autograd/, which alone knows what that is.
+void release_meta(TensorImpl* t) noexcept;
+void release_node(Node* node) noexcept;
+
 /// Called when a tensor that owns its wrapper dies; set by the bindings.
 extern void (*release_wrapper)(void* wrapper) noexcept;
 

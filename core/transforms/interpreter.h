@@ -87,6 +87,8 @@ bool interpreted(const Operator& op, const void* const* arguments, Results& resu
 bool supplied(const Operator& op, std::span<const Value> arguments, Results& results);
 bool supplied(const Operator& op, const void* const* arguments, Results& results);
 void tell_computed(const Operator& op, std::span<const Tensor> results);
+/// Tell interpreters that a tensor is about to be written.
+void tell_write(const Tensor& t);
 
 // --- For what is no call ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 // in a plane. A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
 // convolution.isa.cpp run over pixels in one line. The gradient of the image is the same pass the other way,
 // once for each phase of the image. Other types take plain loops. Start reading at `forward`, at the end.
+#include "for_size.h"
 #include "kernels/convolution.h"
 
 #include <algorithm>

@@ -1,17 +1,16 @@
 // Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel. Start reading at
 // `each`.
+#include "for_size.h"
 #include "kernels/linalg.h"
 
 #include <cmath>
 #include <numeric>
 
 #include "kernels/copy.h"
-#include "runtime/lapack.h"
+#include "kernels/cpu/lapack.h"
 #include "runtime/parallel.h"
 
 namespace adjoint::kernels::linalg {
-
-namespace lapack = runtime::lapack;
 
 namespace {
 

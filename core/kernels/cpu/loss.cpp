@@ -1,6 +1,6 @@
 // Losses over classes, squared distance, embedding: checks and loops. The exponentials of cross-entropy are those of
 // softmax and logsumexp; what is here touches one element per sample.
-#include "ops/loss.h"
+#include "kernels/loss.h"
 
 #include <cmath>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
-#include "ops/reduction.h"
+#include "kernels/reduction.h"
 
 namespace adjoint::kernels {
 
@@ -128,7 +128,7 @@ template <class T> struct GradientOf {
 
 }  // namespace
 
-Reduce reduce_of(Text reduction, const char* op) {
+Reduce reduce_of(std::string_view reduction, const char* op) {
   if (reduction == "mean") return Reduce::Mean;
   if (reduction == "sum") return Reduce::Sum;
   if (reduction == "none") return Reduce::None;

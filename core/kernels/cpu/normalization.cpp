@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
-#include "ops/normalization.h"
+#include "kernels/normalization.h"
 
 namespace adjoint::kernels {
 

@@ -1,14 +1,23 @@
-#include "kernels/cpu/product.h"
+// Which loops multiply two strided matrices: our own where there are some and the product is large enough for them, else
+// BLAS, to which transposed factors go as flags, else plain loops. Start reading at `multiply`.
+#include "kernels/product.h"
 
 #include <algorithm>
 
+#include "kernels/copy.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/allocator.h"
+#include "runtime/blas.h"
 #include "runtime/parallel.h"
 
 namespace adjoint::kernels {
 
+namespace blas = runtime::blas;
+
 namespace {
+
+// --- Loops of our own ------------------------------------------------------------------------------------------------
 
 /// Multiplications in a part that is worth a thread: some twenty microseconds.
 constexpr int64_t kPart = int64_t{1} << 20;
@@ -31,14 +40,14 @@ struct Scratch {
   ~Scratch() { runtime::deallocate(data, bytes); }
 };
 
-}  // namespace
-
+/// Whether loops of our own serve for a product of this size (T is float or double).
 template <class T>
 bool has_product_loops(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kLeast = 16;
   return best_variant<ProductTable<T>>().multiply && m >= 4 && n >= kLeast && m * k >= 64;
 }
 
+/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among threads.
 template <class T>
 void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
                        int64_t start_down, T* c, bool shared) {
@@ -68,11 +77,103 @@ void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b
   });
 }
 
-template bool has_product_loops<float>(int64_t, int64_t, int64_t);
-template bool has_product_loops<double>(int64_t, int64_t, int64_t);
-template void multiply_by_loops(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, const float*,
-                                int64_t, float*, bool);
-template void multiply_by_loops(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, const double*,
-                                int64_t, double*, bool);
+// --- Any factors -----------------------------------------------------------------------------------------------------
+
+// The type that BLAS knows each of ours by.
+template <class T> struct BlasType { using type = T; };
+template <class T> struct BlasType<Complex<T>> { using type = std::complex<T>; };
+template <class T> using blas_t = typename BlasType<T>::type;
+template <class T> inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_same_v<real_t<T>, double>;
+
+/// A factor: a matrix, or a batch of them, one of whose strides is 1 in what loops and BLAS are given.
+struct Operand {
+  Tensor owner;  // a copy, where the layout was neither
+  int64_t down, across;
+};
+
+// `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would accept.
+Operand prepare(const Tensor& t) {
+  const int64_t rows = t.size(-2), columns = t.size(-1);
+  const int64_t down = t.stride(-2), across = t.stride(-1);
+  if (across == 1 || columns == 1) {
+    if (rows == 1) return {t, columns, 1};
+    if (down >= columns) return {t, down, 1};
+  }
+  if (down == 1 || rows == 1) {
+    if (columns == 1) return {t, 1, rows};
+    if (across >= rows) return {t, 1, across};
+  }
+  return {copy_of(t), columns, 1};
+}
+
+/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one.
+template <class T>
+void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start, int64_t start_down, T* c, int64_t m, int64_t n, int64_t k,
+              bool shared) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+    if (has_product_loops<T>(m, n, k))
+      return multiply_by_loops<T>(m, n, k, {a, x.down, x.across}, {b, y.down, y.across}, start, start_down, c, shared);
+  if (start)
+    for (int64_t i = 0; i < m; ++i) std::copy_n(start + i * start_down, n, c + i * n);
+  if constexpr (has_blas<T>) {
+    using B = blas_t<T>;
+    const bool plain_x = x.across == 1, plain_y = y.across == 1;
+    blas::gemm<B>(plain_x ? blas::Op::none : blas::Op::transpose, plain_y ? blas::Op::none : blas::Op::transpose, m, n, k, B(1),
+                  reinterpret_cast<const B*>(a), plain_x ? x.down : x.across, reinterpret_cast<const B*>(b), plain_y ? y.down : y.across,
+                  B(start ? 1 : 0), reinterpret_cast<B*>(c), n);
+  } else {
+    for (int64_t i = 0; i < m; ++i) {
+      T* row = c + i * n;
+      if (!start) std::fill_n(row, n, T(0));
+      for (int64_t l = 0; l < k; ++l) {
+        const T v = a[i * x.down + l * x.across];
+        for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] + v * b[l * y.down + j * y.across]);
+      }
+    }
+  }
+}
+
+template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
+  const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  const Operand x = prepare(a), y = prepare(b);
+  const T* from = start.defined() ? start.data<T>() : nullptr;
+  const int64_t from_down = start.defined() && start.dim() == 2 && start.size(0) > 1 ? start.stride(0) : 0;
+  const int64_t count = product(batch);
+  if (count == 1) {
+    multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, out.data<T>(), m, n, k, true);
+    return;
+  }
+  // Where matrix number i of each factor lies: 0 strides where it is broadcast.
+  auto steps = [&](const Tensor& t) {
+    Dims s(batch.size());
+    const size_t lead = batch.size() - (t.sizes().size() - 2);
+    for (size_t d = lead; d < batch.size(); ++d) s[d] = t.sizes()[d - lead] == 1 ? 0 : t.strides()[d - lead];
+    return s;
+  };
+  const Dims a_steps = steps(x.owner), b_steps = steps(y.owner);
+  // Few large matrices are shared one by one.
+  const bool large = count < runtime::get_num_threads();
+  const int64_t grain = large ? count : std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, m * n * k));
+  runtime::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t rest = i, at = 0, bt = 0;
+      for (size_t d = batch.size(); d-- > 0;) {
+        at += rest % batch[d] * a_steps[d];
+        bt += rest % batch[d] * b_steps[d];
+        rest /= batch[d];
+      }
+      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from, from_down, out.data<T>() + i * m * n, m, n, k, large);
+    }
+  });
+}
+
+}  // namespace
+
+void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, batch);
+  });
+}
 
 }  // namespace adjoint::kernels

@@ -26,17 +26,4 @@ struct ProductTable {
                    int64_t start_down, T* c, int64_t c_down, T* scratch);
 };
 
-namespace kernels {
-
-/// Whether loops of our own serve for a product of this size (T is float or double).
-template <class T>
-bool has_product_loops(int64_t m, int64_t n, int64_t k);
-/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among
-/// threads.
-template <class T>
-void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
-                       int64_t start_down, T* c, bool shared);
-
-}  // namespace kernels
-
 }  // namespace adjoint

@@ -1,11 +1,13 @@
 // The results of reductions: which fold, in which type, and what becomes of the accumulators.
 //
-// `fold` is the common path: it makes the result, drives the fold (kernels/reduce.h) and writes value(accumulator) in
+// `fold` is the common path: it makes the result, drives the fold (kernels/reducer.h) and writes value(accumulator) in
 // the result's type. Everything else here is one function per kind of reduction.
+#include "for_size.h"
 #include <cmath>
 
-#include "kernels/reduce.h"
-#include "ops/reduction.h"
+#include "kernels/cpu/math/math.h"
+#include "kernels/reducer.h"
+#include "kernels/reduction.h"
 #include "runtime/warning.h"
 
 namespace adjoint::kernels {

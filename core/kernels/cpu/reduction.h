@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/math/complex.h"
+#include "tensor/complex.h"
 
 namespace adjoint {
 

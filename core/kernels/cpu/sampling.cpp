@@ -1,9 +1,9 @@
 // Draws by rejection, an element at a time, each from a stream of its own; all in double precision. Start at `Stream`.
-#include "ops/sampling.h"
+#include "for_size.h"
+#include "kernels/sampling.h"
 
 #include <cmath>
 
-#include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/math/math.h"
 #include "runtime/parallel.h"

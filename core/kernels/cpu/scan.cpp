@@ -1,9 +1,10 @@
 // Scans: `sweep` walks along the dimension with one accumulator per slice, a block of slices side by side, so that
 // memory is read in order whichever dimension it is.
-#include "ops/scan.h"
+#include "kernels/scan.h"
 
 #include <cmath>
 
+#include "kernels/cpu/math/math.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/slices.h"
 

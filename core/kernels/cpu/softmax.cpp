@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
-#include "ops/softmax.h"
+#include "kernels/softmax.h"
 
 namespace adjoint::kernels {
 

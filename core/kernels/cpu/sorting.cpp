@@ -2,12 +2,14 @@
 //
 // Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by index. Wider
 // elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways are stable.
-#include "ops/sorting.h"
+#include "for_size.h"
+#include "kernels/sorting.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/math/bits.h"
 #include "kernels/slices.h"
 
 namespace adjoint::kernels {

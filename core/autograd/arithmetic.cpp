@@ -1,0 +1,170 @@
+// The arithmetic of gradients by the operators: the one file of this room that knows any.
+#include "autograd/arithmetic.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/meta.h"
+#include "dispatch/operator.h"
+#include "kernels/copy.h"
+#include "kernels/run_loop.h"
+#include "kernels/slices.h"
+#include "ops/arithmetic.h"
+#include "ops/complex.h"
+#include "ops/part.h"
+#include "ops/rearranging.h"
+#include "ops/shape.h"
+#include "ops/writing.h"
+
+namespace adjoint {
+
+Tensor add_gradients(const Tensor& a, const Tensor& b) { return call<Add>(a, b); }
+
+void add_in_place(const Tensor& a, const Tensor& b) {
+  GradMode off(false);
+  const Tensor in[] = {a, b};
+  call_elementwise(info_of<Add>(), in, nullptr, &a, true);
+}
+
+void add_in_place(const Tensor& a, std::span<const Tensor> many) {
+  const int slot = loop_slot(a.dtype());
+  const bool alike = slot >= 0 && a.is_contiguous() && std::ranges::all_of(many, [&](const Tensor& b) {
+    return b.dtype() == a.dtype() && b.is_contiguous() && same(b.sizes(), a.sizes());
+  });
+  if (!alike || many.size() < 2) {
+    for (const Tensor& b : many) add_in_place(a, b);
+    return;
+  }
+  constexpr int64_t kBlock = 2048;  // stays in the nearest cache while all are added to it
+  const Loop loop = info_of<Add>().loops.forward[slot];
+  const int64_t n = a.numel();
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    void* out = a.bytes() + begin * a.itemsize();
+    for (const Tensor& b : many) {
+      const void* in[StraightCall::kOperands] = {out, b.bytes() + begin * a.itemsize()};
+      loop(out, in, std::min(kBlock, n - begin), nullptr);
+    }
+  }
+}
+
+// A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in row-major order.
+Tensor own_gradient(Tensor& g, const Tensor& leaf) {
+  const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
+  const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
+  const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External;
+  if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
+  if (thread_state.grad && lies_well) return call<Clone>(g);
+  const Tensor fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
+  if (thread_state.grad) return call<Copy>(fresh, g);
+  copy_into(fresh, g);
+  return fresh;
+}
+
+void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
+  if (!g.defined() || g.requires_grad()) return;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (!edges[i] || !(mask >> (i & 63) & 1)) continue;
+    // Stands for the input, of which only the history is needed.
+    const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
+    const Tensor stand_in = over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0);
+    set_history(stand_in, edges[i].node, edges[i].input_nr);
+    g = call<Attach>(g, stand_in);
+  }
+}
+
+Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }
+
+Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
+  if (!same(g.sizes(), info.sizes())) {
+    bool can = g.sizes().size() >= info.sizes().size();
+    const size_t lead = can ? g.sizes().size() - info.sizes().size() : 0;
+    for (size_t i = 0; can && i < info.sizes().size(); ++i)
+      can = info.sizes()[i] == g.sizes()[i + lead] || info.sizes()[i] == 1;
+    if (!can)
+      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - got ", to_string(g.sizes()),
+           " but expected shape compatible with ", to_string(info.sizes()));
+    g = sum_to_shape(g, info.sizes());
+  }
+  if (g.dtype() != info.dtype()) g = call<To>(g, info.dtype());
+  return g;
+}
+
+Tensor ones_like_result(const Tensor& t) { return t.dim() == 0 ? scalar_tensor(Scalar(1), t.dtype()) : full(t.sizes(), Scalar(1), t.dtype()); }
+
+Tensor replay_view(const Tensor& base, const ViewPart& p) {
+  Dims sizes(p.sizes), strides(p.strides);
+  Tensor from = base;
+  if (is_complex(p.base_dtype) && !is_complex(p.dtype)) from = call<ViewAsReal>(base);
+  const bool pairs = is_complex(p.dtype) && !is_complex(p.base_dtype);
+  if (pairs) {
+    for (int64_t& s : strides) s *= 2;
+    sizes.push_back(2);
+    strides.push_back(1);
+  }
+  if (from.itemsize() != itemsize(p.dtype) / (pairs ? 2 : 1))
+    fail<NotImplemented>("the history of a view of ", name_of(p.base_dtype), " elements as ", name_of(p.dtype), " cannot be recorded again");
+  const Tensor view = call<AsStrided>(from, sizes.span(), strides.span(), std::optional<int64_t>(from.offset() + p.bytes / from.itemsize()));
+  return pairs ? call<ViewAsComplex>(view) : view;
+}
+
+Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
+  int64_t span = 1;
+  for (size_t i = 0; i < p.base_sizes.size(); ++i) span += p.base_sizes[i] ? (p.base_sizes[i] - 1) * p.base_strides[i] : 0;
+  const Tensor memory = zeros({&span, 1}, g.dtype());
+  const Tensor like = over(Ref<Storage>::share(memory->storage), g.dtype(), p.base_sizes.span(), p.base_strides.span(), 0);
+  return call<Copy>(like, g);
+}
+
+bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, Tensor* slice) {
+  if (thread_state.grad || thread_state.watched || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
+  int64_t expected = 1;
+  for (size_t i = p.base_sizes.size(); i-- > 0;) {
+    if (p.base_strides[i] != expected && p.base_sizes[i] != 1) return false;
+    expected *= p.base_sizes[i];
+  }
+  const int64_t item = g.itemsize(), offset = p.bytes / item;
+  int64_t last = offset;
+  for (size_t i = 0; i < p.sizes.size(); ++i) {
+    if (p.sizes[i] == 0 || p.strides[i] < 0) return false;
+    last += (p.sizes[i] - 1) * p.strides[i];
+  }
+  if (last >= g.numel()) return false;
+  const bool own = may_take && g.is_contiguous() && g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 &&
+                   g->storage->kind != Storage::Kind::External;
+  const Tensor all = own || !rest ? g : copy_of(g);
+  if (!all.is_contiguous()) return false;
+  if (p.sizes.empty()) {
+    char* at = all.bytes() + p.bytes;
+    if (slice) {
+      *slice = empty_scalar(g.dtype());
+      std::memcpy(slice->bytes(), at, static_cast<size_t>(item));
+    }
+    if (rest) std::memset(at, 0, static_cast<size_t>(item));
+  } else {
+    const Tensor part = alias(all, p.sizes.span(), p.strides.span(), all.offset() + offset);
+    if (slice) *slice = copy_of(part);
+    if (rest) copy_into(part, scalar_tensor(Scalar(0), part.dtype()));
+  }
+  if (rest) *rest = all;
+  return true;
+}
+
+Tensor contents_in_order(const Tensor& t) { return dense(t); }
+Tensor owned(const Tensor& t) { return call<Clone>(t); }
+void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
+
+bool has_nan(const Tensor& t) {
+  if (!is_differentiable(t.dtype())) return false;
+  const Tensor d = dense(t);
+  return visit(d.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* p = d.data<T>();
+    for (int64_t i = 0, n = d.numel(); i < n; ++i) {
+      if constexpr (is_complex_v<T>) { if (p[i].re != p[i].re || p[i].im != p[i].im) return true; }
+      else if (static_cast<compute_t<T>>(p[i]) != static_cast<compute_t<T>>(p[i])) return true;
+    }
+    return false;
+  });
+}
+
+}  // namespace adjoint

@@ -1,0 +1,72 @@
+#include "for_size.h"
+#include "kernels/rearranging.h"
+
+#include <algorithm>
+
+#include "kernels/copy.h"
+#include "kernels/walk.h"
+
+namespace adjoint::kernels {
+
+void flip(const Tensor& out, const Tensor& self, uint64_t mask) {
+  if (out.numel() == 0) return;
+  const int64_t item = self.itemsize();
+  char* from = self.bytes();
+  Dims strides(self.strides());
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (!(mask >> i & 1)) continue;
+    from += (self.sizes()[i] - 1) * strides[i] * item;
+    strides[i] = -strides[i];
+  }
+  Walk walk(self.sizes());
+  walk.add(out);
+  walk.add(from, self.sizes(), strides.span(), item);
+  walk.plan();
+  const DType dtype = self.dtype();
+  walk.run(32768, [&](char* const* p, const int64_t* steps, int64_t n) { convert_strided(p[0], dtype, steps[0], p[1], dtype, steps[1], n); });
+}
+
+namespace {
+
+/// row + diagonal + more, within the row; without leaving 64 bits on the way.
+int64_t column_from(int64_t row, int64_t diagonal, int64_t more, int64_t columns) {
+  return std::clamp<int64_t>(row + std::clamp(diagonal, -row - 1, columns - row) + more, 0, columns);
+}
+
+}  // namespace
+
+Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
+  const Tensor in = dense(self), out = empty(self.sizes(), self.dtype());
+  const int64_t rows = self.size(-2), columns = self.size(-1), item = self.itemsize();
+  if (out.numel() == 0) return out;
+  runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns), [&](int64_t b, int64_t e) {
+    for (int64_t r = b; r < e; ++r) {
+      const bool lower = kept == Triangle::Lower;
+      const int64_t first = lower ? 0 : column_from(r % rows, diagonal, 0, columns);
+      const int64_t last = lower ? column_from(r % rows, diagonal, 1, columns) : columns;
+      char* to = out.bytes() + r * columns * item;
+      std::memset(to, 0, static_cast<size_t>(first * item));
+      std::memcpy(to + first * item, in.bytes() + (r * columns + first) * item, static_cast<size_t>((last - first) * item));
+      std::memset(to + last * item, 0, static_cast<size_t>((columns - last) * item));
+    }
+  });
+  return out;
+}
+
+Tensor repeated_numbers(const Tensor& counts, int64_t size, const char* op) {
+  const int64_t* r = counts.data<int64_t>();
+  const int64_t step = counts.numel() == 1 ? 0 : 1;
+  int64_t total = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    if (r[i * step] < 0) fail(op, "(): repeats can not be negative, but got ", r[i * step]);
+    total = checked_add(total, r[i * step], op);
+  }
+  const int64_t shape[] = {total};
+  const Tensor out = empty(shape, DType::Int64);
+  int64_t* to = out.data<int64_t>();
+  for (int64_t i = 0; i < size; ++i)
+    for (int64_t k = 0; k < r[i * step]; ++k) *to++ = i;
+  return out;
+}
+
+}  // namespace adjoint::kernels

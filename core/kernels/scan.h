@@ -1,0 +1,20 @@
+// Running reductions along one dimension, and the linear recurrence that their gradients are.
+#pragma once
+
+#include <tuple>
+
+#include "tensor/tensor.h"
+
+namespace adjoint {
+
+namespace kernels {
+
+Tensor cumsum(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, const char* op);
+Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op);
+Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op);
+std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op);
+Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse);
+Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill);
+
+}  // namespace kernels
+}  // namespace adjoint

@@ -1,0 +1,25 @@
+// Order: sorting, the k largest, medians, distinct elements; and moving values by index along one dimension.
+#pragma once
+
+#include <tuple>
+
+#include "tensor/tensor.h"
+
+namespace adjoint {
+
+namespace kernels {
+
+using Pair = std::tuple<Tensor, Tensor>;
+/// Values and indices; the values are left out (undefined) where they are not wanted.
+Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op);
+Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op);
+/// The k-th smallest, counted from 1.
+Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op);
+Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op);
+Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op);
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op);
+Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim);
+Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size);
+
+}  // namespace kernels
+}  // namespace adjoint

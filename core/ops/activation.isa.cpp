@@ -1,0 +1,8 @@
+#include "for_size.h"
+#include "ops/activation.h"
+
+#include "dispatch/family.h"
+#include "ops/complex.h"
+#include "ops/trigonometric.h"
+
+ADJOINT_FAMILY(Activations)

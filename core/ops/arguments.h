@@ -1,0 +1,290 @@
+// The vocabulary of arguments: what a parameter of an operator may be, and all that follows from its C++ type.
+//
+// An operator states its parameters once, as the C++ types of `forward`. `ArgumentType<P>` says of such a type
+//     name         what it means; transforms derive their rules from it (Dim, Dims, Sizes)
+//     form         how it lies in a Value, which is what Python's arguments are read into (bind/arguments.cpp)
+//     annotation   how a stub writes it
+//     Owned, own, lend     what a node keeps of it, and how a rule gets it back
+//     box, unbox   to and from a Value
+// and `std::optional<T>` follows from T. Another parameter type is one more entry in this file; only one that Python
+// writes in a new way needs a new form, which bind/arguments.cpp reads. See Note: arguments. Start reading at `Dim`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/scalar.h"
+#include "tensor/tensor.h"
+
+namespace adjoint {
+
+namespace runtime {
+class Generator;
+}
+
+// --- The types ---------------------------------------------------------------------------------------------------------
+
+/// A dimension of the first tensor, counted from either end.
+struct Dim {
+  int64_t value = 0;
+  Dim() = default;
+  Dim(int64_t v) : value(v) {}
+  operator int64_t() const { return value; }
+  /// Counted from the front.
+  int of(int64_t rank, const char* op) const { return wrap_dim(value, rank, op); }
+};
+/// A dimension of the result, which has one more for each such parameter: unsqueeze, stack.
+struct NewDim : Dim {
+  using Dim::Dim;
+};
+using OptionalDim = std::optional<Dim>;
+
+namespace arguments {
+/// A list of ints with a meaning: it converts from and to a plain one.
+struct MeaningfulInts : IntList {
+  MeaningfulInts() = default;
+  template <class L> requires std::is_convertible_v<const L&, IntList> MeaningfulInts(const L& list) : IntList(list) {}
+};
+}  // namespace arguments
+
+/// Several dimensions of the first tensor, in any order.
+struct DimList : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+/// None means all of them.
+using OptionalDims = std::optional<DimList>;
+/// All dimensions of the first tensor, in the order that the result has them.
+struct Permutation : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+/// The whole shape of the result, or of what is to be like it.
+struct Sizes : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+/// How often along each dimension, the last ones if there are fewer; more than the tensor has make new ones.
+struct Repeats : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+/// Sizes or strides of memory: how elements lie, whatever the tensor's own dimensions are.
+struct MemoryInts : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+/// A basic index written as ints (ops/indexing.h), which names dimensions by its place.
+struct IndexSpec : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+
+using FloatList = std::span<const double>;
+/// A source of random numbers; null for the default one.
+using OptionalGenerator = runtime::Generator*;
+using OptionalScalar = std::optional<Scalar>;
+/// A text argument: rounding_mode, reduction.
+using Text = std::string_view;
+/// A tensor argument that may be left out: undefined then.
+struct OptionalTensor : Tensor {
+  using Tensor::Tensor;
+  OptionalTensor(const Tensor& t) : Tensor(t) {}
+};
+/// A list of tensors of which some may be left out: undefined then.
+struct OptionalTensorList : TensorList {
+  using TensorList::TensorList;
+  OptionalTensorList(TensorList list) : TensorList(list) {}
+  OptionalTensorList(const Tensors& list) : TensorList(list) {}
+};
+
+// --- Boxed -------------------------------------------------------------------------------------------------------------
+
+/// How an argument lies in a Value.
+enum class Form : uint8_t { Tensor, Scalar, Int, Float, Bool, Type, Text, Tensors, Ints, Floats, Generator };
+
+/// One argument of a boxed call. Owns nothing.
+struct Value {
+  bool present = false;
+  union {
+    const Tensor* tensor;
+    int64_t i;
+    double d;
+    bool b;
+    DType type;
+    runtime::Generator* generator;
+    struct { const void* data; size_t size; } list;
+  };
+  Scalar scalar;
+  Value() : tensor(nullptr) {}
+
+  IntList ints() const { return {static_cast<const int64_t*>(list.data), list.size}; }
+  TensorList tensors() const { return {static_cast<const Tensor*>(list.data), list.size}; }
+  FloatList floats() const { return {static_cast<const double*>(list.data), list.size}; }
+  Text text() const { return {static_cast<const char*>(list.data), list.size}; }
+};
+
+/// What a table row says of one parameter.
+struct ArgKind {
+  const char* name;
+  Form form;
+  bool optional;          // None may be given
+  bool optional_elements;  // of a list: some may be None
+  const char* annotation;  // without "| None"
+  /// Box the argument at an address, which has the C++ type of this kind.
+  void (*box)(const void* at, Value& v);
+};
+
+/// An argument as Python would write it; empty for tensors.
+std::string describe(const ArgKind& kind, const Value& v);
+
+/// The value that a signature's text gives, and the memory that it needs.
+struct Default {
+  Value value;
+  std::string text;
+  Dims ints;
+};
+/// Read a default as a signature writes it. False where this kind has none such.
+bool read_default(const ArgKind& kind, std::string_view text, Default& to);
+
+// --- The trait ---------------------------------------------------------------------------------------------------------
+
+struct Nothing {};
+
+template <class P> struct ArgumentType;
+
+namespace arguments {
+/// What holds no memory of its own: a node keeps it as it is. `At` is its place in a Value.
+template <class P, auto At> struct InValue {
+  using Owned = P;
+  static constexpr bool optional = false, optional_elements = false;
+  static P own(const P& p) { return p; }
+  static P lend(const P& o) { return o; }
+  static void box(const P& p, Value& v) {
+    v.present = true;
+    v.*At = p;
+  }
+  static P unbox(const Value& v) { return P(v.*At); }
+};
+/// Tensors: what a node keeps of them, the operator's rules say.
+struct OfTensors {
+  using Owned = Nothing;
+  static constexpr bool optional = false, optional_elements = false;
+  template <class P> static Nothing own(const P&) { return {}; }
+};
+/// A list over foreign memory, kept as `Copy`.
+template <class P, class Copy, class Element> struct OfList {
+  using Owned = Copy;
+  static constexpr bool optional = false, optional_elements = false;
+  static Copy own(const P& p) { return Copy(p); }
+  static P lend(const Copy& o) { return P(std::span<const Element>(o.data(), o.size())); }
+  static void box(const P& p, Value& v) {
+    v.present = true;
+    v.list = {p.data(), p.size()};
+  }
+  static P unbox(const Value& v) { return P(std::span<const Element>(static_cast<const Element*>(v.list.data), v.list.size)); }
+};
+template <class P> struct OfInts : OfList<P, Dims, int64_t> {
+  static constexpr Form form = Form::Ints;
+  static constexpr const char* annotation = "int | Sequence[int]";
+};
+}  // namespace arguments
+
+template <> struct ArgumentType<Tensor> : arguments::OfTensors {
+  static constexpr const char *name = "Tensor", *annotation = "Tensor | Number";
+  static constexpr Form form = Form::Tensor;
+  static void box(const Tensor& t, Value& v) {
+    v.present = true;
+    v.tensor = &t;
+  }
+  static const Tensor& unbox(const Value& v) { return *v.tensor; }
+};
+template <> struct ArgumentType<OptionalTensor> : arguments::OfTensors {
+  static constexpr const char *name = "Tensor", *annotation = "Tensor | Number";
+  static constexpr Form form = Form::Tensor;
+  static constexpr bool optional = true;
+  static void box(const OptionalTensor& t, Value& v) {
+    v.present = t.defined();
+    v.tensor = &t;
+  }
+  static OptionalTensor unbox(const Value& v) { return v.present ? OptionalTensor(*v.tensor) : OptionalTensor(); }
+};
+template <> struct ArgumentType<TensorList> : arguments::OfTensors {
+  static constexpr const char *name = "Tensors", *annotation = "Sequence[Tensor]";
+  static constexpr Form form = Form::Tensors;
+  static void box(const TensorList& l, Value& v) {
+    v.present = true;
+    v.list = {l.data(), l.size()};
+  }
+  static TensorList unbox(const Value& v) { return v.tensors(); }
+};
+template <> struct ArgumentType<OptionalTensorList> : ArgumentType<TensorList> {
+  static constexpr const char* annotation = "Sequence[Tensor | None]";
+  static constexpr bool optional_elements = true;
+  static OptionalTensorList unbox(const Value& v) { return v.tensors(); }
+};
+template <> struct ArgumentType<Scalar> : arguments::InValue<Scalar, &Value::scalar> {
+  static constexpr const char *name = "Scalar", *annotation = "Number | Tensor";
+  static constexpr Form form = Form::Scalar;
+};
+template <> struct ArgumentType<int64_t> : arguments::InValue<int64_t, &Value::i> {
+  static constexpr const char *name = "Int", *annotation = "int";
+  static constexpr Form form = Form::Int;
+};
+template <> struct ArgumentType<Dim> : arguments::InValue<Dim, &Value::i> {
+  static constexpr const char *name = "Dim", *annotation = "int";
+  static constexpr Form form = Form::Int;
+};
+template <> struct ArgumentType<NewDim> : arguments::InValue<NewDim, &Value::i> {
+  static constexpr const char *name = "NewDim", *annotation = "int";
+  static constexpr Form form = Form::Int;
+};
+template <> struct ArgumentType<double> : arguments::InValue<double, &Value::d> {
+  static constexpr const char *name = "Float", *annotation = "float";
+  static constexpr Form form = Form::Float;
+};
+template <> struct ArgumentType<bool> : arguments::InValue<bool, &Value::b> {
+  static constexpr const char *name = "Bool", *annotation = "bool";
+  static constexpr Form form = Form::Bool;
+};
+template <> struct ArgumentType<DType> : arguments::InValue<DType, &Value::type> {
+  static constexpr const char *name = "Type", *annotation = "dtype";
+  static constexpr Form form = Form::Type;
+};
+template <> struct ArgumentType<Text> : arguments::OfList<Text, std::string, char> {
+  static constexpr const char *name = "Text", *annotation = "str";
+  static constexpr Form form = Form::Text;
+  static Text lend(const std::string& o) { return o; }
+  static Text unbox(const Value& v) { return v.text(); }
+};
+template <> struct ArgumentType<FloatList> : arguments::OfList<FloatList, std::vector<double>, double> {
+  static constexpr const char *name = "Floats", *annotation = "float | Sequence[float]";
+  static constexpr Form form = Form::Floats;
+};
+/// Kept by no node: a rule draws no numbers.
+template <> struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
+  static constexpr const char *name = "Generator", *annotation = "Generator";
+  static constexpr Form form = Form::Generator;
+  static constexpr bool optional = true;
+  static void box(OptionalGenerator g, Value& v) {
+    v.present = g != nullptr;
+    v.generator = g;
+  }
+  static OptionalGenerator unbox(const Value& v) { return v.present ? v.generator : nullptr; }
+};
+template <> struct ArgumentType<IntList> : arguments::OfInts<IntList> { static constexpr const char* name = "Ints"; };
+template <> struct ArgumentType<DimList> : arguments::OfInts<DimList> { static constexpr const char* name = "Dims"; };
+template <> struct ArgumentType<Permutation> : arguments::OfInts<Permutation> { static constexpr const char* name = "Permutation"; };
+template <> struct ArgumentType<Sizes> : arguments::OfInts<Sizes> { static constexpr const char* name = "Sizes"; };
+template <> struct ArgumentType<Repeats> : arguments::OfInts<Repeats> { static constexpr const char* name = "Repeats"; };
+template <> struct ArgumentType<MemoryInts> : arguments::OfInts<MemoryInts> { static constexpr const char* name = "MemoryInts"; };
+template <> struct ArgumentType<IndexSpec> : arguments::OfInts<IndexSpec> { static constexpr const char* name = "IndexSpec"; };
+
+/// What may be left out: None.
+template <class T> struct ArgumentType<std::optional<T>> : ArgumentType<T> {
+  using Plain = ArgumentType<T>;
+  using Owned = std::optional<typename Plain::Owned>;
+  static constexpr bool optional = true;
+  static Owned own(const std::optional<T>& p) { return p ? Owned(Plain::own(*p)) : Owned(); }
+  static std::optional<T> lend(const Owned& o) { return o ? std::optional<T>(Plain::lend(*o)) : std::nullopt; }
+  static void box(const std::optional<T>& p, Value& v) {
+    v.present = false;
+    if (p) Plain::box(*p, v);
+  }
+  static std::optional<T> unbox(const Value& v) { return v.present ? std::optional<T>(Plain::unbox(v)) : std::nullopt; }
+};
+
+/// The entry of a parameter, however it is passed.
+template <class P> using argument_t = ArgumentType<std::remove_cvref_t<P>>;
+template <class P> concept IsArgument = requires { argument_t<P>::form; };
+
+template <class P> inline constexpr ArgKind kind_of{
+    argument_t<P>::name, argument_t<P>::form, argument_t<P>::optional, argument_t<P>::optional_elements, argument_t<P>::annotation,
+    [](const void* at, Value& v) { argument_t<P>::box(*static_cast<const std::remove_cvref_t<P>*>(at), v); }};
+
+}  // namespace adjoint

@@ -1,0 +1,8 @@
+#include "for_size.h"
+#include "ops/power.h"
+
+#include "dispatch/family.h"
+#include "ops/complex.h"
+#include "ops/exponential.h"
+
+ADJOINT_FAMILY(Powers)

@@ -1,0 +1,194 @@
+// Matrix products: which product of matrices each is, and their gradients. What multiplies is kernels/product.h.
+#include "ops/product.h"
+
+#include "dispatch/family.h"
+#include "kernels/product.h"
+#include "kernels/slices.h"
+#include "ops/arithmetic.h"
+#include "ops/complex.h"
+#include "ops/shape.h"
+#include "tensor/number.h"
+
+namespace adjoint {
+
+namespace {
+
+Tensor reshaped(const Tensor& t, IntList sizes) {
+  const Dims strides = contiguous_strides(sizes);
+  return alias(t, sizes, {strides.data(), strides.size()}, t.offset());
+}
+
+/// "2x3"
+std::string by_x(IntList sizes) {
+  std::string s;
+  for (size_t i = 0; i < sizes.size(); ++i) s += (i ? "x" : "") + std::to_string(sizes[i]);
+  return s;
+}
+
+/// A view with a dimension of size 1 put in at `dim`.
+Tensor with_one(const Tensor& t, size_t dim) {
+  Dims sizes(t.sizes()), strides(t.strides());
+  sizes.insert(sizes.begin() + dim, 1);
+  strides.insert(strides.begin() + dim, 1);
+  return alias(t, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, t.offset());
+}
+
+}  // namespace
+
+namespace products {
+
+void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument) {
+  if (t.dim() == rank) return;
+  if (rank == 3) fail(op, "(): ", argument, " must be a 3D tensor, but got shape ", to_string(t.sizes()));
+  if (rank == 1) fail(op, "(): 1D tensors expected, but ", argument, " has shape ", to_string(t.sizes()));
+  fail(op, "(): ", argument, " must be a matrix, but got shape ", to_string(t.sizes()));
+}
+
+Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
+  if (a0.dim() == 0 || b0.dim() == 0)
+    fail(op, "(): both arguments to matmul need to be at least 1D, but they are ", a0.dim(), "D and ", b0.dim(), "D");
+  if (a0.dtype() != b0.dtype() && a0.dim() == 1 && b0.dim() == 1)
+    fail("dot : expected both vectors to have same dtype, but found ", type_name_of(a0.dtype()), " and ", type_name_of(b0.dtype()), " in ", op, "()");
+  if (a0.dtype() != b0.dtype())
+    fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", name_of(a0.dtype()), " != ", name_of(b0.dtype()), "; convert one of them");
+  if (a0.dtype() == DType::Bool) fail(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
+  const int64_t k = a0.size(-1), kb = b0.dim() == 1 ? b0.size(0) : b0.size(-2);
+  if (k != kb) {
+    if (a0.dim() == 1 && b0.dim() == 1)
+      fail(op, "(): inconsistent tensor size, expected tensor ", to_string(a0.sizes()), " and src ", to_string(b0.sizes()),
+           " to have the same number of elements, but got ", k, " and ", kb, " elements respectively");
+    fail(op, "(): mat1 and mat2 shapes cannot be multiplied (", by_x(a0.sizes()), " and ", by_x(b0.sizes()), "): size mismatch, got ", k,
+         " and ", kb);
+  }
+  const DType type = a0.dtype(), c = compute_dtype(type);
+  const bool row = a0.dim() == 1, column = b0.dim() == 1;
+  Tensor a = type == c ? a0 : copy_of(a0, c), b = type == c ? b0 : copy_of(b0, c);
+  if (row) a = with_one(a, 0);
+  if (column) b = with_one(b, 1);
+  Dims batch = broadcast_shapes(a.sizes().first(static_cast<size_t>(a.dim() - 2)), b.sizes().first(static_cast<size_t>(b.dim() - 2)), op);
+  const int64_t m = a.size(-2), n = b.size(-1);
+  Dims sizes = batch;
+  if (!row) sizes.push_back(m);
+  if (!column) sizes.push_back(n);
+  Tensor out = empty({sizes.data(), sizes.size()}, c);
+  if (out.numel() != 0) {
+    const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();
+    if (k == 0 && !start.defined()) {
+      std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
+    } else {
+      // A batch of rows times one matrix is one product.
+      if (b.dim() == 2 && a.dim() > 2 && a.is_contiguous()) {
+        const int64_t flat[] = {a.numel() / k, k};
+        a = reshaped(a, flat);
+        batch.clear();
+      }
+      kernels::multiply(a, b, start, out, batch.span());
+    }
+  }
+  return type == c ? out : copy_of(out, type);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  if (input.dim() == 0) fail("linear(): input must have at least one dimension");
+  if (weight.dim() != 2 && weight.dim() != 1) fail("linear(): weight must be a matrix, but got shape ", to_string(weight.sizes()));
+  if (bias.defined() && (bias.dim() > 1 || (bias.dim() == 1 && bias.size(0) != weight.size(0))))
+    fail("linear(): bias has shape ", to_string(bias.sizes()), " but the weight of shape ", to_string(weight.sizes()), " has ", weight.size(0), " rows");
+  Tensor w = weight;
+  if (weight.dim() == 2) {
+    const int64_t sizes[] = {weight.size(1), weight.size(0)}, strides[] = {weight.stride(1), weight.stride(0)};
+    w = alias(weight, sizes, strides, weight.offset());
+  }
+  if (bias.defined() && bias.dtype() != input.dtype())
+    fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()), " and ", name_of(input.dtype()));
+  const bool starts = bias.defined() && bias.dim() == 1 && weight.dim() == 2;
+  Tensor out = matmul(input, w, "linear", starts ? bias : Tensor());
+  if (starts || !bias.defined()) return out;
+  const Tensor in[] = {out, bias};
+  return call_elementwise(info_of<Add>(), in, nullptr, &out, true);
+}
+
+Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
+  auto one = [](const Scalar& s) { return s == Scalar(1) || s == Scalar(1.0); };
+  const bool starts = a.dim() == 2 && one(beta) && one(alpha) && t.dtype() == a.dtype() && (t.dim() == 1 || (t.dim() == 2 && t.size(0) == a.size(0))) &&
+                      t.size(-1) == b.size(1);
+  return starts ? matmul(a, b, op, t) : scaled_sum(t, matmul(a, b, op), beta, alpha, op);
+}
+
+Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op) {
+  const Dims sizes = broadcast_shapes(t.sizes(), p.sizes(), op);
+  if (!same({sizes.data(), sizes.size()}, p.sizes()))
+    fail(op, "(): self of shape ", to_string(t.sizes()), " does not broadcast to the product's shape ", to_string(p.sizes()));
+  if (t.dtype() != p.dtype())
+    fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()), " != ", name_of(p.dtype()));
+  if (is_integral(p.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
+    fail(op, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
+  refuse_overflow(beta, rounding_dtype(p.dtype()), op);
+  refuse_overflow(alpha, rounding_dtype(p.dtype()), op);
+  const Tensor product = scaled(p, alpha);
+  return beta == Scalar(0) || beta == Scalar(0.0) ? product : call<Add>(scaled(t, beta), product);
+}
+
+}  // namespace products
+
+Tensor conjugate(const Tensor& t) { return t.is_complex() ? call<Conj>(t) : t; }
+Tensor conjugate_transpose(const Tensor& t) { return conjugate(call<Transpose>(t, int64_t{-2}, int64_t{-1})); }
+
+Tensor scaled(const Tensor& t, const Scalar& alpha) {
+  if (alpha == Scalar(1) || alpha == Scalar(1.0)) return t;
+  return call<Mul>(t, wrap_number(alpha, t.dtype()));
+}
+
+Tensor matmul_gradient_left(const Tensor& g, const Tensor& b, IntList a_sizes) {
+  if (a_sizes.size() == 1 && b.dim() == 1) return call<Mul>(g, conjugate(b));
+  if (b.dim() == 1) return call<Mul>(call<Unsqueeze>(g, int64_t{-1}), conjugate(b));
+  if (a_sizes.size() == 1) {
+    const Tensor column = call<Matmul>(conjugate(b), call<Unsqueeze>(g, int64_t{-1}));
+    return call<Reshape>(column, IntList(column.sizes().first(column.sizes().size() - 1)));
+  }
+  return call<Matmul>(g, conjugate_transpose(b));
+}
+
+Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes) {
+  if (b_sizes.size() == 1 && a.dim() == 1) return call<Mul>(g, conjugate(a));
+  if (a.dim() == 1) return call<Mul>(call<Unsqueeze>(conjugate(a), int64_t{-1}), call<Unsqueeze>(g, int64_t{-2}));
+  if (b_sizes.size() == 1) {
+    const Tensor column = call<Matmul>(conjugate_transpose(a), call<Unsqueeze>(g, int64_t{-1}));
+    return call<Reshape>(column, IntList(column.sizes().first(column.sizes().size() - 1)));
+  }
+  if (b_sizes.size() == 2 && a.dim() > 2) {
+    // One matrix against a batch: one product, instead of a sum of many.
+    const int64_t count = product(a.sizes().first(a.sizes().size() - 1));
+    const int64_t rows[] = {count, a.size(-1)}, cotangents[] = {count, g.size(-1)};
+    return call<Matmul>(conjugate_transpose(call<Reshape>(a, IntList(rows))), call<Reshape>(g, IntList(cotangents)));
+  }
+  return call<Matmul>(conjugate_transpose(a), g);
+}
+
+Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
+  products::need_rank(self, 1, name, "self");
+  products::need_rank(vec2, 1, name, "vec2");
+  return call<Mul>(with_one(self, 1), with_one(vec2, 0));
+}
+
+Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
+  const Tensor sum = products::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
+  return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools
+}
+
+Tensor linear_input_gradient(const Tensor& g, const Tensor& weight, IntList sizes) {
+  if (weight.dim() == 1) return matmul_gradient_left(g, weight, sizes);
+  return call<Matmul>(g, conjugate(weight));
+}
+
+Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList sizes) {
+  if (sizes.size() == 1) return matmul_gradient_right(g, input, sizes);
+  const int64_t count = product(input.sizes().first(input.sizes().size() - 1));
+  const int64_t rows[] = {count, input.size(-1)}, cotangents[] = {count, sizes[0]};
+  const Tensor g2 = g.dim() == 2 ? g : call<Reshape>(g, IntList(cotangents));
+  const Tensor x2 = input.dim() == 2 ? input : call<Reshape>(input, IntList(rows));
+  return call<Matmul>(call<Transpose>(g2, int64_t{0}, int64_t{1}), conjugate(x2));
+}
+
+}  // namespace adjoint
+
+ADJOINT_FAMILY(Products)

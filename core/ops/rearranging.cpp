@@ -1,0 +1,219 @@
+// Copies in another order or number. Most are one strided copy between cleverly shaped views of source and result.
+#include "for_size.h"
+#include "ops/rearranging.h"
+
+#include "dispatch/family.h"
+#include "kernels/rearranging.h"
+#include "kernels/slices.h"
+#include "ops/indexing.h"
+#include "ops/part.h"
+#include "ops/reduction.h"
+#include "ops/shape.h"
+#include "tensor/number.h"
+
+namespace adjoint {
+
+Dims negated(IntList values) {
+  Dims out(values);
+  for (int64_t& v : out) v = checked_subtract(0, v, "roll");
+  return out;
+}
+
+Dims padded_with_ones(IntList values, size_t ndim) {
+  Dims out;
+  for (size_t i = values.size(); i < ndim; ++i) out.push_back(1);
+  for (int64_t v : values) out.push_back(v);
+  return out;
+}
+
+Tensor Attach::forward(const Tensor& self, const Tensor&) { return copy_of(self); }
+
+Tensor Flip::forward(const Tensor& self, DimList dims) {
+  const uint64_t mask = dims.empty() ? 0 : dim_mask(dims, self.dim(), name);
+  const Tensor out = empty_along({&self, 1}, self.sizes(), self.dtype());
+  kernels::flip(out, self, mask);
+  return out;
+}
+
+Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
+  if (shifts.empty()) fail("roll(): `shifts` required");
+  if (dims.empty() && shifts.size() == 1) {
+    const int64_t flat[] = {self.numel()}, zero[] = {0};
+    if (self.dim() == 1) return forward(self, shifts, zero);
+    const Tensor rolled = forward(Reshape::forward(self, flat), shifts, zero);
+    return alias(rolled, self.sizes(), contiguous_strides(self.sizes()).span(), 0);
+  }
+  if (shifts.size() != dims.size())
+    fail("roll(): shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  const Tensor out = empty(self.sizes(), self.dtype());
+  Dims shift(self.sizes().size());
+  Dims moved;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int d = wrap_dim(dims[i], self.dim(), name);
+    if (self.dim() == 0) continue;
+    if (const int64_t size = self.size(d)) shift[d] = (shift[d] + shifts[i] % size) % size;
+  }
+  if (out.numel() == 0) return out;
+  for (size_t d = 0; d < shift.size(); ++d) {
+    const int64_t size = self.sizes()[d];
+    shift[d] = (shift[d] + size) % size;
+    if (shift[d]) moved.push_back(static_cast<int64_t>(d));
+  }
+  // Each dimension that moves is two blocks, which change places.
+  for (uint64_t corner = 0; corner < uint64_t{1} << moved.size(); ++corner) {
+    Part from = whole(self), to = whole(out);
+    for (size_t i = 0; i < moved.size(); ++i) {
+      const int64_t d = moved[i], size = self.sizes()[d], k = shift[d];
+      if (corner >> i & 1) {  // the last k come first
+        from = narrowed(from, d, size - k, k, name);
+        to = narrowed(to, d, 0, k, name);
+      } else {
+        from = narrowed(from, d, 0, size - k, name);
+        to = narrowed(to, d, k, size - k, name);
+      }
+    }
+    copy_into(view_of(out, to), view_of(self, from));
+  }
+  return out;
+}
+
+Tensor Repeat::forward(const Tensor& self, Repeats repeats) {
+  const size_t n = repeats.size(), lead = n - self.sizes().size();
+  if (n < self.sizes().size())
+    fail("repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: ", n, " < ", self.dim());
+  Dims shape, pairs, from;
+  for (size_t i = 0; i < n; ++i) {
+    if (repeats[i] < 0) fail("repeat(): Trying to create tensor with negative dimension ", repeats[i], ": ", to_string(repeats));
+    const int64_t size = i < lead ? 1 : self.sizes()[i - lead];
+    shape.push_back(checked_multiply(repeats[i], size, name));
+    pairs.push_back(repeats[i]);
+    pairs.push_back(size);
+    from.push_back(0);
+    from.push_back(i < lead ? 0 : self.strides()[i - lead]);
+  }
+  const Tensor out = empty(shape.span(), self.dtype());
+  copy_into(alias(out, pairs.span(), contiguous_strides(pairs.span()).span(), 0), alias(self, pairs.span(), from.span(), self.offset()));
+  return out;
+}
+
+Tensor sum_repeats(const Tensor& g, IntList sizes, IntList repeats) {
+  Dims pairs, repeated;
+  const size_t lead = repeats.size() - sizes.size();
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    repeated.push_back(static_cast<int64_t>(2 * i));
+    pairs.push_back(repeats[i]);
+    pairs.push_back(i < lead ? 1 : sizes[i - lead]);
+  }
+  if (repeats.empty()) return g;
+  return call<Reshape>(call<Sum>(call<Reshape>(g, pairs.span()), OptionalInts(repeated.span()), false, OptionalType()), sizes);
+}
+
+Tensor RepeatInterleave::forward(const Tensor& self, int64_t repeats, Dim dim) {
+  if (repeats < 0) fail("repeat_interleave(): repeats can not be negative, but got ", repeats);
+  const int d = wrap_dim(dim, self.dim(), "repeat_interleave");
+  if (self.dim() == 0) {
+    const int64_t one[] = {1};
+    return forward(Reshape::forward(self, one), repeats, 0);
+  }
+  Dims shape(self.sizes()), pairs(self.sizes()), from(self.strides());
+  shape[d] = checked_multiply(shape[d], repeats, name);
+  pairs.insert(pairs.begin() + d + 1, repeats);
+  from.insert(from.begin() + d + 1, 0);
+  const Tensor out = empty(shape.span(), self.dtype());
+  copy_into(alias(out, pairs.span(), contiguous_strides(pairs.span()).span(), 0), alias(self, pairs.span(), from.span(), self.offset()));
+  return out;
+}
+
+Tensor RepeatInterleave::gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim) {
+  const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "repeat_interleave");
+  Dims pairs(sizes);
+  pairs.insert(pairs.begin() + (sizes.empty() ? 0 : d + 1), repeats);
+  const int64_t over[] = {sizes.empty() ? 0 : d + 1};
+  return call<Sum>(call<Reshape>(g, pairs.span()), OptionalInts(IntList(over)), false, OptionalType());
+}
+
+Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
+  if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32)
+    fail("repeat_interleave(): repeats must be int64 or int32, but got ", name_of(repeats.dtype()));
+  if (repeats.dim() > 1) fail("repeat_interleave(): repeats must be 0-dim or 1-dim tensor, but its shape is ", to_string(repeats.sizes()));
+  if (repeats.numel() != size && repeats.numel() != 1)
+    fail("repeat_interleave(): repeats must have the same size as input along dim, but got repeats.size(0) = ", repeats.numel(),
+         " and input.size(dim) = ", size);
+  return kernels::repeated_numbers(copy_of(repeats, DType::Int64), size, "repeat_interleave");
+}
+
+Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, Dim dim) {
+  const int d = wrap_dim(dim, self.dim(), "repeat_interleave");
+  return IndexSelect::forward(self, dim, sources(repeats, self.dim() ? self.size(d) : 1));
+}
+
+Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim) {
+  const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "repeat_interleave");
+  return call<PutSlices>(g, sizes, dim, sources(repeats, sizes.empty() ? 1 : sizes[d]));
+}
+
+static void need_matrices(const Tensor& self, const char* op) {
+  if (self.dim() < 2) fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", to_string(self.sizes()));
+}
+
+Tensor Tril::forward(const Tensor& self, int64_t diagonal) {
+  need_matrices(self, name);
+  return kernels::triangle(self, kernels::Triangle::Lower, diagonal);
+}
+
+Tensor Triu::forward(const Tensor& self, int64_t diagonal) {
+  need_matrices(self, name);
+  return kernels::triangle(self, kernels::Triangle::Upper, diagonal);
+}
+
+Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2) {
+  const int64_t n = self.dim() + 1;
+  if (self.dim() == 0) fail("diag_embed(): input tensor must have at least 1 dimension");
+  const int a = wrap_dim(dim1, n, name), b = wrap_dim(dim2, n, name);
+  if (a == b) fail("diag_embed(): diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  const int64_t size = checked_add(self.size(-1), offset < 0 ? checked_subtract(0, offset, name) : offset, name);
+  Dims shape;
+  int64_t next = 0;
+  for (int i = 0; i < n; ++i) shape.push_back(i == a || i == b ? size : self.sizes()[next++]);
+  const Tensor out = zeros(shape.span(), self.dtype());
+  copy_into(view_of(out, diagonal_of(whole(out), offset, a, b, name)), self);
+  return out;
+}
+
+Tensor DiagEmbed::gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2) { return call<Diagonal>(g, offset, dim1, dim2); }
+
+Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
+  const auto sizes = self.sizes();
+  const size_t n = sizes.size();
+  if (pad.size() % 2 != 0) fail("constant_pad_nd(): Length of pad must be even but instead it equals ", pad.size());
+  if (pad.size() > 2 * n)
+    fail("constant_pad_nd(): Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(),
+         " while the input has ", n, " dimensions.");
+  refuse_overflow(value, self.dtype(), "constant_pad_nd");
+  Dims shape(sizes);
+  Part from = whole(self);
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t d = n - 1 - i;
+    const int64_t before = pad[2 * i], after = pad[2 * i + 1];
+    shape[d] = checked_add(shape[d], checked_add(before, after, name), name);
+    if (shape[d] < 0)
+      fail("constant_pad_nd(): The input size ", sizes[d], ", plus negative padding ", before, " and ", after,
+           ", resulted in a negative output size, which is invalid. Check dimension ", d, " of your input.");
+  }
+  const Tensor out = full(shape.span(), value, self.dtype());
+  if (out.numel() == 0) return out;
+  Part to = whole(out);
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const int64_t d = static_cast<int64_t>(n - 1 - i), before = pad[2 * i], after = pad[2 * i + 1];
+    const int64_t skipped = std::max<int64_t>(0, -before), length = sizes[d] - skipped - std::max<int64_t>(0, -after);
+    if (length <= 0) return out;
+    from = narrowed(from, d, skipped, length, name);
+    to = narrowed(to, d, std::max<int64_t>(0, before), length, name);
+  }
+  copy_into(view_of(out, to), view_of(self, from));
+  return out;
+}
+
+}  // namespace adjoint
+
+ADJOINT_FAMILY(Rearranging)

@@ -1,0 +1,6 @@
+#include "for_size.h"
+#include "ops/selection.h"
+
+#include "dispatch/family.h"
+
+ADJOINT_FAMILY(Selection)

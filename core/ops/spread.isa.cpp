@@ -1,0 +1,6 @@
+#include "for_size.h"
+#include "ops/spread.h"
+
+#include "dispatch/family.h"
+
+ADJOINT_RARE_FAMILY(Spread)

@@ -1,0 +1,89 @@
+// What is switched on in this thread: recording, inference mode, transforms.
+//
+// One small thread-local struct; the door (dispatch/) reads it once per call. Every room may look at it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace adjoint {
+
+struct Interpreter;  // transforms/interpreter.h
+struct Observer;
+class SavedHooks;    // autograd/saved.h
+
+struct ThreadState {
+  bool grad = true;
+  bool inference = false;
+  /// What was asked for in inference mode, where nothing is recorded whatever that is.
+  bool grad_asked = false;
+  /// Complex gradients by the convention of holomorphic functions, at both ends of a pass the conjugates of ours.
+  bool holomorphic = false;
+  /// Whether independent branches of a backward pass run in several threads.
+  bool parallel_backward = false;
+  /// What new tensors are marked with: TensorImpl::kInference in inference mode.
+  uint16_t flags_of_new = 0;
+  /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.
+  bool watched = false;
+  /// The innermost of each; owned.
+  Interpreter* interpreter = nullptr;
+  Observer* observer = nullptr;
+  /// What packs tensors that are saved; null in ordinary programs.
+  SavedHooks* saved_hooks = nullptr;
+  /// Orders nodes: later operations of a thread run backward first.
+  uint64_t sequence = 0;
+};
+
+extern constinit thread_local ThreadState thread_state;
+
+/// What another language has switched on in a thread. A thread that works for this one enters it, and leaves it at its end.
+struct ForeignState {
+  virtual ~ForeignState() = default;
+  virtual void* enter() = 0;
+  virtual void leave(void* entered) noexcept = 0;
+};
+/// That of this thread; may be null. Set by the bindings.
+extern std::shared_ptr<ForeignState> (*foreign_state)();
+
+/// All that is switched on in this thread, ours and foreign, for threads that do a part of its work.
+class ThreadModes {
+ public:
+  ThreadModes() : state_(thread_state), foreign_(foreign_state ? foreign_state() : nullptr) {}
+
+  /// In the other thread, for the scope of its work.
+  class Here {
+   public:
+    explicit Here(const ThreadModes& modes) : foreign_(modes.foreign_.get()) {
+      thread_state = modes.state_;
+      if (foreign_) entered_ = foreign_->enter();
+    }
+    ~Here() {
+      if (foreign_) foreign_->leave(entered_);
+      thread_state = ThreadState();
+    }
+    Here(const Here&) = delete;
+
+   private:
+    ForeignState* foreign_;
+    void* entered_ = nullptr;
+  };
+
+ private:
+  ThreadState state_;
+  std::shared_ptr<ForeignState> foreign_;
+};
+
+inline bool grad_enabled() { return thread_state.grad; }
+
+/// Sets recording for a scope.
+class GradMode {
+ public:
+  explicit GradMode(bool on) : before_(thread_state.grad) { thread_state.grad = on; }
+  ~GradMode() { thread_state.grad = before_; }
+  GradMode(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace adjoint

@@ -1,0 +1,68 @@
+"""The rooms of the C++ core include each other in one direction, and every family stands in the table.
+
+Start reading at `test_every_include_is_in_order`.
+"""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import adjoint as ad
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "core"
+FAMILY = re.compile(r"^using\s+(\w+)\s*=\s*Family<", re.MULTILINE)
+
+spec = importlib.util.spec_from_file_location("rooms", ROOT / "tools" / "rooms.py")
+rooms = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(rooms)
+
+
+def test_every_include_is_in_order():
+    assert rooms.misplaced(CORE) == []
+    assert len(set(rooms.includes(CORE))) > 500  # it has looked
+
+
+def test_every_folder_is_a_room():
+    assert {folder.name for folder in CORE.iterdir() if folder.is_dir()} <= set(rooms.ROOMS)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"kernels/a.h": '#include "dispatch/b.h"', "dispatch/b.h": ""}, "dispatch stands above kernels"),
+        ({"kernels/cpu/a.cpp": '#include "ops/b.h"', "ops/b.h": ""}, "ops stands above kernels"),
+        ({"tensor/a.cpp": '#include "autograd/b.h"', "autograd/b.h": ""}, "autograd stands above tensor"),
+        ({"ops/a.h": '#include "dispatch/b.h"', "dispatch/b.h": ""}, "dispatch stands above ops"),
+        ({"dispatch/a.h": '#include "dispatch/door.h"', "dispatch/door.h": ""}, "dispatch/door stands above"),
+        ({"attic/a.h": '#include "tensor/b.h"', "tensor/b.h": ""}, "in no room"),
+        ({"ops/a.cpp": "#include <Python.h>"}, "only core/bind may know Python"),
+        ({"ops/a.h": "  #  include <nanobind/nanobind.h>"}, "only core/bind may know Python"),
+        (
+            {"ops/a.h": '#include "ops/b.h"', "ops/b.h": '#include "ops/a.h"'},
+            "each other: ops/a.h → ops/b.h → ops/a.h",
+        ),
+        ({"ops/a.h": '#include "b.h"', "ops/b.h": '#include "a.h"'}, "ops/a.h → ops/b.h → ops/a.h"),
+        ({"ops/a.cpp": '#include "dispatch/b.h"', "dispatch/b.h": '#include "ops/c.h"', "ops/c.h": ""}, None),
+        ({"bind/a.cpp": "#include <Python.h>\n#include <vector>"}, None),
+    ],
+)
+def test_what_stands_wrong_is_named(tmp_path, files, found):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    said = rooms.misplaced(tmp_path)
+    assert len(said) == (found is not None)
+    assert found is None or found in said[0]
+
+
+def test_every_family_that_a_header_declares_is_in_the_table():
+    declared = {
+        family: header
+        for header in (CORE / "ops").glob("*.h")
+        for family in FAMILY.findall(header.read_text())
+    }
+    assert len(declared) > 25
+    assert set(declared) == {row["family"] for row in ad._C.operators()}

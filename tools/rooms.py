@@ -1,0 +1,105 @@
+"""The rooms of the core and which of them may include which: `python tools/rooms.py` names every include that may not be.
+
+The order of rooms is stated here and nowhere else. A header may include its own room and those that stand before it in
+`ROOMS`; a source may look besides into the rooms that its line names. So no two rooms include each other, and no headers
+do. Start reading at `ROOMS`.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+#: From the ground up: room, and the rooms above it that its sources, not its headers, may look into. A room is a folder of
+#: core/, or files of one that stand higher than the rest.
+ROOMS = {
+    "state": "",  # what is switched on in this thread
+    "for_size": "",  # how a source asks to be compiled for size
+    "runtime": "",  # memory, threads, random numbers, BLAS
+    "tensor": "",  # element types, storage, shape and strides
+    "kernels": "",  # loops and their drivers, which know elements, and neither operators nor history
+    "autograd": "ops dispatch transforms",  # the graph; its arithmetic calls operators, and interpreters are told of writes
+    "ops": "dispatch",  # headers declare operators; sources say what they plan and how they are differentiated, by calls
+    "dispatch": "dispatch/door transforms",  # the table, and what is recorded of a call
+    "transforms": "dispatch/door",  # interpreters over the table
+    "dispatch/door": "",  # the door, which asks them
+    "dispatch/family": "",  # how families come into the table
+    "adjoint": "",  # adjoint.h: all of it, for programs in C++
+    "bind": "",  # Python
+}
+#: Python and nanobind are known to this room alone.
+PYTHON = re.compile(r"(Python|structmember|frameobject|datetime)\.h|nanobind/")
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+def room_of(path):
+    """The room of a file, by its path below core/."""
+    parts = path.rsplit(".", 1)[0].split("/")
+    return next((room for n in (2, 1) if (room := "/".join(parts[:n])) in ROOMS), parts[0])
+
+
+def includes(core):
+    """(file, header) for every include of a header of the core, both by their paths below it; else (file, <header>)."""
+    for file in sorted(core.rglob("*")):
+        if file.suffix not in (".h", ".cpp"):
+            continue
+        name = str(file.relative_to(core))
+        for own, system in INCLUDE.findall(file.read_text()):
+            beside = file.parent / own
+            if own and beside.is_file() and not (core / own).is_file():
+                yield name, str(beside.relative_to(core))
+            else:
+                yield name, own if own else f"<{system}>"
+
+
+def misplaced(core):
+    """A sentence for each include that the order of rooms does not allow, and for each circle of headers."""
+    order = list(ROOMS)
+    found = []
+    graph = {}
+    for file, header in includes(core):
+        if PYTHON.search(header):
+            if room_of(file) != "bind":
+                found.append(f"{file} includes {header}: only core/bind may know Python")
+            continue
+        if header.startswith("<") or not (core / header).is_file():
+            continue
+        graph.setdefault(file, []).append(header)
+        here, there = room_of(file), room_of(header)
+        above = ROOMS.get(here, "").split() if file.endswith(".cpp") else []
+        if here not in order or there not in order:
+            found.append(f"{file} includes {header}: one of them stands in no room that tools/rooms.py knows")
+        elif (
+            order.index(there) > order.index(here) and there not in above and there.split("/")[0] not in above
+        ):
+            found.append(f"{file} includes {header}: {there} stands above {here}")
+    return found + [f"headers include each other: {' → '.join(circle)}" for circle in circles(graph)]
+
+
+def circles(graph):
+    """Every circle that a walk through the graph meets."""
+    found, state = [], {}
+
+    def visit(file, path):
+        state[file] = "open"
+        for header in graph.get(file, []):
+            if state.get(header) == "open":
+                found.append([*path[path.index(header) :], header])
+            elif header not in state:
+                visit(header, [*path, header])
+        state[file] = "done"
+
+    for file in graph:
+        if file not in state:
+            visit(file, [file])
+    return found
+
+
+def main():
+    """Print what is misplaced; 1 if anything is."""
+    found = misplaced(Path(__file__).resolve().parent.parent / "core")
+    print("\n".join(found) or "every include is in order")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
