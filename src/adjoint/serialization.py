@@ -10,8 +10,9 @@ from __future__ import annotations
 import io
 import os
 import pickle
+from collections.abc import Callable
 from contextlib import contextmanager
-from typing import IO, Any, Callable, Dict, Optional, Union
+from typing import IO, Any
 
 from adjoint import _C
 from adjoint._device import device
@@ -32,8 +33,8 @@ __all__ = [
 ]
 
 DEFAULT_PROTOCOL = 2
-FileLike = FILE_LIKE = Union[str, os.PathLike, IO[bytes]]
-MAP_LOCATION = Optional[Union[Callable[[Any, str], Any], device, str, Dict[str, str]]]
+FileLike = FILE_LIKE = str | os.PathLike | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 
 def save(
