@@ -1,41 +1,64 @@
-"""Saving to files and loading: `save` writes a pickle, `load` reads it and, unless told otherwise, makes nothing but data.
+"""Saving to files and loading: `save` writes torch's archives, `load` reads them and, unless told otherwise, makes nothing
+but data.
 
-A pickle can name any function for the reader to call. `load` therefore looks names up in a short list (`_ALLOWED`):
-tensors, parameters, dtypes, shapes and plain containers. Start reading at `load`.
+A pickle can name any function for the reader to call. `load` therefore runs it on a machine of its own, which takes names
+from a fixed list (`adjoint._files`). Start reading at `load`.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import pickle
+from collections.abc import Callable
 from contextlib import contextmanager
+from typing import IO, Any
 
 from adjoint import _C
+from adjoint._device import device
+from adjoint._files import reading, writing
+from adjoint._files.locations import default_restore_location, location_tag, register_package
+from adjoint._files.names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
-__all__ = ["load", "save"]
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_safe_globals",
+    "load",
+    "location_tag",
+    "register_package",
+    "safe_globals",
+    "save",
+]
 
-_ALLOWED = {
-    ("adjoint", "Tensor"),
-    ("adjoint", "Size"),
-    ("adjoint._copying", "rebuild"),
-    ("adjoint.nn.parameter", "Buffer"),
-    ("adjoint.nn.parameter", "Parameter"),
-    ("adjoint.nn.parameter", "_rebuild"),
-    ("adjoint._device", "device"),
-    ("builtins", "complex"),
-    ("builtins", "set"),
-    ("collections", "Counter"),
-    ("collections", "OrderedDict"),
-}
+DEFAULT_PROTOCOL = 2
+FileLike = FILE_LIKE = str | os.PathLike | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 
-def save(obj, f, pickle_module=pickle, pickle_protocol=4, _use_new_zipfile_serialization=True) -> None:
-    """Write tensors, state dicts, modules, or anything else that can be pickled, to a file.
+def save(
+    obj,
+    f,
+    pickle_module=pickle,
+    pickle_protocol=DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization=True,
+    _disable_byteorder_record=False,
+) -> None:
+    """Write tensors, state dicts, modules, or anything else that can be pickled, to a file that torch reads as well.
 
     Parameters
     ----------
     obj : object
-        Each tensor is written by itself: two views of one memory are two memories when they come back.
+        Tensors over one memory share it again when they come back; all of the memory is written, also what a view
+        does not show. Hooks are left out.
     f : path, or file open for writing bytes
+    pickle_module : module
+        Another one than `pickle` writes a plain pickle of its own, which torch does not read.
+    pickle_protocol : int
+        torch reads 2 with `weights_only`.
+    _use_new_zipfile_serialization : bool
+        Write a zip archive; False writes torch's format of before version 1.6.
 
     Examples
     --------
@@ -46,56 +69,79 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=4, _use_new_zipfile_seria
     >>> ad.load(file)
     {'weight': tensor([1., 1.])}
     """
-    with _opened(f, "wb") as file:
-        pickle_module.dump(obj, file, protocol=pickle_protocol)
+    with _opened(f, "wb", "save") as file:
+        if pickle_module is not pickle:
+            pickle_module.dump(obj, file, protocol=pickle_protocol)
+        elif _use_new_zipfile_serialization:
+            name = os.path.splitext(os.path.basename(os.fspath(f)))[0] if _is_path(f) else "archive"
+            writing.archive(obj, file, pickle_protocol, name if isinstance(name, str) and name else "archive")
+        else:
+            writing.legacy(obj, file, pickle_protocol)
 
 
-def load(f, map_location=None, pickle_module=pickle, *, weights_only=True, mmap=None, **keywords):
-    """Read what `save` wrote.
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+    """Read what `save` or torch wrote: archives, torch's format of old, and pickles of Adjoint.
 
     Parameters
     ----------
     f : path, or file open for reading bytes
-    map_location : optional
-        Accepted for torch's sake; tensors come back on the CPU.
+    map_location : str, device, dict of str, or function of a storage and its location, optional
+        Where storages go which the file says were elsewhere: 'cpu'.
+    pickle_module : module, optional
+        What unpickles where `weights_only` is False.
     weights_only : bool
-        Make nothing but tensors, numbers, text and containers. False also makes modules and objects of any class,
-        and runs whatever code the file names: only for files that you trust.
+        Make nothing but tensors, numbers, text and containers (the default). False also makes modules and objects of any
+        class, and runs whatever code the file names: only for files that you trust.
+    mmap : bool
+        Leave the numbers of an archive in the file, to be read when they are used; writing to the tensors does not change
+        the file. Checksums are not looked at then.
 
     Raises
     ------
     UnpicklingError
-        With `weights_only`, something else is in the file; or the file was written by torch itself.
+        With `weights_only`, something else is in the file; or the file is damaged, or of another kind.
+    RuntimeError
+        A storage belongs to a device that is not here.
     """
-    with _opened(f, "rb") as file:
-        start = file.peek(4)[:4] if hasattr(file, "peek") else b""
-        if start == b"PK\x03\x04":
-            raise pickle.UnpicklingError(
-                "load(): the file is an archive as torch itself writes them, which Adjoint does not read; "
-                "convert it where torch is installed: save the state dict as NumPy arrays"
-            )
-        return (
-            _Careful(file, **keywords) if weights_only else pickle_module.Unpickler(file, **keywords)
-        ).load()
+    if pickle_module is not None and weights_only:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    if mmap and not _is_path(f):
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    for name in pickle_load_args.keys() - {"encoding", "errors", "fix_imports", "buffers"}:
+        raise TypeError(f"load() got an unexpected keyword argument {name!r}")
+    careful = pickle_module is None if weights_only is None else weights_only
+    unpickler = None if careful else (pickle_module or pickle).Unpickler
+    with _opened(f, "rb", "load") as file:
+        return reading.read(file, map_location, unpickler, bool(mmap), pickle_load_args)
 
 
-class _Careful(pickle.Unpickler):
-    def find_class(self, module, name):
-        allowed = (module, name) in _ALLOWED
-        if not allowed and module == "adjoint":
-            allowed = isinstance(getattr(_C, name, None), _C.dtype)
-        if not allowed:
-            raise pickle.UnpicklingError(
-                f"Weights only load failed: the file asks for {module}.{name}, which is neither a tensor nor a plain "
-                "container. If you trust the file, which can then run any code, use weights_only=False"
-            )
-        return super().find_class(module, name)
+def _is_path(f):
+    return isinstance(f, (str, bytes, os.PathLike))
 
 
 @contextmanager
-def _opened(f, mode):
-    if hasattr(f, "read" if mode == "rb" else "write"):
-        yield f
-    else:
+def _opened(f, mode, caller):
+    wanted = "read" if mode == "rb" else "write"
+    if _is_path(f):
+        if os.path.isdir(f):
+            raise IsADirectoryError(f"{caller}(): {os.fspath(f)!r} is a directory; expected a file")
+        if mode == "wb":
+            folder = os.path.dirname(os.fspath(f))
+            if folder and not os.path.isdir(folder):
+                raise RuntimeError(f"Parent directory {folder} does not exist.")
         with open(f, mode) as file:
             yield file
+    elif hasattr(f, wanted):
+        if isinstance(f, io.TextIOBase):
+            raise TypeError(f"{caller}(): the file is open for text; open it with mode {mode!r}")
+        yield f
+    else:
+        hint = (
+            "; did you pass the object and the file in the wrong order?"
+            if isinstance(f, (_C.Tensor, dict))
+            else ""
+        )
+        raise AttributeError(
+            f"{caller}(): expected 'f' to be string, path, or a file-like object with a '{wanted}' attribute, but got "
+            f"{type(f).__name__}{hint}"
+        )

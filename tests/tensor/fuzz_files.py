@@ -54,8 +54,8 @@ def originals():
     for value in values:
         for protocol in (2, 4):
             file = io.BytesIO()
-            ad.save(value, file, pickle_protocol=protocol)
-            files.append(file.getvalue())
+            ad.save(value, file, pickle_protocol=protocol, _use_new_zipfile_serialization=protocol == 2)
+            files += [file.getvalue(), pickle.dumps(value, protocol)]
     return files
 
 

@@ -1,0 +1,98 @@
+"""Where storages of a file go: `map_location` in all its forms, and what programs register for devices of their own.
+
+There is one device, the CPU. A storage that a file says was elsewhere is an error, as in torch, unless `map_location` says
+where it shall go. Start reading at `restorer`.
+"""
+
+from __future__ import annotations
+
+from adjoint._device import device
+from adjoint._storage import TypedStorage, UntypedStorage
+
+_registry: list = []
+
+
+def register_package(priority, tagger, deserializer) -> None:
+    """Let storages of further devices be written and read.
+
+    Parameters
+    ----------
+    priority : int
+        The lowest is asked first.
+    tagger : function of a storage
+        Its location as text, or None.
+    deserializer : function of a storage and a location
+        The storage there, or None.
+    """
+    _registry.append((priority, tagger, deserializer))
+    _registry.sort(key=lambda entry: entry[0])
+
+
+register_package(10, lambda storage: "cpu", lambda storage, location: storage if location == "cpu" else None)
+
+
+def location_tag(storage) -> str:
+    """Where a storage is, as files say it."""
+    for _, tagger, _ in _registry:
+        location = tagger(storage)
+        if location is not None:
+            return location
+    raise RuntimeError(f"don't know how to determine data location of {type(storage).__name__}")
+
+
+def default_restore_location(storage, location):
+    """The storage at a location that a file or a program names.
+
+    Raises
+    ------
+    RuntimeError
+        There is no such device here.
+    """
+    for _, _, deserializer in _registry:
+        result = deserializer(storage, location)
+        if result is not None:
+            return result
+    kind = str(location).partition(":")[0]
+    if kind == "cuda":
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a "
+            "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+    raise RuntimeError(
+        f"don't know how to restore data location of {type(storage).__name__} (tagged with {location}); there is only the CPU "
+        "here: use map_location='cpu'"
+    )
+
+
+def restorer(map_location):
+    """The function of a storage and its location that `map_location` means."""
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+
+        def restore(storage, location):
+            return default_restore_location(storage, str(map_location.get(location, location)))
+
+    elif isinstance(map_location, (str, bytes, device)):
+        place = map_location.decode("ascii") if isinstance(map_location, bytes) else str(map_location)
+
+        def restore(storage, location):
+            return default_restore_location(storage, place)
+
+    elif callable(map_location):
+
+        def restore(storage, location):
+            result = map_location(storage, location)
+            if result is None:
+                return default_restore_location(storage, location)
+            if not isinstance(result, (TypedStorage, UntypedStorage)):
+                raise TypeError(
+                    f"load(): map_location returned a {type(result).__name__}; expected a storage, or None for the usual place"
+                )
+            return result
+
+    else:
+        raise TypeError(
+            f"load(): map_location must be None, a str, a device, a dict or a function, not {type(map_location).__name__}"
+        )
+    return restore

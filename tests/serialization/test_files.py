@@ -1,0 +1,278 @@
+"""torch's files, built here by hand from pickles and zip archives: what they give, and what is refused."""
+
+import collections
+import fractions
+import io
+import pickle
+import random
+import struct
+import zipfile
+
+import pytest
+
+import adjoint as ad
+
+KINDS = {
+    "FloatStorage": ad.float32,
+    "DoubleStorage": ad.float64,
+    "HalfStorage": ad.float16,
+    "BFloat16Storage": ad.bfloat16,
+    "LongStorage": ad.int64,
+    "IntStorage": ad.int32,
+    "ShortStorage": ad.int16,
+    "CharStorage": ad.int8,
+    "ByteStorage": ad.uint8,
+    "BoolStorage": ad.bool,
+    "ComplexFloatStorage": ad.complex64,
+    "ComplexDoubleStorage": ad.complex128,
+}
+
+
+def name(module, attribute):
+    return f"c{module}\n{attribute}\n".encode()
+
+
+def value(x):
+    """The instructions that push a plain value."""
+    return pickle.dumps(x, 2)[2:-1]
+
+
+def stored(kind="FloatStorage", key="0", count=4, location="cpu"):
+    return b"(" + value("storage") + name("torch", kind) + value(key) + value(location) + value(count) + b"tQ"
+
+
+def tensor(storage, size, stride, offset=0, requires_grad=False):
+    return (
+        name("torch._utils", "_rebuild_tensor_v2")
+        + b"("
+        + storage
+        + value(offset)
+        + value(size)
+        + value(stride)
+        + value(requires_grad)
+        + name("collections", "OrderedDict")
+        + b")RtR"
+    )
+
+
+FOUR = struct.pack("<4f", 1, 2, 3, 4)
+
+
+def archive(program, storages=None, **more):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", more.pop("compression", zipfile.ZIP_STORED)) as target:
+        target.writestr("m/data.pkl", b"\x80\x02" + program + b".")
+        for key, data in ({"0": FOUR} if storages is None else storages).items():
+            target.writestr(f"m/data/{key}", data)
+        for entry, data in more.items():
+            target.writestr(f"m/{entry}", data)
+    return file.getvalue()
+
+
+def load(data, **keywords):
+    return ad.load(io.BytesIO(data), **keywords)
+
+
+def again(thing, **keywords):
+    file = io.BytesIO()
+    ad.save(thing, file, **keywords)
+    return load(file.getvalue())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_storage_of_each_dtype(kind):
+    dtype = KINDS[kind]
+    data = bytes(4 * dtype.itemsize)
+    x = load(archive(tensor(stored(kind), (2, 2), (1, 2)), {"0": data}))
+    assert x.dtype is dtype and x.tolist() == [[0, 0], [0, 0]] and x.stride() == (1, 2)
+
+
+def test_strides_offsets_and_gradients():
+    x = load(archive(tensor(stored(), (2,), (2,), 1, True)))
+    assert x.tolist() == [2.0, 4.0] and x.requires_grad and x.is_leaf
+
+
+def test_equal_keys_are_one_storage():
+    a, b = load(archive(tensor(stored(), (4,), (1,)) + tensor(stored(), (2,), (1,), 2) + b"\x86"))
+    a[2] = 9
+    assert b.tolist() == [9.0, 4.0]
+
+
+def test_numbers_of_the_other_byte_order():
+    x = load(archive(tensor(stored(), (4,), (1,)), {"0": struct.pack(">4f", 1, 2, 3, 4)}, byteorder=b"big"))
+    assert x.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        ((5,), (1,), 0),
+        ((2,), (4,), 0),
+        ((1,), (1,), 4),
+        ((2,), (-1,), 2),
+        ((2**62, 4), (2**62, 1), 0),
+        ((2,), (1, 1), 0),
+    ],
+)
+def test_a_tensor_lies_within_its_storage(size, stride, offset):
+    with pytest.raises(pickle.UnpicklingError, match="outside of its storage|as many strides as sizes"):
+        load(archive(tensor(stored(), size, stride, offset)))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (archive(tensor(stored(count=5), (5,), (1,))), "16 bytes in the archive, but 20"),
+        (archive(tensor(stored(key="7"), (4,), (1,))), "lacks the entry m/data/7"),
+        (archive(tensor(stored(), (4,), (1,)), compression=zipfile.ZIP_DEFLATED), "compressed"),
+        (archive(b"N", **{"constants.pkl": b""}), "TorchScript"),
+        (archive(name("torch", "uint16")), "torch.uint16, which Adjoint does not have"),
+        (archive(tensor(stored("BoolStorage"), (4,), (1,)), {"0": b"\0\1\2\3"}), "other bytes than 0 and 1"),
+        (archive(b"N")[:-30], "damaged or truncated"),
+        (archive(tensor(stored(), (4,), (1,))).replace(FOUR, FOUR[::-1]), "damaged: Bad CRC"),
+        (archive(name("os", "system") + value("exit 1") + b"\x85R"), "asks for os.system"),
+        (archive(name("builtins", "getattr")), "asks for builtins.getattr"),
+        (archive(b"ios\nsystem\n"), "asks for os.system"),
+        (archive(value("os") + value("system") + b"\x93"), "asks for os.system"),
+        (archive(b"}" + value({"x": 1}) + b"b"), "sets the state of a dict"),
+        (archive(name("collections", "OrderedDict") + value({"x": 1}) + b"b"), "sets the state of a type"),
+        (archive(name("collections", "OrderedDict") + b")R" + value({"keys": 1}) + b"b"), "attribute 'keys'"),
+        (archive(name("torch", "Tensor") + b")R"), "calls Tensor itself"),
+        (archive(name("__builtin__", "bytearray") + value((2**50,)) + b"R"), "what are no bytes"),
+        (archive(b"\x8e" + struct.pack("<Q", 2**60)), "truncated: the pickle asks for"),
+        (archive(b"Nr\xff\xff\xff\x7f0j\xff\xff\xff\x7e"), "KeyError"),
+        (b"<!DOCTYPE html><html>", "a page of HTML"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "pointer of Git LFS"),
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"hello world", "neither an archive"),
+        (b"PK\x03\x04rest", "failed reading zip archive"),
+        (b"\x80\x09.", "unsupported pickle protocol: 9"),
+    ],
+)
+def test_what_is_refused(data, message):
+    with pytest.raises(pickle.UnpicklingError, match=message):
+        load(data)
+
+
+def test_bad_arguments(tmp_path):
+    with pytest.raises(EOFError, match="the file is empty"):
+        load(b"")
+    with pytest.raises(FileNotFoundError):
+        ad.load(tmp_path / "none")
+    with pytest.raises(IsADirectoryError, match="is a directory; expected a file"):
+        ad.load(tmp_path)
+    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+        ad.save(1, tmp_path / "none" / "file")
+    with pytest.raises(AttributeError, match="wrong order"):
+        ad.save("x", ad.ones(1))
+    with pytest.raises(TypeError, match="open for text"):
+        ad.load(io.StringIO())
+    with pytest.raises(ValueError, match="must be a file path"):
+        load(archive(b"N"), mmap=True)
+
+
+def test_map_location_in_all_its_forms():
+    data = archive(tensor(stored(location="cuda:0"), (4,), (1,)))
+    for place in ("cpu", ad.device("cpu"), {"cuda:0": "cpu"}, lambda storage, location: storage):
+        assert load(data, map_location=place).tolist() == [1, 2, 3, 4]
+    for place in (None, "cuda", {"cpu": "cpu"}, lambda storage, location: None):
+        with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device"):
+            load(data, map_location=place)
+    with pytest.raises(TypeError, match="map_location must be"):
+        load(data, map_location=3)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_what_is_written_comes_back(legacy):
+    x = ad.arange(6.0)
+    p = ad.nn.Parameter(ad.ones(2), requires_grad=False)
+    p.note = "kept"
+    net = ad.nn.BatchNorm1d(2)
+    found = again(
+        {
+            "x": [x, x[2:], x],
+            "p": p,
+            "b": ad.nn.Buffer(ad.ones(1), persistent=False),
+            "n": net.state_dict(),
+            "plain": [
+                1,
+                2.5,
+                1j,
+                b"\xff",
+                {3},
+                ad.Size([2]),
+                ad.bfloat16,
+                ad.device("cuda:1"),
+                2**80,
+                collections.Counter("a"),
+            ],
+        },
+        _use_new_zipfile_serialization=not legacy,
+    )
+    found["x"][0][2] = 7
+    assert found["x"][1][0] == 7 and found["x"][2] is found["x"][0]
+    assert type(found["p"]) is ad.nn.Parameter and not found["p"].requires_grad and found["p"].note == "kept"
+    assert type(found["b"]) is ad.nn.Buffer and found["b"].persistent is False
+    assert found["n"]._metadata == net.state_dict()._metadata
+    assert found["plain"][5:8] == [ad.Size([2]), ad.bfloat16, ad.device("cuda:1")]
+
+
+def test_one_memory_as_two_dtypes():
+    x = ad.ones(2)
+    a, b = again([x, x.view(ad.int32)])
+    a[0] = 0
+    assert b.tolist() == [0, 0x3F800000]
+
+
+def test_names_in_the_file_are_torch_s_and_bytes_are_aligned(tmp_path):
+    ad.save(ad.ones(3), tmp_path / "x.pt")
+    with zipfile.ZipFile(tmp_path / "x.pt") as file:
+        assert b"ctorch._utils\n_rebuild_tensor_v2\n" in file.read("x/data.pkl")
+        assert b"adjoint" not in file.read("x/data.pkl")
+        begin = (tmp_path / "x.pt").read_bytes().index(struct.pack("<3f", 1, 1, 1))
+        assert begin % 64 == 0 and file.read("x/version") == b"3\n"
+
+
+def test_mmap_leaves_the_file_alone(tmp_path):
+    ad.save({"x": ad.ones(3)}, tmp_path / "x.pt")
+    before = (tmp_path / "x.pt").read_bytes()
+    x = ad.load(tmp_path / "x.pt", mmap=True)["x"]
+    x += 1
+    assert x.tolist() == [2, 2, 2] and (tmp_path / "x.pt").read_bytes() == before
+
+
+def test_what_a_program_allows():
+    half = fractions.Fraction(1, 2)
+    with pytest.raises(pickle.UnpicklingError, match="asks for fractions.Fraction"):
+        again(half)
+    with ad.serialization.safe_globals([fractions.Fraction]):
+        assert again(half) == half
+    assert ad.serialization.get_safe_globals() == []
+
+
+def test_pickles_of_old_are_read():
+    state = {"x": ad.ones(2), "p": ad.nn.Parameter(ad.ones(1))}
+    for protocol in range(2, 6):
+        found = load(pickle.dumps(state, protocol))
+        assert found["x"].tolist() == [1, 1] and type(found["p"]) is ad.nn.Parameter
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_damaged_files_are_refused_or_are_data(legacy):
+    file = io.BytesIO()
+    ad.save({"x": ad.ones(3), "y": [1, "text"]}, file, _use_new_zipfile_serialization=not legacy)
+    whole = file.getvalue()
+    r = random.Random(0)
+    refused = 0
+    for _ in range(400):
+        data = bytearray(whole)
+        if r.random() < 0.2:
+            del data[r.randrange(len(data)) :]
+        for _ in range(r.choice([1, 2, 8])):
+            if data:
+                data[r.randrange(len(data))] = r.randrange(256)
+        try:
+            load(bytes(data))
+        except (pickle.UnpicklingError, ValueError, RuntimeError, EOFError):
+            refused += 1
+    assert refused > 100
