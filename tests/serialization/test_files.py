@@ -276,3 +276,49 @@ def test_damaged_files_are_refused_or_are_data(legacy):
         except (pickle.UnpicklingError, ValueError, RuntimeError, EOFError):
             refused += 1
     assert refused > 100
+
+
+def test_numbers_of_numpy_when_they_are_allowed():
+    np = pytest.importorskip("numpy")
+    number = np.float64(2.5)
+    with pytest.raises(pickle.UnpicklingError, match="multiarray.scalar"):
+        again(number)
+    scalar = number.__reduce__()[0]
+    with ad.serialization.safe_globals([scalar, np.dtype, type(np.dtype("f8"))]):
+        assert again(number) == number
+        old = archive(
+            name("numpy.core.multiarray", "scalar")
+            + pickle.dumps(np.dtype("f8"), 2)[2:-1]
+            + value(b"\0" * 8)
+            + b"\x86R"
+        )
+        assert load(old) == 0.0
+
+
+def test_classes_of_torch_mean_ours_where_anything_may_be_made():
+    program = name("torch.nn.modules.activation", "Tanh")
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        load(archive(program))
+    assert load(archive(program), weights_only=False) is ad.nn.Tanh
+    with pytest.raises(pickle.UnpicklingError, match="which Adjoint does not have"):
+        load(archive(name("torch.nn.modules.none", "None_")), weights_only=False)
+
+
+def test_states_of_batch_norm_have_the_version_of_torch_s():
+    assert ad.nn.BatchNorm2d(1).state_dict()._metadata[""] == {"version": 2}
+
+
+def test_storages_and_register_package():
+    x = ad.arange(3.0)
+    storage, bytes_ = again([x.storage(), x.untyped_storage()])
+    assert storage.tolist() == [0, 1, 2] and bytes_.nbytes() == 12
+    storage[0] = 7.0
+    assert bytes_.tolist()[3] == 0x40
+    from adjoint._files import locations
+
+    before = list(locations._registry)
+    try:
+        ad.serialization.register_package(1, lambda s: None, lambda s, place: s if place == "mine" else None)
+        assert load(archive(tensor(stored(location="mine"), (4,), (1,)))).tolist() == [1, 2, 3, 4]
+    finally:
+        locations._registry[:] = before

@@ -248,11 +248,11 @@ def _added():
             entry if isinstance(entry, tuple) else (entry, f"{entry.__module__}.{entry.__qualname__}")
         )
         found[name] = thing
-    if _safe:
-        # NumPy's numbers are made through a function; torch takes them when the function is added, and so is this.
-        for name in ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"):
-            if name in found:
-                found[name] = _numpy_scalar
+    if found:
+        # NumPy's numbers are made by a function that has had two names; a file may have either.
+        pair = {"numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"}
+        if pair & found.keys():
+            found.update(dict.fromkeys(pair, _numpy_scalar))
     return found
 
 

@@ -102,9 +102,8 @@ def _unpickle(unpickler, file, persistent, keywords):
 
     class Unpickler(unpickler):
         def find_class(self, module, name):
-            full = f"{module}.{name}"
-            if module.split(".")[0] == "torch" or full in known and full.startswith("torch"):
-                return names.find(module, name, known)
+            if module.partition(".")[0] == "torch":
+                return _thing_of_torch(module, name, known)
             return super().find_class(module, name)
 
         def persistent_load(self, description):
@@ -113,6 +112,21 @@ def _unpickle(unpickler, file, persistent, keywords):
             return persistent(description)
 
     return Unpickler(file, **keywords).load(), file.tell()
+
+
+def _thing_of_torch(module, name, known):
+    """What a name of torch's means here, where anything may be made: torch itself is not imported."""
+    if f"{module}.{name}" in known:
+        return known[f"{module}.{name}"]
+    from importlib import import_module
+
+    from adjoint.as_torch._finder import target
+
+    own = target(module)
+    found = getattr(import_module(own), name, None) if own else None
+    if found is None:
+        raise refuse(f"load(): the file asks for {module}.{name}, which Adjoint does not have")
+    return found
 
 
 class _Storages:

@@ -26,6 +26,8 @@ class _Statistics(Module):
     """Scale, shift and running statistics of channels, which may be absent."""
 
     _ranks: tuple[int, ...] = ()
+    #: torch's, since states have num_batches_tracked.
+    _version = 2
 
     def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype, bias):
         super().__init__()
