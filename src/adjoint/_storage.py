@@ -135,6 +135,38 @@ class UntypedStorage(_Storage):
     def _elements(self):
         return _C._storage_bytes(self._tensor)
 
+    @classmethod
+    def from_file(cls, filename, shared=False, nbytes=0):
+        """A file's bytes as memory, read when they are used.
+
+        Parameters
+        ----------
+        filename : path
+        shared : bool
+            Write to the file what is written to the memory; False leaves the file as it is.
+        nbytes : int
+            How many bytes, from the beginning; 0 stands for all.
+
+        Raises
+        ------
+        RuntimeError
+            The file has fewer bytes.
+        """
+        import mmap
+        import os
+
+        with open(filename, "r+b" if shared else "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            nbytes = _count(nbytes) or length
+            if nbytes > length:
+                raise RuntimeError(
+                    f"from_file(): {nbytes} bytes are asked for, but {os.fspath(filename)!r} has {length}"
+                )
+            if not nbytes:
+                return cls(0)
+            map_ = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        return cls(_owner=_C._from_buffer(map_))
+
     def element_size(self) -> int:
         return 1
 

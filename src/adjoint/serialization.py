@@ -88,7 +88,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     map_location : str, device, dict of str, or function of a storage and its location, optional
         Where storages go which the file says were elsewhere: 'cpu'.
     pickle_module : module, optional
-        What unpickles where `weights_only` is False.
+        What unpickles where `weights_only` is False, which giving a module means, as in torch.
     weights_only : bool
         Make nothing but tensors, numbers, text and containers (the default). False also makes modules and objects of any
         class, and runs whatever code the file names: only for files that you trust.

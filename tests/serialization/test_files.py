@@ -6,6 +6,8 @@ import io
 import pickle
 import random
 import struct
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -322,3 +324,31 @@ def test_storages_and_register_package():
         assert load(archive(tensor(stored(location="mine"), (4,), (1,)))).tolist() == [1, 2, 3, 4]
     finally:
         locations._registry[:] = before
+
+
+def test_a_storage_over_a_file(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(b"abcdefgh")
+    UntypedStorage = type(ad.ones(1).untyped_storage())
+    own = UntypedStorage.from_file(path)
+    own[0] = 0
+    assert own.nbytes() == 8 and path.read_bytes() == b"abcdefgh"
+    UntypedStorage.from_file(str(path), shared=True, nbytes=2)[1] = 0
+    assert path.read_bytes() == b"a\0cdefgh"
+    with pytest.raises(RuntimeError, match="9 bytes are asked for"):
+        UntypedStorage.from_file(path, nbytes=9)
+
+
+def test_the_package_safetensors_works_under_as_torch(tmp_path):
+    pytest.importorskip("safetensors", reason="the package safetensors is optional")
+    program = f"""
+import torch, safetensors.torch as s
+model, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+s.save_file(model.state_dict(), {str(tmp_path / "m")!r})
+other.load_state_dict(s.load_file({str(tmp_path / "m")!r}))
+print(torch.equal(model.weight, other.weight), s.load(s.save({{"x": torch.ones(1, dtype=torch.bfloat16)}})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-m", "adjoint.as_torch", "-c", program], capture_output=True, text=True
+    )
+    assert done.stdout == "True {'x': tensor([1.], dtype=torch.bfloat16)}\n", done.stderr
