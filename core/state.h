@@ -10,6 +10,7 @@ namespace adjoint {
 
 struct Interpreter;  // transforms/interpreter.h
 struct Observer;
+class DualLevel;     // transforms/tangents.h
 class SavedHooks;    // autograd/saved.h
 
 struct ThreadState {
@@ -23,6 +24,8 @@ struct ThreadState {
   bool parallel_backward = false;
   /// What new tensors are marked with: TensorImpl::kInference in inference mode.
   uint16_t flags_of_new = 0;
+  /// The next call comes from a transform, which has dealt with what its inputs carry: the door lets it pass.
+  bool past_transforms = false;
   /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.
   bool watched = false;
   /// The innermost of each; owned.
@@ -30,6 +33,10 @@ struct ThreadState {
   Observer* observer = nullptr;
   /// What packs tensors that are saved; null in ordinary programs.
   SavedHooks* saved_hooks = nullptr;
+  /// The innermost open level of forward mode; null in ordinary programs.
+  DualLevel* dual_level = nullptr;
+  /// Tangents of the levels from this number to that are not looked at: a Function has a forward rule of its own.
+  uint64_t dual_skip_from = 0, dual_skip_to = 0;
   /// Orders nodes: later operations of a thread run backward first.
   uint64_t sequence = 0;
 };

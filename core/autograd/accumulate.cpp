@@ -5,6 +5,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "transforms/tangents.h"
 
 namespace adjoint {
 
@@ -93,6 +94,7 @@ AutogradMeta& make_meta(TensorImpl* t) {
 }
 
 void release_meta(TensorImpl* t) noexcept {
+  if (t->is(TensorImpl::kDual)) drop_tangents(t);
   // Out of the list of retainers first: until then a pass may write the gradient. (A tensor in one has a meta.)
   if (NodeExtras* extras = t->grad_fn && t->is(TensorImpl::kRetainsGrad) ? t->grad_fn->extras() : nullptr) {
     std::lock_guard lock(extras->mutex);

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "autograd/views.h"
-#if __has_include("transforms/tangents.h")
 #include "transforms/tangents.h"
-#endif
 
 namespace adjoint {
 
@@ -58,7 +56,7 @@ Tensor argument_for(const Tensor& x, bool continued) {
   if (!is_differentiable(x.dtype()))
     fail("only Tensors of floating point dtype can require gradients: an argument of a function that is to be differentiated by it is ",
          name_of(x.dtype()), " of shape ", to_string(x.sizes()));
-  Tensor t = alias(x);
+  Tensor t = alias_with_tangents(x);
   if (continued && x.requires_grad()) set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
   else t->flags |= TensorImpl::kRequiresGrad;
   return t;
@@ -103,12 +101,10 @@ namespace {
 /// Asks f(tensor) of a tensor and of each of its tangents, until one is true.
 template <class F> bool any_part(const Tensor& t, const F& f) {
   if (f(t)) return true;
-#if __has_include("transforms/tangents.h")
   if (!may_have_tangents(t)) return false;
   uint64_t number = 0;
   for (Ref<DualLevel> level; (level = level_above(t, number)); number = level->number)
     if (any_part(tangent_of(t, *level), f)) return true;
-#endif
   return false;
 }
 
@@ -132,9 +128,7 @@ bool tangents_lead_beyond(TensorList roots, TensorList own) {
 Tensor result_of(const Tensor& t, TensorList own, bool continued) {
   const auto loses = [&](const Tensor& part) { return part.requires_grad() && !(continued && leads_beyond(part, own)); };
   if (!any_part(t, loses)) return t;
-#if __has_include("transforms/tangents.h")
   if (may_have_tangents(t)) return through_tangents(t, [&](const Tensor& part) { return loses(part) ? alias(part) : part; });
-#endif
   return alias(t);
 }
 

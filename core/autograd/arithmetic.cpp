@@ -51,11 +51,12 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many) {
 Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
   const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
+  const bool carries = g->flags & TensorImpl::kTransformed;
   const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External;
   if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
-  if (thread_state.grad && lies_well) return call<Clone>(g);
+  if ((thread_state.grad || carries) && lies_well) return call<Clone>(g);
   const Tensor fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
-  if (thread_state.grad) return call<Copy>(fresh, g);
+  if (thread_state.grad || carries) return call<Copy>(fresh, g);
   copy_into(fresh, g);
   return fresh;
 }
@@ -89,6 +90,10 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
   return g;
 }
 
+Tensor expanded_zero(const Tensor& t) {
+  return over(Ref<Storage>::share(scalar_tensor(Scalar(0), t.dtype())->storage), t.dtype(), t.sizes(), Dims(t.sizes().size(), 0).span(), 0);
+}
+
 Tensor ones_like_result(const Tensor& t) { return t.dim() == 0 ? scalar_tensor(Scalar(1), t.dtype()) : full(t.sizes(), Scalar(1), t.dtype()); }
 
 Tensor replay_view(const Tensor& base, const ViewPart& p) {
@@ -116,7 +121,7 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
 }
 
 bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, Tensor* slice) {
-  if (thread_state.grad || thread_state.watched || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
+  if (thread_state.grad || thread_state.watched || g->flags & TensorImpl::kTransformed || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
   int64_t expected = 1;
   for (size_t i = p.base_sizes.size(); i-- > 0;) {
     if (p.base_strides[i] != expected && p.base_sizes[i] != 1) return false;

@@ -217,7 +217,7 @@ class Pass {
 
   /// Nobody else sees this sum: it may be added to in place.
   static bool is_ours(const Tensor& sum) {
-    return !thread_state.grad && sum.unique() && sum->storage->refcount.load(std::memory_order_acquire) == 1 && sum.is_contiguous() &&
+    return !thread_state.grad && !(sum->flags & TensorImpl::kTransformed) && sum.unique() && sum->storage->refcount.load(std::memory_order_acquire) == 1 && sum.is_contiguous() &&
            sum->storage->kind != Storage::Kind::External;
   }
 
@@ -226,7 +226,7 @@ class Pass {
     Tensor& slot = task.gradients[input_nr];
     if (!slot.defined()) {
       slot = std::move(g);
-    } else if (is_ours(slot)) {
+    } else if (is_ours(slot) && !(g->flags & TensorImpl::kTransformed)) {
       add_in_place(slot, g);
     } else {
       slot = add_gradients(slot, g);
@@ -240,7 +240,7 @@ class Pass {
       const uint32_t input_nr = arrivals[i].input_nr;
       add(task, input_nr, std::move(arrivals[i++].gradient));
       if (const Tensor& sum = task.gradients[input_nr]; is_ours(sum)) {
-        for (run.clear(); i < arrivals.size() && arrivals[i].input_nr == input_nr; ++i) run.push_back(std::move(arrivals[i].gradient));
+        for (run.clear(); i < arrivals.size() && arrivals[i].input_nr == input_nr && !(arrivals[i].gradient->flags & TensorImpl::kTransformed); ++i) run.push_back(std::move(arrivals[i].gradient));
         add_in_place(sum, run);
       }
     }

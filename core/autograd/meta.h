@@ -6,6 +6,8 @@
 
 namespace adjoint {
 
+class TangentLink;  // transforms/tangents.h
+
 struct AutogradMeta {
   /// The tensor, and passes that are adding to its gradient while it dies.
   std::atomic<uint32_t> refcount{1};
@@ -22,6 +24,8 @@ struct AutogradMeta {
   /// What the program's object stood for before it got this tensor: another thread may be reading it.
   Tensor former;
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
+  /// Owned, innermost level first: see transforms/tangents.h.
+  TangentLink* tangents = nullptr;
   static void destroy(AutogradMeta* meta) noexcept { delete meta; }
   ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };

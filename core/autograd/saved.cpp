@@ -5,6 +5,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "transforms/tangents.h"
 
 namespace adjoint {
 
@@ -14,11 +15,15 @@ void SavedTensor::refuse_inference(const Tensor& t) {
        "inference_mode(). The tensor is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
 }
 
+void SavedTensor::share_tangents_of(const Tensor& result) {
+  if (tensor_.defined()) share_tangents(tensor_, result);
+}
+
 Tensor SavedTensor::apart(const Tensor& t) {
-  Tensor a = alias(t);
+  Tensor a = alias_with_tangents(t);
   // A part that a Function made of what it wrote: it has no history that could be brought up to date.
   if (is_stale(t) && t->flags & TensorImpl::kSpecialView) return a;
-  if (!history(t) && t.requires_grad()) return t;
+  if (!history(t) && t.requires_grad()) return t;  // a leaf
   if (t->grad_fn) set_history(a, Ref<Node>::share(t->grad_fn), t->output_nr);
   return a;
 }
@@ -68,6 +73,7 @@ void SavedTensor::refuse_written(Node* owner) const {
 
 Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
   Tensor t = alias(tensor_);
+  if (tensor_->is(TensorImpl::kDual)) share_tangents(t, tensor_);
   if (is_differentiable(t.dtype())) set_history(t, Ref<Node>::share(owner), input_nr);
   return t;
 }
@@ -78,7 +84,7 @@ void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   if (!result_ && t.requires_grad()) packed->edge = gradient_edge(t);
   GradMode off(false);
   const uint32_t before = t.version();
-  packed->packed = hooks.pack(leaf ? t : alias(t));
+  packed->packed = hooks.pack(leaf ? t : alias_with_tangents(t));
   if (t.version() != before)
     fail("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place "
          "operations as this can lead to unexpected side-effects. Write to a clone() instead. The tensor has shape ", to_string(t.sizes()), " and was saved by ", owner->name(), ".");
@@ -113,7 +119,7 @@ Tensor SavedTensor::unpack_packed(Node* owner, uint32_t input_nr) const {
   Tensor data = packed->packed->unpack();
   Edge edge = result_ ? Edge{Ref<Node>::share(owner), input_nr} : Edge{packed->edge.node, packed->edge.input_nr};
   if (!edge && !data.requires_grad()) return data;  // what the hook gave, itself
-  Tensor t = alias(data);
+  Tensor t = alias_with_tangents(data);
   if (edge && is_differentiable(t.dtype())) set_history(t, std::move(edge.node), edge.input_nr);
   return t;
 }

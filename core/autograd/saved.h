@@ -43,7 +43,7 @@ class SavedTensor {
     result_ = is_result;
     saved_ = true;
     if (thread_state.saved_hooks && !t.is_wrapped()) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
-    if (is_result) tensor_ = alias(t);
+    if (is_result) tensor_ = alias(t);  // its tangents come later: see `share_tangents_of`
     else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) || t->storage->viewed.load(std::memory_order_relaxed)) tensor_ = apart(t);
     else tensor_ = t;
   }
@@ -52,6 +52,10 @@ class SavedTensor {
   bool is_packed() const { return packed_; }
   void release() { tensor_.reset(); }
   int64_t bytes() const { return tensor_.defined() ? tensor_.numel() * tensor_.itemsize() : 0; }
+  /// Let the node's own result be unpacked without history, as for a rule that is not recorded.
+  void forget_owner() { result_ = false; }
+  /// The node's own result got its tangents.
+  void share_tangents_of(const Tensor& result);
   /// Let hooks have what is saved.
   void pack_now(Node* owner, SavedHooks& hooks);
 

@@ -1,4 +1,5 @@
 #include "autograd/views.h"
+#include "transforms/tangents.h"
 
 #include <deque>
 
@@ -69,10 +70,16 @@ class CopySlices final : public Node {
   Edge edges_[2];
 };
 
+// Hooks, a gradient and their like stay with the tensor that they were given to; tangents do not.
+bool has_more_than_tangents(const Tensor& t) {
+  const AutogradMeta* meta = meta_of(t);
+  return meta && !(t->is(TensorImpl::kDual) && only_tangents(*meta));
+}
+
 // Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its identity. They are
 // left with the tensor as it was, which is all that they could use, and the program gets another.
 bool give_up_identity(const Tensor& t, uint32_t holders) {
-  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !t->meta.load(std::memory_order_acquire) &&
+  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !has_more_than_tangents(t) &&
          !t->storage->viewed.load(std::memory_order_relaxed) && !t->is(TensorImpl::kOwnsWrapper);
 }
 
@@ -85,6 +92,7 @@ bool shared_with_nodes(const Tensor& t) {
 void part_from_nodes(const Tensor& t) {
   if (!give_up_identity(t, 1) || !held_by_wrapper(t)) return;
   const Tensor fresh = alias(t);
+  share_tangents(fresh, t);
   if (t->grad_fn) set_history(fresh, Ref<Node>::share(t->grad_fn), t->output_nr);
   make_meta(fresh.get()).former = t;
   move_wrapper(t.get(), fresh);  // from now on, `t` is `fresh`

@@ -83,6 +83,7 @@ int context_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(c->dict);
   Py_VISIT(c->function);
   Py_VISIT(c->to_save);
+  Py_VISIT(c->for_forward);
   Py_VISIT(c->dirty);
   Py_VISIT(c->non_differentiable);
   return c->head.node && c->head.node->refcount.load(std::memory_order_relaxed) == 1 ? visit_hooks(*c->head.node, visit, arg) : 0;
@@ -92,6 +93,7 @@ void clear_members(PyObject* o) {
   Py_CLEAR(c->dict);
   Py_CLEAR(c->function);
   Py_CLEAR(c->to_save);
+  Py_CLEAR(c->for_forward);
   Py_CLEAR(c->dirty);
   Py_CLEAR(c->non_differentiable);
   Py_CLEAR(c->needs);
@@ -118,7 +120,7 @@ void context_dealloc(PyObject* o) {
 }
 
 template <PyObject* Context::*member> PyObject* keep_arguments(PyObject* o, PyObject* args) {
-  constexpr const char* name = member == &Context::to_save ? nullptr : member == &Context::dirty ? "mark_dirty" : "mark_non_differentiable";
+  constexpr const char* name = member == &Context::to_save || member == &Context::for_forward ? nullptr : member == &Context::dirty ? "mark_dirty" : "mark_non_differentiable";
   for (Py_ssize_t i = 0; name && i < PyTuple_GET_SIZE(args); ++i)
     if (PyObject* a = PyTuple_GET_ITEM(args, i); !is_tensor(a))
       return PyErr_Format(PyExc_RuntimeError,
@@ -142,6 +144,7 @@ PyObject* get_saved(PyObject* o, void*) {
       Ref<Node> alive = Ref<Node>::share(node);
       return node->unpack().release().ptr();
     }
+    if (c->for_forward) return Py_NewRef(c->for_forward);
     return c->to_save ? Py_NewRef(c->to_save) : PyTuple_New(0);
   } catch (...) {
     return raise();
@@ -189,7 +192,7 @@ PyObject* context_compare(PyObject* a, PyObject* b, int how) {
 
 PyMethodDef context_methods[] = {
     {"save_for_backward", keep_arguments<&Context::to_save>, METH_VARARGS, "Keep tensors for backward, which finds them in `saved_tensors`. None may stand among them."},
-    {"save_for_forward", ignore, METH_VARARGS, "Keep tensors for jvp; has no effect while there is no forward mode."},
+    {"save_for_forward", keep_arguments<&Context::for_forward>, METH_VARARGS, "Keep tensors for jvp, which finds them in `saved_tensors`."},
     {"mark_shared_storage", ignore, METH_VARARGS, "Without effect: which results share memory is known."},
     {"mark_dirty", keep_arguments<&Context::dirty>, METH_VARARGS, "Say which inputs forward changed in place; they must be returned."},
     {"mark_non_differentiable", keep_arguments<&Context::non_differentiable>, METH_VARARGS, "Say which results have no gradient."},
@@ -263,7 +266,7 @@ PyObject* wrap_context(Ref<Node> node) {
 Node* make_context_node(PyObject* context) { return new FunctionNode(context); }
 
 bool add_context_types(PyObject* module) {
-  names = {PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("backward"), PyUnicode_InternFromString("_setup_context"), PyUnicode_InternFromString("__name__"), PyUnicode_InternFromString("_backward_cls"), PyTuple_New(0)};
+  names = {PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("backward"), PyUnicode_InternFromString("jvp"), PyUnicode_InternFromString("_setup_context"), PyUnicode_InternFromString("__name__"), PyUnicode_InternFromString("_backward_cls"), PyTuple_New(0)};
   PyObject* bases = PyTuple_Pack(1, node_type);
   context_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&context_spec, bases));
   Py_XDECREF(bases);

@@ -24,6 +24,7 @@ struct Context {
   PyObject* weakrefs;
   PyObject* function;  // the class
   PyObject* to_save;
+  PyObject* for_forward;  // what jvp finds in saved_tensors; null: what backward finds
   PyObject* dirty;
   PyObject* non_differentiable;
   PyObject* needs;  // needs_input_grad
@@ -37,7 +38,7 @@ inline Context* context_of(PyObject* o) { return reinterpret_cast<Context*>(o); 
 
 /// Names that are looked up, and the empty tuple.
 struct Names {
-  PyObject *forward, *backward, *setup_context, *name, *backward_class, *empty;
+  PyObject *forward, *backward, *jvp, *setup_context, *name, *backward_class, *empty;
 };
 extern Names names;
 
@@ -105,6 +106,13 @@ class FunctionNode final : public Node {
 };
 
 inline FunctionNode* node_of(PyObject* o) { return static_cast<FunctionNode*>(context_of(o)->head.node); }
+
+/// Whether any argument of a Function has a tangent.
+bool any_dual(PyObject* const* args, Py_ssize_t nargs);
+/// Give the results of a Function the tangents that its jvp finds from those of its arguments (function_tangents.cpp).
+void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, const std::vector<Tensors>& before, PyObject* results, bool single);
+/// What `find_tangents` needs of the arguments as they were before forward, which may write them: their tangents, level by level.
+std::vector<Tensors> tangents_before(PyObject* const* args, Py_ssize_t nargs);
 
 /// Make the types of contexts and put them into the module; what makes the class of one Function's too.
 bool add_context_types(PyObject* module);

@@ -7,6 +7,7 @@
 #include "bind/context.h"
 #include "dispatch/operator.h"
 #include "ops/shape.h"
+#include "transforms/forward.h"
 
 namespace nb = nanobind;
 
@@ -116,6 +117,14 @@ void save_what_was_asked(const Call& c, PyObject* results) {
   Py_CLEAR(ctx->to_save);
 }
 
+/// The results that are tensors, by their numbers.
+Tensors given_tensors(PyObject* results) {
+  Tensors all(static_cast<size_t>(PyTuple_GET_SIZE(results)));
+  for (size_t i = 0; i < all.size(); ++i)
+    if (PyObject* o = PyTuple_GET_ITEM(results, static_cast<Py_ssize_t>(i)); is_tensor(o)) all[i] = unwrap(o);
+  return all;
+}
+
 PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
   // Arguments given by name follow the others, for backward too.
   const Py_ssize_t nargs = positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
@@ -146,9 +155,12 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
         if (is_tensor(args[i])) node->edges_.push_back(unwrap(args[i]).requires_grad() ? gradient_edge(unwrap(args[i])) : Edge{});
       }
     }
+    const bool dual = any_dual(args, nargs);
+    const std::vector<Tensors> tangents = dual ? tangents_before(args, nargs) : std::vector<Tensors>();
     nb::object result;
     {
       GradMode off(false);
+      const WithoutLevels plainly(1);
       nb::object forward = checked(PyObject_GetAttr(cls, names.forward));
       nb::object setup = checked(PyObject_GetAttr(cls, names.setup_context));
       if (setup.is_none()) {
@@ -186,8 +198,11 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       nb::object o = nb::borrow(PyTuple_GET_ITEM(results.ptr(), i));
       PyTuple_SET_ITEM(placed.ptr(), i, (is_tensor(o.ptr()) ? place(c, o, static_cast<uint32_t>(i), count) : o).release().ptr());
     }
+    if (dual) find_tangents(context.ptr(), args, nargs, tangents, placed.ptr(), single);
+    Py_CLEAR(ctx->for_forward);
     if (recorded) {
       save_what_was_asked(c, placed.ptr());
+      if (dual) share_with_saved(given_tensors(placed.ptr()));
       static_cast<FunctionNode&>(*c.node).recorded_ = true;
     } else {
       Py_CLEAR(ctx->to_save);
@@ -204,6 +219,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
     if (context.is_valid()) {
       Context* ctx = context_of(context.ptr());
       Py_CLEAR(ctx->to_save);
+      Py_CLEAR(ctx->for_forward);
       Py_CLEAR(ctx->dirty);
       Py_CLEAR(ctx->non_differentiable);
     }

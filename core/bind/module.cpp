@@ -143,6 +143,7 @@ NB_MODULE(_C, m) {
   bind_dlpack(m);
   bind_storage(m);
   bind_interpreter(m);
+  bind_forward(m);
   bind_random(m);
   bind_optimizers(m);
 }

@@ -15,6 +15,7 @@
 #include "dispatch/rule_node.h"
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
+#include "transforms/transformed.h"
 
 namespace adjoint {
 namespace door {
@@ -230,6 +231,18 @@ template <class R> R from_results(Results& r) {
   else return [&]<size_t... I>(std::index_sequence<I...>) { return R{std::move(r.many[I])...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
 }
 
+/// The flags of all tensors among the arguments.
+template <class X> uint16_t flags_of(const X& x) {
+  uint16_t flags = 0;
+  if constexpr (std::is_base_of_v<Tensor, X>) {
+    if (x.defined()) flags = x->flags;
+  } else if constexpr (is_list<X>) {
+    for (const Tensor& t : x)
+      if (t.defined()) flags |= t->flags;
+  }
+  return flags;
+}
+
 /// Boxed calls, for transforms and bindings.
 template <class Op, class R, class... P> void boxed(const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
@@ -252,6 +265,10 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   if (thread_state.watched) [[unlikely]] {
     const void* at[] = {&arguments..., nullptr};
     if (Results r; interpreted(*row_of<Op>, at, r)) return door::from_results<R>(r);
+  }
+  if (may_be_transformed((uint16_t{0} | ... | door::flags_of<std::decay_t<P>>(arguments)))) [[unlikely]] {
+    const void* given[] = {&arguments..., nullptr};
+    if (Results r; transformed(*row_of<Op>, given, r)) return door::from_results<R>(r);
   }
   const uint32_t wanted = door::wanted<std::decay_t<P>...>(arguments...);
   bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;

@@ -10,16 +10,15 @@
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "autograd/saved.h"
-#include "dispatch/operator.h"
+#include "dispatch/elementwise.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
 #include "runtime/warning.h"
 #include "transforms/interpreter.h"
+#include "transforms/transformed.h"
 
 namespace adjoint {
-
-namespace {
 
 DType result_dtype(const ElementwiseInfo& op, DType type) {
   switch (op.result) {
@@ -29,6 +28,8 @@ DType result_dtype(const ElementwiseInfo& op, DType type) {
     default: return type;
   }
 }
+
+namespace {
 
 [[noreturn, gnu::cold]] void refuse_type(const ElementwiseInfo& op, DType type) {
   if (type == DType::Bool)
@@ -57,6 +58,8 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   const std::string number(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
   return {.name = std::string(parameter.name()), .text = !given ? "None" : std::isfinite(value) ? number : "float('" + number + "')"};
 }
+
+}  // namespace
 
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.
 DType promoted(const ElementwiseInfo& op, const Tensor* in) {
@@ -87,6 +90,50 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in) {
   }
   if (type == DType::Bool && op.promotes_bool) return DType::Int64;
   return is_integral(type) && op.promotes_integers ? default_dtype() : type;
+}
+
+namespace {
+
+/// `fused_gradient` where operands have to be converted or broadcast.
+[[gnu::noinline]] Tensor fused_general(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
+  const int takes = op.takes[i];
+  const DType c = compute_dtype(type);
+  Tensor out = empty(g.sizes(), type);
+  LoopCall call{op.loops.backward[i][loop_slot(c)], parameters};
+  call.operands = 5;
+  call.inputs[0] = &g;
+  call.types[0] = result_dtype(op, c);
+  for (int k = 0; k < 4; ++k) {
+    if (!(takes >> k & 1)) continue;
+    call.inputs[k + 1] = &values[k];
+    call.types[k + 1] = k == 3 ? call.types[0] : k == op.condition ? DType::Bool : c;
+  }
+  call.out_type = c;
+  run_loop(call, out);
+  return out;
+}
+
+[[gnu::always_inline]] inline Tensor fused(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
+  const int takes = op.takes[i];
+  unsigned flags = g->flags;
+  for (int k = 0; k < 4; ++k)
+    if (takes >> k & 1) flags |= values[k]->flags;
+  if (flags & TensorImpl::kTransformed) [[unlikely]] return op.recorded[i](g, values, values[3], parameters);
+  const DType g_type = result_dtype(op, type);
+  const int slot = loop_slot(type);
+  if (slot < 0) return fused_general(op, i, type, parameters, g, values);
+  // The shape: that of the gradient, since every input broadcasts to it.
+  StraightCall call{op.loops.backward[i][slot], parameters, itemsize(type)};
+  bool straight = g.dtype() == g_type && call.add(0, g, g.numel());
+  for (int k = 0; k < 4 && straight; ++k) {
+    if (!(takes >> k & 1)) continue;
+    const DType want = k == 3 ? g_type : k == op.condition ? DType::Bool : type;
+    straight = values[k].dtype() == want && call.add(k + 1, values[k], g.numel());
+  }
+  if (!straight) return fused_general(op, i, type, parameters, g, values);
+  Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
+  call.run(out.bytes(), g.numel());
+  return out;
 }
 
 template <int A, int S> class ElementwiseNode final : public Node {
@@ -121,7 +168,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
         default:
           // Where somebody interprets calls, the derivative is some.
           out[i] = op_->rules[i] == RuleKind::MinusOne || thread_state.grad || thread_state.interpreter ? op_->recorded[i](g, values, static_cast<const Tensor*>(values)[3], parameters_.get())
-                                                                           : fused(i, g, values);
+                                                                           : fused(*op_, i, info.computed, parameters_.get(), g, values);
       }
       // A rule that takes an input is not linear in it: its result can be differentiated by it, to 0 if need be.
       if (thread_state.grad && op_->rules[i] != RuleKind::One && op_->rules[i] != RuleKind::MinusOne) [[unlikely]] {
@@ -159,46 +206,6 @@ template <int A, int S> class ElementwiseNode final : public Node {
   Edge edges_[A];
 
  private:
-  Tensor fused(int i, const Tensor& g, const Tensor* values) {
-    const DType type = info.computed;
-    const int takes = op_->takes[i];
-    const DType g_type = result_dtype(*op_, type);
-    const int slot = loop_slot(type);
-    // The shape: that of the gradient, since every input broadcasts to it.
-    StraightCall call{slot < 0 ? nullptr : op_->loops.backward[i][slot], parameters_.get(), itemsize(type)};
-    bool straight = slot >= 0 && g.dtype() == g_type && call.add(0, g, g.numel());
-    for (int k = 0; k < 4 && straight; ++k) {
-      if (!(takes >> k & 1)) continue;
-      const DType want = k == 3 ? g_type : k == op_->condition ? DType::Bool : type;
-      straight = values[k].dtype() == want && call.add(k + 1, values[k], g.numel());
-    }
-    if (straight) {
-      Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
-      call.run(out.bytes(), g.numel());
-      return out;
-    }
-    return fused_general(i, g, values);
-  }
-
-  [[gnu::noinline]] Tensor fused_general(int i, const Tensor& g, const Tensor* values) {
-    const DType type = info.computed;
-    const int takes = op_->takes[i];
-    const DType c = compute_dtype(type);
-    Tensor out = empty(g.sizes(), type);
-    LoopCall call{op_->loops.backward[i][loop_slot(c)], parameters_.get()};
-    call.operands = 5;
-    call.inputs[0] = &g;
-    call.types[0] = result_dtype(*op_, c);
-    for (int k = 0; k < 4; ++k) {
-      if (!(takes >> k & 1)) continue;
-      call.inputs[k + 1] = &values[k];
-      call.types[k + 1] = k == 3 ? call.types[0] : k == op_->condition ? DType::Bool : c;
-    }
-    call.out_type = c;
-    run_loop(call, out);
-    return out;
-  }
-
   const ElementwiseInfo* op_;
   std::unique_ptr<double[]> parameters_;
   SavedTensor saved_[S > 0 ? S : 1];
@@ -270,6 +277,7 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
   const int slot = loop_slot(a.dtype);
   if (slot < 0 || !(op.direct >> index_of(a.dtype) & 1) || a.dtype != b.dtype || op.condition >= 0) return false;
   if (!(a.flags & b.flags & TensorImpl::kContiguous) || (a.flags & b.flags & TensorImpl::kWrapped)) return false;
+  if (may_be_transformed(a.flags | b.flags)) [[unlikely]] return false;
   const TensorImpl& lead = a.ndim ? a : b;
   if (A == 2 && a.ndim && b.ndim && !same(a.sizes(), b.sizes())) return false;
   const bool tracked = (a.flags | b.flags) & (TensorImpl::kRequiresGrad | TensorImpl::kView) && thread_state.grad && op.result != ResultType::Bool &&
@@ -306,27 +314,13 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   }
 }
 
-/// The arguments of a call, boxed.
-std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const double* parameters) {
-  std::vector<Value> values(static_cast<size_t>(op.arity + op.parameters));
-  for (int i = 0; i < op.arity; ++i) {
-    values[i].present = true;
-    values[i].tensor = &in[i];
-  }
-  for (int k = 0; k < op.parameters; ++k) {
-    values[op.arity + k].present = true;
-    values[op.arity + k].d = parameters[k];
-  }
-  return values;
-}
-
 /// Compute, where an observer looks on and may have the result.
 [[gnu::cold, gnu::noinline]] void compute_observed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const LoopCall& call,
                                                       Tensor& result) {
   Results r;
   const bool was_supplied = [&] {
     Below below;
-    return supplied(*op.row, boxed(op, in, parameters), r);
+    return supplied(*op.row, boxed_call(op, in, parameters), r);
   }();
   if (was_supplied) {
     result = r.one;
@@ -339,6 +333,10 @@ std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const doub
 /// Everything but the short path.
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
                                  bool inplace) {
+  unsigned flags = out ? (*out)->flags : 0;
+  for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
+  const bool may_carry = may_be_transformed(flags);
+  if (Tensor result; may_carry && !out && elementwise_transformed(op, in, parameters, result)) return result;
   const DType type = promoted(op, in);
   if (op.check) op.check(in, type);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
@@ -371,7 +369,6 @@ std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const doub
       if (!same(out->sizes(), sizes))
         fail(op.name, "_(): output with shape ", to_string(out->sizes()), " doesn't match the broadcast shape ", to_string(sizes));
       check_writable(*out, op.name, tracked);
-      if (tracked) remember(op, in, before);
     } else {
       if (tracked || (thread_state.grad && out->requires_grad()))
         fail(op.name, "(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -381,7 +378,10 @@ std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const doub
         fail(op.name, "(): out= has shape ", to_string(out->sizes()), " but the result has shape ", to_string(sizes),
              "; pass a tensor of that shape, or leave out= away");
     }
+    if (may_carry && (is_transformed(*out) || std::any_of(in, in + op.arity, is_transformed))) [[unlikely]]
+      return write_transformed(*out, elementwise_aside(op, in, parameters));
     result = *out;
+    if (tracked) remember(op, in, before);
   } else {
     result = empty_along({in, static_cast<size_t>(op.arity)}, sizes, out_type);
   }
@@ -421,7 +421,7 @@ std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const doub
 [[gnu::cold, gnu::noinline]] Tensor call_watched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out, bool inplace) {
   if (thread_state.interpreter) {
     const CallForm form = inplace ? CallForm::InPlace : out ? CallForm::Out : CallForm::Function;
-    const std::vector<Value> values = boxed(op, in, parameters);
+    const std::vector<Value> values = boxed_call(op, in, parameters);
     Results r;
     if (interpreted({*op.row, form, values, {out, size_t{form == CallForm::Out}}}, r)) return out ? *out : r.one;
   }
@@ -429,6 +429,10 @@ std::vector<Value> boxed(const ElementwiseInfo& op, const Tensor* in, const doub
 }
 
 }  // namespace
+
+Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
+  return fused(op, i, type, parameters, g, values);
+}
 
 const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, Tensor* in) {
   const ElementwiseInfo* which = &op;
@@ -456,7 +460,7 @@ Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const doubl
   bool tracked = false, weak = true;
   for (int i = 0; i < op.arity; ++i) {
     const Tensor& t = in[i];
-    if (t.dtype() != (i == op.condition ? DType::Bool : type) || !t.is_contiguous()) [[unlikely]]
+    if (t.dtype() != (i == op.condition ? DType::Bool : type) || !t.is_contiguous() || may_be_transformed(t->flags)) [[unlikely]]
       return general(op, in, parameters, out, inplace);
     if (t.dim() != 0 && i != lead) {
       if (in[lead].dim() == 0) lead = i;

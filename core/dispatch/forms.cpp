@@ -7,6 +7,7 @@
 #include "runtime/warning.h"
 #include "tensor/checked.h"
 #include "transforms/interpreter.h"
+#include "transforms/transformed.h"
 
 namespace adjoint {
 
@@ -87,6 +88,10 @@ void write_out(const Tensor& t, const Tensor& result, const char* name) {
     char* const data = storage->data;
     t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);
   }
+  if (is_transformed(t) || is_transformed(result)) [[unlikely]] {
+    write_transformed(t, result);
+    return;
+  }
   check_writable(t, name, false);
   write(t, name, [&] { copy_into(t, result); });
 }
@@ -97,7 +102,8 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!can_cast(result.dtype(), self.dtype()))
     fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
   // A result without history leaves none of what was there before. An interpreter sees a copy.
-  if ((thread_state.grad && self.requires_grad() && !history(result)) || (thread_state.watched && thread_state.interpreter)) {
+  if ((thread_state.grad && self.requires_grad() && !history(result)) || (thread_state.watched && thread_state.interpreter) || is_transformed(self) ||
+      is_transformed(result)) {
     call<Copy>(self, result);
     return;
   }

@@ -23,6 +23,7 @@ struct Results {
 };
 
 struct ElementwiseInfo;
+struct RuleTable;  // dispatch/rule_node.h
 
 /// Inputs of an element-wise operator, and parameters besides.
 inline constexpr int kMostInputs = 3, kMostParameters = 6;
@@ -47,13 +48,18 @@ struct Operator {
   /// For C++ and for transforms: the call, after this door's checks.
   void (*boxed)(const Value* arguments, Results& results);
   const ElementwiseInfo* elementwise;  // null for structured operators
+  const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
   bool view, writes, inplace, differentiable, function, method;
+  /// Its result follows its inputs by jumps, if at all, and has no derivative to ask for.
+  bool constant = false;
   /// It calls others of the table, which are what is recorded and interpreted.
   bool composite;
   /// The result is a tuple of tensors.
   bool several;
   /// How many they are; 0 where that depends on the arguments.
   size_t results = 1;
+  /// Parameters, as bits, in which it is linear: all at once, one at a time. None: not said.
+  uint32_t linear_terms = 0, linear_factors = 0;
 };
 
 /// What is done with the result: it is given back, it takes the place of the first argument, or that of out=.

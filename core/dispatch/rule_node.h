@@ -77,6 +77,8 @@ class RuleNode final : public Node {
   void apply(Gradients& in, Gradients& out) override;
   void release() override;
   std::vector<SavedValue> saved() override;
+  /// The edge of tensor number i among the arguments, those of a list counted.
+  size_t edge_of_tensor(size_t i) const { return table_.edges_from_last ? edges_ - 1 - i : i; }
 
   // What rules take. Tensors that were not kept, since no parameter that needs them needs a gradient, are undefined.
   Tensor input(int parameter);

@@ -38,6 +38,7 @@ struct Convolution : ConvolutionRow {
                                         "(0, 2, 5), (3, 2, 3), [1], [0], [1], 1, (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                         IntList dilation, int64_t groups, OptionalTensor bias);
+  static constexpr auto linear = ProductAndSum<MultilinearIn<0, 1>, LinearIn<6>>{};
   static constexpr auto vjp =
       Rules{[](Grad g, Shape<0> s, Input<1> w, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
                Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
@@ -63,6 +64,7 @@ struct ConvolutionInput : ConvolutionRow {
                                         "(0, 3, 3), (3, 2, 3), [0, 2, 5], [1], [0], [1], 1"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
+  static constexpr auto linear = MultilinearIn<0, 1>{};
   static constexpr auto vjp =
       Rules{[](Grad g, Input<1> w, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
                Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
@@ -87,6 +89,7 @@ struct ConvolutionWeight : ConvolutionRow {
                                         "(0, 2, 5), (0, 3, 3), [3, 2, 3], [1], [0], [1], 1"};
   static Tensor forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
+  static constexpr auto linear = MultilinearIn<0, 1>{};
   static constexpr auto vjp =
       Rules{[](Grad g, Shape<0> s, Input<1> y, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
                Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {

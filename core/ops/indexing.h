@@ -60,6 +60,7 @@ struct Index : Structured {
   static constexpr auto samples = Cases{"(3, 4), [[0, 2, 0], None]", "(3, 4), [None, index(2, 2, below=4)]", "(3, 4), [mask(3, 4)]",
                                         "(3, 4, 2), [[0, 2], None, [-1, 1]]", "(3, 4), [index(0, below=3)]", "(3, 4), [mask(3), None]"};
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return call<PutIndex>(g, IntList(s), TensorList(indices)); }};
 };
 
@@ -70,6 +71,7 @@ struct PutIndex : Structured {
   static constexpr auto samples = Cases{"(3, 4), [3, 4], [[0, 2, 0], None]", "(3, 2, 2), [3, 4], [None, index(2, 2, below=4)]",
                                         "(2,), [2, 2], [[[True, False], [False, True]]]", "(0, 4), [3, 4], [index(0, below=3)]"};
   static Tensor forward(const Tensor& self, Sizes shape, OptionalTensorList indices);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<Index>(g, TensorList(indices)); }};
 };
 
@@ -80,6 +82,7 @@ struct IndexSelect : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2]", "(3, 4), -1, index(5, below=4)", "(3, 4), 1, index(0, below=4)",
                                         "(), 0, [0]"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
     return call<PutSlices>(g, IntList(s), dim.value, index);
   }};
@@ -92,6 +95,7 @@ struct PutSlices : Structured {
   static constexpr auto samples = Cases{"(3, 4), [3, 4], 0, [2, 0, 2]", "(3, 2), [3, 4], 1, [3, 1]",
                                         "(0, 4), [3, 4], 0, index(0, below=3)"};
   static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<IndexSelect>(g, dim.value, index); }};
 };
 
@@ -102,6 +106,7 @@ struct Gather : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, index(2, 4, below=3)", "(3, 4), -1, index(3, 5, below=4), sparse_grad=False",
                                         "(3, 4), 0, index(0, 4, below=3)", "(), 0, index(below=1)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
     return call<PutAlong>(g, IntList(s), dim.value, index);
   }};
@@ -114,6 +119,7 @@ struct PutAlong : Structured {
   static constexpr auto samples = Cases{"(2, 4), [3, 4], 0, index(2, 4, below=3)", "(3, 5), [3, 4], 1, index(3, 5, below=4)",
                                         "(0, 4), [3, 4], 0, index(0, 4, below=3)"};
   static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) { return call<Gather>(g, dim.value, index, false); }};
 };
 
@@ -123,6 +129,7 @@ struct Take : Structured {
   static constexpr auto signature = "self, index";
   static constexpr auto samples = Cases{"(3, 4), index(2, 3, below=12)", "(3, 4), [-1, 0]", "(0,), index(0, below=1)"};
   static Tensor forward(const Tensor& self, const Tensor& index);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> index) { return take_gradient(g, s, index); }};
 };
 
@@ -132,6 +139,7 @@ struct MaskedSelect : Structured {
   static constexpr auto signature = "self, mask";
   static constexpr auto samples = Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)", "(), mask()"};
   static Tensor forward(const Tensor& self, const Tensor& mask);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return masked_select_gradient(g, s, mask); }};
 };
 

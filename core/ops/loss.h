@@ -91,6 +91,7 @@ struct NllLoss : Structured {
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0}, false, name);
   }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> target, Input<2> weight, Argument<Text, 3> reduction, Argument<int64_t, 4> ignore) {
     return call<NllLossBackward>(g, IntList(s), target, OptionalTensor(weight), reduction.value, ignore.value);
   }};
@@ -107,6 +108,7 @@ struct NllLossBackward : Structured {
   static Tensor forward(const Tensor& g, Sizes size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
     return kernels::nll_backward(g, size, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0});
   }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Input<2> target, Input<3> weight, Argument<Text, 4> reduction, Argument<int64_t, 5> ignore) {
     return call<NllLoss>(g, target, OptionalTensor(weight), reduction.value, ignore.value);
   }};
@@ -173,6 +175,7 @@ struct EmbeddingBackward : Structured {
   static Tensor forward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx) {
     return kernels::embedding_backward(g, indices, rows, padding_idx);
   }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 3> padding) { return rules::padded_embedding(g, indices, padding); }};
 };
 

@@ -57,6 +57,7 @@ struct PutStrided : Structured {
   static constexpr auto samples = Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0",
                                         "(0, 2), [0, 3], [0, 2], [3, 1], 0"};
   static Tensor forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride,
                                        Argument<int64_t, 4> offset) {
     return take_part(g, {Dims(size.value), Dims(stride.value), offset});

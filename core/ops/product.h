@@ -37,6 +37,7 @@ void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argume
 
 /// What a product of two tensors of any ranks has in common.
 struct ProductOfTwo : Structured {
+  static constexpr auto linear = MultilinearIn<0, 1>{};
   static constexpr auto vjp = Rules{
       [](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
       [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
@@ -127,6 +128,7 @@ struct Outer : Structured {
   static constexpr auto signature = "self, vec2";
   static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec2);
+  static constexpr auto linear = MultilinearIn<0, 1>{};
   static constexpr auto vjp = Rules{
       [](Grad g, Input<1> b) { return call<Matmul>(g, conjugate(b)); },
       [](Grad g, Input<0> a) { return call<Matmul>(conjugate(a), g); }};
@@ -143,6 +145,7 @@ template <int A, int B = A> struct AddProduct : Structured {
     if constexpr (B == 1) return products::scaled_sum(self, products::matmul(a, b, op), beta, alpha, op);
     else return products::add_product(self, a, b, beta, alpha, op);
   }
+  static constexpr auto linear = ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>{};
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
       [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_left(g, b, s), alpha.value.conj()); },
@@ -196,6 +199,7 @@ struct Addr : Structured {
   static constexpr auto samples = Cases{"(3, 4), (3,), (4,)", "(4,), (3,), (4,), beta=0, alpha=2", "(0, 4), (0,), (4,)"};
   static constexpr auto old_orders = "beta, self, alpha, vec1, vec2; beta, self, vec1, vec2; self, beta, alpha, vec1, vec2; self, beta, vec1, vec2";
   static Tensor forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha);
+  static constexpr auto linear = ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>{};
   static constexpr auto vjp = Rules{
       [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
       [](Grad g, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(call<Matmul>(g, conjugate(b)), alpha.value.conj()); },
@@ -211,6 +215,7 @@ struct Linear : Structured {
   static constexpr bool method = false;
   static constexpr bool edges_from_last = true;  // the bias is ready first
   static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return products::linear(input, weight, bias); }
+  static constexpr auto linear = ProductAndSum<MultilinearIn<0, 1>, LinearIn<2>>{};
   static constexpr auto vjp = Rules{
       [](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },
       [](Grad g, Input<0> input, Shape<1> s) { return linear_weight_gradient(g, input, s); },

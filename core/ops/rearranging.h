@@ -19,6 +19,7 @@ struct Flip : Structured {
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [0]", "(3, 4), [0, -1]", "(0, 3), [1]", "(), []"};
   static Tensor forward(const Tensor& self, DimList dims);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
 };
 
@@ -30,6 +31,7 @@ struct Roll : Structured {
   static constexpr auto signature = "self, shifts, dims=()";
   static constexpr auto samples = Cases{"(3, 4), [5]", "(3, 4), [1, -2], [0, -1]", "(0, 3), [1], [1]"};
   static Tensor forward(const Tensor& self, IntList shifts, DimList dims);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> shifts, Argument<IntList, 2> dims) {
     return call<Roll>(g, negated(shifts.value).span(), dims.value);
   }};
@@ -42,6 +44,7 @@ struct Repeat : Structured {
   static constexpr auto samples = Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]", "(0, 3), [2, 1]"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Repeats repeats);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
 };
 
@@ -51,6 +54,7 @@ struct Tile : Structured {
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [2]", "(3,), [2, 2]", "(0, 3), [2, 1]"};
   static Tensor forward(const Tensor& self, Repeats dims) { return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span()); }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> dims) {
     return sum_repeats(g, s, padded_with_ones(dims.value, s.sizes.size()).span());
   }};
@@ -63,6 +67,7 @@ struct RepeatInterleave : Structured {
   static constexpr auto samples = Cases{"(3, 4), 2, 0", "(3, 4), 2, -1", "(3, 4), 0, 1", "(0, 3), 2, 1"};
   static Tensor forward(const Tensor& self, int64_t repeats, Dim dim);
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats, Argument<int64_t, 2> dim) {
     return gradient(g, s, repeats, dim);
   }};
@@ -77,6 +82,7 @@ struct RepeatInterleaveEach : Structured {
   /// For each slice of the result, which one of the input it is.
   static Tensor sources(const Tensor& repeats, int64_t size);
   static Tensor gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> repeats, Argument<int64_t, 2> dim) {
     return gradient(g, s, repeats, dim);
   }};
@@ -89,6 +95,7 @@ struct Tril : Structured {
   static constexpr auto signature = "self, diagonal=0";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Tril>(g, diagonal.value); }};
 };
 
@@ -99,6 +106,7 @@ struct Triu : Structured {
   static constexpr auto signature = "self, diagonal=0";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Triu>(g, diagonal.value); }};
 };
 
@@ -109,6 +117,7 @@ struct DiagEmbed : Structured {
   static constexpr auto samples = Cases{"(3,)", "(2, 3), offset=1", "(2, 3), offset=-1, dim1=0, dim2=2", "(2, 0)"};
   static Tensor forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2);
   static Tensor gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a, Argument<int64_t, 3> b) {
     return gradient(g, offset, a, b);
   }};
@@ -137,6 +146,7 @@ struct Attach : Structured {
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& self, const Tensor& other);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }, [](Shape<1> s) { return zeros(s, s.dtype); }};
 };
 

@@ -44,6 +44,7 @@ struct Sum : Structured {
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::sum(self, dim, keepdim, dtype, name);
   }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
     return rules::spread(g, s, dim, keepdim);
   }};
@@ -75,6 +76,7 @@ struct Mean : Structured {
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::mean(self, dim, keepdim, dtype, name);
   }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
     return rules::mean(g, s, dim, keepdim);
   }};

@@ -26,6 +26,7 @@ struct Cumsum : Structured {
   static constexpr auto signature = "self, dim, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::cumsum(self, dim, dtype, false, name); }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<ReversedCumsum>(g, dim.value); }};
 };
 
@@ -35,6 +36,7 @@ struct ReversedCumsum : Structured {
   static constexpr auto signature = "self, dim";
   static constexpr auto samples = Cases{"(3, 4), 1", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim) { return kernels::cumsum(self, dim, {}, true, name); }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
 };
 

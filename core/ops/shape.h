@@ -153,6 +153,7 @@ struct Contiguous : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
 };
 
@@ -162,6 +163,7 @@ struct Clone : Structured {
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static Tensor forward(const Tensor& self);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
 };
 
@@ -171,6 +173,7 @@ struct To : Structured {
   static constexpr auto signature = "self, dtype";
   static constexpr auto samples = Cases{"(3, 4), complex128", "(3, 4), bool", "(0, 3), float32", "(), complex128"};
   static Tensor forward(const Tensor& self, DType dtype);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<To>(g, s.dtype); }};
 };
 

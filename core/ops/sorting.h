@@ -19,6 +19,7 @@ struct ScatterAlong : Structured {
   static constexpr auto samples = Cases{"(3, 2), [[0, 2], [3, 1], [1, 1]], 1, 4", "(2, 3), index(2, 3, below=4), 0, 4",
                                         "(0, 3), index(0, 3, below=4), 1, 4"};
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim, int64_t size) { return kernels::scatter_along(self, indices, dim, size); }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) { return call<GatherAlong>(g, indices, dim.value); }};
 };
 
@@ -29,6 +30,7 @@ struct GatherAlong : Structured {
   static constexpr auto samples = Cases{"(3, 4), index(3, 2, below=4), 1", "(3, 4), index(5, 4, below=3), 0",
                                         "(0, 3), index(0, 2, below=3), 1"};
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) { return kernels::gather_along(self, indices, dim); }
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
     return rules::place(g, indices, s, dim, true);
   }};

@@ -17,8 +17,23 @@ namespace adjoint {
 template <class Op, class... A> Tensor call(A&&... args);
 template <class Op, class... A> Tensors call_all(A&&... args);
 
-/// Whether a rule must express itself in operators that can be differentiated again; else it may call a fused one.
-inline bool recording() { return thread_state.grad; }
+/// Whether a rule must express itself in operators that can be differentiated again, in either mode; else it may call a
+/// fused one.
+inline bool recording() { return thread_state.grad || thread_state.dual_level; }
+
+// What a struct says of its forward rule: see Note: forward mode.
+/// In which parameters an operator is linear, all at once: applied to their tangents, it gives the result's.
+template <int... I> struct LinearIn {
+  static constexpr uint32_t terms = (0u | ... | (1u << I)), factors = 0;
+};
+/// In which parameters it is linear one at a time: a product.
+template <int... I> struct MultilinearIn {
+  static constexpr uint32_t terms = 0, factors = (0u | ... | (1u << I));
+};
+/// A sum of the two: addmm is ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>.
+template <class Product, class Sum> struct ProductAndSum {
+  static constexpr uint32_t terms = Sum::terms, factors = Product::factors;
+};
 
 // What a rule takes.
 struct Grad : Tensor { Grad(const Tensor& t) : Tensor(t) {} };

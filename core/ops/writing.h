@@ -26,6 +26,7 @@ struct Copy : Structured {
   static constexpr auto signature = "self, src";
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 4)", "(0, 3), (3,)", "(), ()"};
   static constexpr bool writes = true;
+  static constexpr auto linear = LinearIn<0, 1>{};
   static Tensor forward(const Tensor& self, const Tensor& src);
   static Tensor source(const Tensor& g, IntList sizes);
   static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }, [](Grad g, Shape<1> s) { return source(g, s); }};
@@ -37,6 +38,7 @@ struct Fill : Structured {
   static constexpr auto signature = "self, value";
   static constexpr auto samples = Cases{"(3, 4), ()", "(3, 4), 2", "(0, 3), ()"};
   static constexpr bool writes = true;
+  static constexpr auto linear = LinearIn<0, 1>{};
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value);
   static Tensor source(const Tensor& g);
@@ -49,6 +51,7 @@ struct ZeroAll : Structured {
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static constexpr bool writes = true;
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }};
@@ -60,6 +63,7 @@ struct ZeroBasic : Structured {
   static constexpr auto signature = "self, spec";
   static constexpr auto samples = Cases{"(3, 4), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]", "(0, 3), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static Tensor forward(const Tensor& self, IndexSpec spec);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> spec) { return call<ZeroBasic>(g, spec.value); }};
 };
 
@@ -70,6 +74,7 @@ struct SetBasic : Structured {
   static constexpr auto samples = Cases{"(3, 4), (2,), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), (), [0, 1, 0, 0]",
                                         "(3, 4), (1, 4), [1, 1, 1, 0]", "(0, 3), (0,), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static constexpr bool writes = true;
+  static constexpr auto linear = LinearIn<0, 1>{};
   /// Whether its part overlaps itself is looked at when that is known.
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value, IndexSpec spec);
@@ -84,6 +89,7 @@ struct ZeroIndex : Structured {
   static constexpr auto signature = "self, indices";
   static constexpr auto samples = Cases{"(3, 4), [[0, 2], None]", "(3, 4), [mask(3, 4)]", "(3, 4), [index(0, below=3)]"};
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
+  static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<ZeroIndex>(g, TensorList(indices)); }};
 };
 
@@ -95,6 +101,7 @@ struct IndexPut : Structured {
                                         "(3, 4), (3, 4), [[0, 2, 0]], accumulate=True", "(3, 4), (0, 4), [index(0, below=3)]",
                                         "(3, 4), (3,), [[0, 1, 2], [3, 3, 0]]"};
   static constexpr bool writes = true;
+  static constexpr auto linear = LinearIn<0, 1>{};
   static Tensor forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate);
   static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
   static constexpr auto vjp =
@@ -161,6 +168,7 @@ struct ScatterAdd : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, index(2, 4, below=3), (2, 4)", "(3, 4), -1, index(3, 2, below=4), (3, 5)",
                                         "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
+  static constexpr auto linear = LinearIn<0, 3>{};
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
             rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return scatter_source(g, s, dim, index); })};
@@ -174,6 +182,7 @@ struct IndexAdd : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2], (3, 4)", "(3, 4), -1, [1, 3], (3, 2), alpha=2",
                                         "(3, 4), 0, index(0, below=3), (0, 4)", "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
+  static constexpr auto linear = LinearIn<0, 3>{};
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
             rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
@@ -203,6 +212,7 @@ struct IndexCopy : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], (2, 4)", "(3, 4), -1, [1, 3], (3, 2)", "(3, 4), 0, index(0, below=3), (0, 4)",
                                         "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
+  static constexpr auto linear = LinearIn<0, 3>{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
             rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) { return slices_source(g, s, dim, index); })};
@@ -217,6 +227,7 @@ struct MaskedScatter : Structured {
   static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);
   static Tensor kept(const Tensor& g, IntList sizes, const Tensor& mask);
   static Tensor source_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
+  static constexpr auto linear = LinearIn<0, 2>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> mask) { return kept(g, s, mask); },
                                     rule_of<2>([](Grad g, Shape<2> s, Input<1> mask) { return source_gradient(g, s, mask); })};
 };

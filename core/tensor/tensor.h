@@ -37,7 +37,11 @@ struct TensorImpl {
     kInferenceView = 1024,  // a view of a normal tensor, made in inference mode
     kFunctionView = 2048,   // a view whose history its base cannot rewrite: of a Function, or without its base
     kHasBase = 4096,      // the block is a ViewImpl
+    kDual = 8192,         // carries tangents: see transforms/tangents.h
+    kBatched = 16384,     // stands for a batch of tensors
   };
+  /// What a call with such an input goes to transforms for: see transforms/transformed.h.
+  static constexpr uint16_t kTransformed = kDual | kBatched;
   /// Why a view may not be written while recording; empty for ordinary views.
   static constexpr uint16_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;
 

@@ -105,6 +105,9 @@ def text_of(tensor, contents=None):
         suffixes.append(f"grad_fn=<{name}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
+    tangent = _C._tangent(tensor)
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent!r}")
     pieces = [prefix + text]
     length = len(pieces[0]) - pieces[0].rfind("\n") + 1
     for suffix in suffixes:

@@ -392,12 +392,8 @@ def test_only_one_number_has_a_hessian(call):
         call(lambda x: x * 2, x, *more)
 
 
-def test_forward_mode_is_refused():
+def test_strategies():
     x = tensor(normal(2))
-    with pytest.raises(NotImplementedError, match="forward mode"):
-        jacobian(ad.sin, x, strategy="forward-mode", vectorize=True)
-    with pytest.raises(NotImplementedError, match="forward mode"):
-        hessian(lambda x: x.sum(), x, outer_jacobian_strategy="forward-mode", vectorize=True)
     with pytest.raises(
         AssertionError, match='Expected strategy to be either "forward-mode" or "reverse-mode"'
     ):

@@ -28,6 +28,7 @@ __all__ = [
     "complex_convention",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",
@@ -54,7 +55,7 @@ _LATER = {
     "set_multithreading_enabled": "_parallel",
     "set_parallel_backward": "_parallel",
     "set_detect_anomaly": "anomaly_mode",
-    **{name: name for name in ("anomaly_mode", "function", "functional", "graph")},
+    **{name: name for name in ("anomaly_mode", "forward_ad", "function", "functional", "graph")},
 }
 
 

@@ -138,14 +138,14 @@ def numerical(evaluation, x):
     with ad.no_grad():
         return [
             [
-                _numerical(part, x, [[slopes[k] for slopes in per_unit] for per_unit in moved])
+                assembled(part, x, [[slopes[k] for slopes in per_unit] for per_unit in moved])
                 for part in parts([output])
             ]
             for k, output in enumerate(evaluation.outputs)
         ]
 
 
-def _numerical(part, x, moved):
+def assembled(part, x, moved):
     """`moved` holds, for each element of `x`, the slopes of one output for a real and perhaps an imaginary step."""
     rows = []
     for per_unit in moved:

@@ -20,6 +20,13 @@ class _Refused(Function):
         return value.detach()
 
     @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {ctx.operation} that does not support it because it has not been implemented yet: "
+            f"call it on x.detach() if its result is to count as a constant"
+        )
+
+    @staticmethod
     def backward(ctx, gradient):
         shapes = ", ".join(map(str, ctx.shapes))
         raise NotImplementedError(

@@ -31,7 +31,10 @@ class Function(FunctionBase):
     ``mark_non_differentiable(*tensors)``
         Results without a gradient.
     ``set_materialize_grads(value)``
-        Whether gradients that nobody computed come as zeros (the default) or as None.
+        Whether gradients that nobody computed come as zeros (the default) or as None; tangents likewise.
+    ``save_for_forward(*tensors)``
+        What a static method ``jvp(ctx, *tangents)`` finds in `saved_tensors`. It returns the tangent of each result, and is the
+        rule for forward mode (`adjoint.autograd.forward_ad`).
 
     Raises
     ------
@@ -128,7 +131,7 @@ class Function(FunctionBase):
 
     @staticmethod
     def jvp(ctx, *grad_inputs):
-        """The tangent of each result from the tangent of each argument; used once there is forward mode."""
+        """The tangent of each result from the tangent of each argument, for forward mode."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )

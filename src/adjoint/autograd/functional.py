@@ -108,7 +108,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
-    """The Jacobian of `func` at `inputs`, row by row in reverse mode.
+    """The Jacobian of `func` at `inputs`, row by row in reverse mode or column by column in forward mode.
 
     Parameters
     ----------
@@ -119,7 +119,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         is then the gradient of the real part of one output, which for a holomorphic function is the conjugate of its
         derivative.
     strategy : str
-        ``"reverse-mode"``.
+        ``"reverse-mode"``, with one pass per element of the outputs, or ``"forward-mode"``, with one evaluation per element
+        of the inputs.
 
     Returns
     -------
@@ -129,10 +130,9 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
     Raises
     ------
-    NotImplementedError
-        ``strategy="forward-mode"``: there is no forward mode yet.
     RuntimeError, TypeError
-        As `vjp`; also for a complex output without `vectorize`, and for `strict` together with `vectorize`.
+        As `vjp`; also for a complex output without `vectorize` in reverse mode, and for `strict` together with `vectorize`
+        or forward mode.
 
     Examples
     --------
@@ -141,7 +141,15 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     >>> jacobian(lambda x: x.sum() * x, ad.tensor([1.0, 2.0])).tolist()
     [[4.0, 1.0], [2.0, 5.0]]
     """
-    _check_strategy(strategy, "jacobian")
+    if _is_forward(strategy):
+        if strict:
+            raise RuntimeError(
+                'adjoint.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
+                '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+            )
+        from adjoint.autograd._functional_forward import jacobian_by_columns
+
+        return jacobian_by_columns(func, inputs, create_graph)
     if strict and vectorize:
         raise RuntimeError(
             "adjoint.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
@@ -176,7 +184,7 @@ def hessian(
     inputs, create_graph, strict, vectorize
         As for `jacobian`.
     outer_jacobian_strategy : str
-        ``"reverse-mode"``.
+        ``"reverse-mode"`` or ``"forward-mode"``: how the gradient, which reverse mode computes, is differentiated.
 
     Returns
     -------
@@ -186,8 +194,6 @@ def hessian(
 
     Raises
     ------
-    NotImplementedError
-        ``outer_jacobian_strategy="forward-mode"``.
     RuntimeError, TypeError
         As `vjp`; also where `func` returns something else than one element.
 
@@ -198,7 +204,7 @@ def hessian(
     >>> hessian(lambda x: (x**3).sum(), ad.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    _check_strategy(outer_jacobian_strategy, "hessian")
+    _is_forward(outer_jacobian_strategy)
     several, given = _tensors(inputs, "inputs", "hessian")
 
     def scalar(*xs):
@@ -211,7 +217,7 @@ def hessian(
         _require_grad(rows, "jacobian", strict)
         return rows
 
-    blocks = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    blocks = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return blocks if several else blocks[0][0]
 
 
@@ -473,17 +479,13 @@ def _zeros_for_none(products, like, strict, create_graph, stage):
     )
 
 
-def _check_strategy(strategy, name):
-    if strategy == "forward-mode":
-        raise NotImplementedError(
-            f'adjoint.autograd.functional.{name}: strategy="forward-mode" needs forward mode automatic differentiation, '
-            'which does not exist yet. Use "reverse-mode", the default; `jvp` gives products with single vectors.'
-        )
-    if strategy != "reverse-mode":
+def _is_forward(strategy):
+    if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: while there is no forward mode, '
-            'choose "reverse-mode".'
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
+            'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
+    return strategy == "forward-mode"
 
 
 def _refuse_complex(outputs):

@@ -67,8 +67,10 @@ def gradcheck(
         Whether gradients must have the dtype of their input.
     check_batched_grad : bool
         Whether gradients for several cotangents at once (``is_grads_batched=True``) must be those found one by one.
-    check_batched_forward_grad, check_forward_ad : bool
-        Refused when true: there is no forward mode yet.
+    check_forward_ad : bool
+        Whether forward mode is checked, too.
+    check_batched_forward_grad : bool
+        Refused when true: tangents are not batched yet.
     check_backward_ad : bool
         Whether reverse mode is checked.
     fast_mode : bool
@@ -93,7 +95,7 @@ def gradcheck(
     RuntimeError
         Elements of an input share memory, so that they cannot be moved one by one.
     NotImplementedError
-        Forward mode was asked for.
+        Batched tangents were asked for.
     AssertionError
         The checks that were asked for exclude each other, or outputs change their shape or type with the inputs.
 
@@ -112,9 +114,9 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    if check_forward_ad:
+    if check_batched_forward_grad:
         raise NotImplementedError(
-            "gradcheck: check_forward_ad=True needs forward mode automatic differentiation, which does not exist yet"
+            "gradcheck: check_batched_forward_grad=True needs tangents for several directions at once, which do not exist yet"
         )
     inputs = jacobians.as_tuple(inputs)
     _check_inputs(inputs)
@@ -127,16 +129,22 @@ def gradcheck(
                 raise TypeError(
                     f"gradcheck expects func to return a tensor or a tuple of tensors, but {_name(func)} returned {results[0]!r}"
                 )
-            outputs = [(i, y) for i, y in enumerate(results) if isinstance(y, Tensor) and y.requires_grad]
+            wanted = (lambda y: y.requires_grad) if check_backward_ad else jacobians.differentiable
+            outputs = [(i, y) for i, y in enumerate(results) if isinstance(y, Tensor) and wanted(y)]
             if not outputs:
                 _check_constant(func, inputs, results, eps, tolerances, fast_mode)
                 return True
             evaluation = jacobians.Evaluation(func, inputs, outputs, eps)
-            (_fast if fast_mode else _slow)(evaluation, tolerances, check_grad_dtypes)
+            numerical = None
+            if check_backward_ad:
+                numerical = (_fast if fast_mode else _slow)(evaluation, tolerances, check_grad_dtypes)
+            if check_forward_ad:
+                _forward(evaluation, numerical, tolerances, fast_mode, check_undefined_grad)
             if check_batched_grad:
                 others.check_batched(outputs, _checked(inputs), GradcheckError)
-            others.check_proportional(outputs, _checked(inputs), GradcheckError)
-            if check_undefined_grad:
+            if check_backward_ad:
+                others.check_proportional(outputs, _checked(inputs), GradcheckError)
+            if check_undefined_grad and check_backward_ad:
                 others.check_undefined(func, inputs, _checked(inputs), GradcheckError)
     except GradcheckError:
         if raise_exception:
@@ -178,7 +186,7 @@ def gradgradcheck(
     gen_non_contig_grad_outputs : bool
         Whether the random cotangents are strided.
     check_fwd_over_rev : bool
-        Refused when true: there is no forward mode yet.
+        Whether forward mode over reverse mode is checked.
     check_rev_over_rev : bool
         Whether reverse mode over reverse mode is checked.
     eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, \
@@ -208,10 +216,6 @@ fast_mode, masked
         raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
     if check_batched_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
-    if check_fwd_over_rev:
-        raise NotImplementedError(
-            "gradgradcheck: check_fwd_over_rev=True needs forward mode automatic differentiation, which does not exist yet"
-        )
     inputs = jacobians.as_tuple(inputs)
     if grad_outputs is None:
         outputs = _tracked(func(*inputs))
@@ -242,6 +246,8 @@ fast_mode, masked
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,
     )
@@ -348,7 +354,7 @@ class _Tolerances:
 
 
 def _slow(evaluation, tolerances, check_dtypes):
-    """Compare every element of the Jacobian of each part of each output by each input."""
+    """Compare every element of the Jacobian of each part of each output by each input; returns the numerical ones."""
     numbered = [(i, x) for i, x in enumerate(evaluation.inputs) if isinstance(x, Tensor) and x.requires_grad]
     xs = tuple(x for _, x in numbered)
     numerical = [jacobians.numerical(evaluation, x) for x in xs]
@@ -368,6 +374,20 @@ def _slow(evaluation, tolerances, check_dtypes):
                         _mismatch(part, i, x, wanted, found)
                         + _where(evaluation, tolerances, found, wanted, unreached)
                     )
+    return numerical
+
+
+def _forward(evaluation, numerical, tolerances, fast_mode, check_undefined):
+    from . import _gradcheck_forward as forward
+
+    if fast_mode:
+        forward.fast(evaluation, _generator(), tolerances, GradcheckError)
+    else:
+        if numerical is None:
+            numerical = [jacobians.numerical(evaluation, x) for x in _checked(evaluation.inputs)]
+        forward.slow(evaluation, numerical, tolerances, GradcheckError)
+    if check_undefined:
+        forward.check_undefined(evaluation, GradcheckError)
 
 
 def _fast(evaluation, tolerances, check_dtypes):

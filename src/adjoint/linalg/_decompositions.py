@@ -43,7 +43,7 @@ SvdResult = result_type("linalg_svd", "U S Vh")
 
 
 def _tracked(A):
-    return A.requires_grad and _C.is_grad_enabled()
+    return _C._is_differentiated(A)
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):

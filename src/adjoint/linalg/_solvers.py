@@ -336,7 +336,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if rcond is None:
         rcond = epsilon(A.dtype) * max(m, n)
     solution, values, rank, _ = _C._least_squares(A.detach(), right.detach(), float(rcond))
-    if _C.is_grad_enabled() and (A.requires_grad or right.requires_grad):
+    if _C._is_differentiated(A, right):
         # The value is LAPACK's, the derivative that of A⁺ B.
         smooth = pinv(A, rtol=float(rcond)) @ right
         solution = smooth + (solution - smooth.detach())

@@ -24,7 +24,7 @@ def nextafter(input, other, *, out=None) -> Tensor:
     True
     """
     need_tensors("nextafter", input=input, other=other)
-    if _C.is_grad_enabled() and (input.requires_grad or other.requires_grad):
+    if _C._is_differentiated(input, other):
         return _nextafter_function().apply(input, other)
     dtype = _C.promote_types(input.dtype, other.dtype)
     if dtype not in _BITS:
@@ -66,6 +66,10 @@ def _nextafter_function():
             return along, _C._zeros(gradient.shape, gradient.dtype, False) if ctx.needs_input_grad[
                 1
             ] else None
+
+        @staticmethod
+        def jvp(ctx, tangent, other):
+            return _C.where(ctx.equal, 0, tangent)
 
     _next_after = NextAfter
     return NextAfter

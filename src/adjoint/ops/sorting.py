@@ -147,7 +147,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         # Any one of several equal slices will do.
         place[inverse] = _C._full(inverse.shape, 1, _C.int64).cumsum(0) - 1
         values = input.detach().index_select(dim, place)
-    if input.requires_grad and _C.is_grad_enabled():
+    if _C._is_differentiated(input):
         values = _without_derivative("unique", values, input)
     more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
     return (values, *more) if more else values
@@ -174,7 +174,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     if n > 1:
         starts[1:] = flat[1:] != flat[:-1]
     values = flat[starts] if dim is None else input.detach().index_select(dim, starts.nonzero().flatten())
-    if input.requires_grad and _C.is_grad_enabled():
+    if _C._is_differentiated(input):
         values = _without_derivative("unique_consecutive", values, input)
     results = [values]
     if return_inverse:
@@ -255,11 +255,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     result = bincount(place, minlength=bins).to(input.dtype)
     if out is not None:
         return give(out, result, "histc")
-    return (
-        _without_derivative("histc", result, input)
-        if input.requires_grad and _C.is_grad_enabled()
-        else result
-    )
+    return _without_derivative("histc", result, input) if _C._is_differentiated(input) else result
 
 
 # --- order statistics ------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Polygamma(Members):
         """`polygamma` in place."""
         if n == 0:
             return self.digamma_()
-        recorded = self.requires_grad and _C.is_grad_enabled()
+        recorded = _C._is_differentiated(self)
         return _C._become(self, polygamma(n, self.clone() if recorded else self), "polygamma")
 
 

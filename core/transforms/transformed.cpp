@@ -1,0 +1,50 @@
+#include "transforms/transformed.h"
+
+#include "ops/writing.h"
+#include "transforms/forward.h"
+
+namespace adjoint {
+
+namespace {
+
+/// f of each tensor among the arguments.
+template <class F> bool any_tensor(const Operator& op, std::span<const Value> arguments, F&& f) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Value& v = arguments[i];
+    if (!v.present) continue;
+    if (op.kinds[i]->form == Form::Tensor && v.tensor->defined() && f(*v.tensor)) return true;
+    if (op.kinds[i]->form == Form::Tensors)
+      for (const Tensor& t : v.tensors())
+        if (t.defined() && f(t)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool transformed(const Operator& op, std::span<const Value> arguments, Results& results, const void* const* at) {
+  if (std::exchange(thread_state.past_transforms, false)) return false;
+  if (!any_tensor(op, arguments, is_dual)) return false;
+  call_dual(op, arguments, at, results);
+  return true;
+}
+
+bool transformed(const Operator& op, const void* const* arguments, Results& results) {
+  std::vector<Value> values(op.kinds.size());
+  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
+  return transformed(op, values, results, arguments);
+}
+
+void call_plain(const Operator& op, std::span<const Value> arguments, Results& results) {
+  struct Past {
+    explicit Past(bool on) { thread_state.past_transforms = on; }
+    ~Past() { thread_state.past_transforms = false; }
+  } past(any_tensor(op, arguments, [](const Tensor& t) { return may_be_transformed(t->flags); }));
+  op.boxed(arguments.data(), results);
+}
+
+bool is_transformed(const Tensor& t) { return t->is(TensorImpl::kBatched) || is_dual(t); }
+
+Tensor write_transformed(const Tensor& to, const Tensor& value) { return call<Copy>(to, value); }
+
+}  // namespace adjoint

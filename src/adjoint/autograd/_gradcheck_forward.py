@@ -1,0 +1,108 @@
+"""The checks of `gradcheck` in forward mode: tangents against differences of values.
+
+The tangent of an output for a tangent of 1 (or i) in one element of an input is what the output changes by when that element
+moves; so it stands where `_gradcheck_jacobians.numerical` puts a difference. Each check takes the error that it raises, since
+that is defined in `gradcheck`, which imports this file. Start reading at `tangents`.
+"""
+
+from __future__ import annotations
+
+import adjoint as ad
+
+from . import _gradcheck_jacobians as jacobians
+
+
+def tangents(evaluation, x, tangent):
+    """Per output, its tangent where `x` alone has one, as one row in double precision."""
+    from adjoint.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        dual = [forward_ad.make_dual(a, tangent) if a is x else a for a in evaluation.inputs]
+        found = jacobians.as_tuple(evaluation.func(*dual))
+        rows = []
+        for position, y in evaluation.outputs:
+            t = forward_ad.unpack_dual(found[position]).tangent
+            rows.append(jacobians.wide(ad.zeros_like(y.detach()) if t is None else t))
+        return rows
+
+
+def slow(evaluation, numerical, tolerances, error):
+    """Compare every element; `numerical` holds the Jacobians for each input that is checked."""
+    for (i, x), wanted in zip(_numbered(evaluation), numerical, strict=True):
+        moved = []
+        for k in range(x.numel()):
+            per_unit = []
+            for unit in (1, 1j) if x.is_complex() else (1,):
+                t = ad.zeros(x.numel(), dtype=x.dtype)
+                t[k] = unit
+                per_unit.append(tangents(evaluation, x, t.reshape(x.shape)))
+            moved.append(per_unit)
+        for k, output in enumerate(evaluation.outputs):
+            for p, part in enumerate(jacobians.parts([output])):
+                with ad.no_grad():
+                    found = jacobians.assembled(part, x, [[row[k] for row in per_unit] for per_unit in moved])
+                _compare(part, i, found, wanted[k][p], tolerances, 1.0, error)
+
+
+def fast(evaluation, generator, tolerances, error):
+    """Compare one random combination of each Jacobian."""
+    for i, x in _numbered(evaluation):
+        u = jacobians.unit_vector(x.numel(), x.is_complex(), generator)
+        slopes = evaluation.along(x, u)
+        found = tangents(evaluation, x, u.to(x.dtype).reshape(x.shape))
+        for k, output in enumerate(evaluation.outputs):
+            for part in jacobians.parts([output]):
+                v = jacobians.unit_vector(part.output.numel(), False, generator)
+                with ad.no_grad():
+                    scale = (u.abs().sum() * 2 * v.abs().sum()).item()
+                    _compare(
+                        part,
+                        i,
+                        (part.take(found[k]) * v).sum(),
+                        (part.take(slopes[k]) * v).sum(),
+                        tolerances,
+                        scale,
+                        error,
+                    )
+
+
+def check_undefined(evaluation, error):
+    """An input without a tangent counts as one with a tangent of zeros."""
+    from adjoint.autograd import forward_ad
+
+    numbered = _numbered(evaluation)
+    for which in [*([i] for i, _ in numbered), [i for i, _ in numbered]]:
+        with forward_ad.dual_level():
+            dual = [
+                forward_ad.make_dual(a, ad.zeros_like(a.detach())) if i in which else a
+                for i, a in enumerate(evaluation.inputs)
+            ]
+            try:
+                found = jacobians.as_tuple(evaluation.func(*dual))
+            except Exception as failure:
+                raise error(
+                    "Expected forward mode to handle undefined tangents, but it raised "
+                    f"{type(failure).__name__}: {failure}. In a jvp of your own, a tangent that is None stands for zeros: test for "
+                    "it, or call ctx.set_materialize_grads(True)."
+                ) from failure
+            for position, _ in evaluation.outputs:
+                t = forward_ad.unpack_dual(found[position]).tangent
+                if t is not None and not bool((t == 0).all()):
+                    raise error(
+                        "Expected all output tangents to be undefined or zero when all input tangents are undefined or zero, "
+                        f"but output {position} got\n{t}"
+                    )
+
+
+def _numbered(evaluation):
+    return [(i, x) for i, x in enumerate(evaluation.inputs) if isinstance(x, ad.Tensor) and x.requires_grad]
+
+
+def _compare(part, i, found, wanted, tolerances, scale, error):
+    if tolerances.agree(found, wanted, scale):
+        return
+    prefix = f"While considering the {part.name} part of complex outputs only, " if part.name else ""
+    raise error(
+        f"{prefix}Jacobian computed with forward mode mismatch for output {part.position} with respect to input {i},\n"
+        f"numerical:{wanted}\nanalytical:{found}\n"
+    )
