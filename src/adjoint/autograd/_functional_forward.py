@@ -8,19 +8,17 @@ where a function has fewer inputs than outputs. Start reading at
 from __future__ import annotations
 
 from adjoint.autograd import enable_grad, forward_ad
-from adjoint.autograd.functional import _OUTPUTS, _inputs, _tensors
 
 
-def jacobian_by_columns(func, inputs, create_graph):
-    """As `functional.jacobian`."""
-    several, given = _tensors(inputs, "inputs", "jacobian")
+def jacobian_by_columns(func, several, inputs, outputs_of, create_graph):
+    """As `functional.jacobian`. `several` inputs make a tuple; `outputs_of` checks outputs, as `functional._tensors` does."""
     with enable_grad():
-        several_outputs, blocks = _columns(func, _inputs(given, create_graph), create_graph)
+        several_outputs, blocks = _columns(func, inputs, outputs_of, create_graph)
     rows = tuple(block if several else block[0] for block in blocks)
     return rows if several_outputs else rows[0]
 
 
-def _columns(func, inputs, create_graph):
+def _columns(func, inputs, outputs_of, create_graph):
     """Whether `func` returns a tuple, and for each output a tuple with one tensor per input."""
     from adjoint import zeros, zeros_like
 
@@ -36,7 +34,7 @@ def _columns(func, inputs, create_graph):
                     forward_ad.make_dual(a, tangent.reshape(a.shape)) if i == j else a
                     for i, a in enumerate(inputs)
                 ]
-                several, ys = _tensors(func(*dual), _OUTPUTS, "jacobian")
+                several, ys = outputs_of(func(*dual))
                 for i, y in enumerate(ys):
                     primal, t = forward_ad.unpack_dual(y)
                     if i == len(columns):

@@ -149,7 +149,9 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
             )
         from adjoint.autograd._functional_forward import jacobian_by_columns
 
-        return jacobian_by_columns(func, inputs, create_graph)
+        several, given = _tensors(inputs, "inputs", "jacobian")
+        outputs_of = lambda ys: _tensors(ys, _OUTPUTS, "jacobian")  # noqa: E731
+        return jacobian_by_columns(func, several, _inputs(given, create_graph), outputs_of, create_graph)
     if strict and vectorize:
         raise RuntimeError(
             "adjoint.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
