@@ -9,8 +9,9 @@ from test_compositions import FUNCTIONAL, LINALG, MORE, SPECIAL, check
 
 # What takes complex numbers; the rest orders numbers, or is defined for probabilities and real losses.
 ACCEPTED = {
-    "nn": "bilinear cosine_similarity dropout embedding glu hardshrink huber_loss l1_loss linear mse_loss normalize pad "
-    "pairwise_distance rms_norm sigmoid silu smooth_l1_loss softsign tanh tanhshrink",
+    "nn": "alpha_dropout bilinear cosine_similarity dropout dropout1d dropout2d dropout3d embedding feature_alpha_dropout glu hardshrink huber_loss l1_loss linear mse_loss normalize pad "
+    "pairwise_distance pdist poisson_nll_loss rms_norm sigmoid silu smooth_l1_loss softsign tanh tanhshrink triplet_margin_loss "
+    "triplet_margin_with_distance_loss",
     "linalg": "",
     "special": "exp2 expit expm1 log1p logsumexp sigmoid sinc xlog1py",
     "": "",

