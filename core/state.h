@@ -8,6 +8,7 @@
 
 namespace adjoint {
 
+struct BatchLevel;   // transforms/batching.h
 struct Interpreter;  // transforms/interpreter.h
 struct Observer;
 class DualLevel;     // transforms/tangents.h
@@ -37,6 +38,8 @@ struct ThreadState {
   DualLevel* dual_level = nullptr;
   /// Tangents of the levels from this number to that are not looked at: a Function has a forward rule of its own.
   uint64_t dual_skip_from = 0, dual_skip_to = 0;
+  /// The innermost vmap(); null in ordinary programs.
+  BatchLevel* batch_level = nullptr;
   /// Orders nodes: later operations of a thread run backward first.
   uint64_t sequence = 0;
 };

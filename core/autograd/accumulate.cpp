@@ -180,6 +180,9 @@ template <class Next> static void update(AutogradMeta& m, const Next& next) {
 void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
+  if (g->flags & ~t->flags & TensorImpl::kBatched && !t->is(TensorImpl::kMadeInside)) [[unlikely]]
+    fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ", to_string(t.sizes()),
+         " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and return it");
   update(make_meta(t.get()), [&](const Tensor& before) -> Tensor {
     if (!before.defined()) return g = own_gradient(g, t);
     if (thread_state.grad) return add_gradients(before, g);
@@ -247,8 +250,8 @@ void move_retainer(const Tensor& t, Node* node, uint32_t output_nr) {
 }
 
 Tensor detach(const Tensor& t) {
-  Tensor d = alias(t);
-  d->flags |= t->flags & TensorImpl::kInference;
+  Tensor d = t->is(TensorImpl::kBatched) ? detached_batch(t) : alias(t);
+  d->flags |= t->flags & (TensorImpl::kInference | TensorImpl::kMadeInside);
   return d;
 }
 

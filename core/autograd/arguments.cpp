@@ -56,7 +56,8 @@ Tensor argument_for(const Tensor& x, bool continued) {
   if (!is_differentiable(x.dtype()))
     fail("only Tensors of floating point dtype can require gradients: an argument of a function that is to be differentiated by it is ",
          name_of(x.dtype()), " of shape ", to_string(x.sizes()));
-  Tensor t = alias_with_tangents(x);
+  Tensor t = batch_for_argument(x);
+  if (!t.defined()) t = alias_with_tangents(x);
   if (continued && x.requires_grad()) set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
   else t->flags |= TensorImpl::kRequiresGrad;
   return t;

@@ -26,6 +26,9 @@ struct AutogradMeta {
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
   /// Owned, innermost level first: see transforms/tangents.h.
   TangentLink* tangents = nullptr;
+  /// Of a tensor that stands for a batch: all samples, and the vmap() that it belongs to. See transforms/batching.h.
+  Tensor samples;
+  uint64_t batch_level = 0;
   static void destroy(AutogradMeta* meta) noexcept { delete meta; }
   ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };
@@ -71,6 +74,10 @@ void accumulate_gradient(const Tensor& t, Tensor g);
 void set_requires_grad(const Tensor& t, bool on);
 void retain_grad(const Tensor& t);
 Tensor detach(const Tensor& t);
+/// Inside of a vmap(), what stands for x there as an argument: each sample has a gradient of its own. Undefined elsewhere.
+Tensor batch_for_argument(const Tensor& x);
+/// That of a tensor that stands for a batch.
+Tensor detached_batch(const Tensor& t);
 
 /// Call `hook` with the gradient of `t` when it is known; a defined result replaces it.
 uint64_t register_hook(const Tensor& t, GradientHook hook);

@@ -6,6 +6,7 @@
 
 #include "autograd/arguments.h"
 #include "autograd/views.h"
+#include "bind/batching.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 
@@ -278,7 +279,7 @@ void bind_autograd(nb::module_& m) {
   m.def("_leads_beyond", [](nb::handle roots, nb::handle own) {
     std::vector<Edge> edges;
     for (GraphEnd& end : graph_ends(roots, "roots")) edges.push_back(end.tensor.defined() ? gradient_edge(end.tensor) : std::move(end.edge));
-    return leads_beyond(edges, tensor_list(own, "own"));
+    return leads_beyond(edges, tensor_list(own, "own")) || records_outside();
   });
   m.def("_result_of", [](const Tensor& t, nb::handle own, bool continued) { return result_of(t, tensor_list(own, "own"), continued); });
   m.def("_push_saved_tensors_hooks", [](nb::handle pack, nb::handle unpack) {

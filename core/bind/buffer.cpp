@@ -3,6 +3,7 @@
 
 #include "bind/convert.h"
 #include "bind/object.h"
+#include "transforms/batching.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint::bind {
@@ -41,6 +42,12 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const char* format = kFormats[index_of(t.dtype())];
   if (!format) {
     PyErr_Format(PyExc_BufferError, "a tensor of type %s has no buffer format; convert it first, for example with .float()", name_of(t.dtype()));
+    return -1;
+  }
+  try {
+    refuse_memory(t, "numpy");
+  } catch (...) {
+    raise();
     return -1;
   }
   if (!t.is_contiguous() && !(flags & PyBUF_STRIDES)) {

@@ -8,6 +8,7 @@
 
 #include "bind/buffer.h"
 #include "bind/caster.h"
+#include "transforms/batching.h"
 #include "transforms/interpreter.h"
 
 namespace nb = nanobind;
@@ -84,6 +85,7 @@ template <class M> PyObject* export_as(const Tensor& t, bool copied) {
   e->sizes = Dims(t.sizes());
   e->strides = Dims(t.strides());
   DLTensor& d = e->managed.tensor;
+  refuse_memory(t, "__dlpack__");
   d.data = t.bytes();
   d.device = {kCpu, 0};
   d.ndim = static_cast<int32_t>(t.dim());

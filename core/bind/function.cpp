@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "autograd/views.h"
+#include "bind/batching.h"
 #include "bind/context.h"
 #include "dispatch/operator.h"
 #include "ops/shape.h"
+#include "transforms/batching.h"
 #include "transforms/forward.h"
 
 namespace nb = nanobind;
@@ -32,7 +34,7 @@ struct Call {
 // The input again as a tensor of its own, over the same memory.
 nb::object another(const Tensor& t) {
   GradMode off(false);
-  Tensor again = alias(t, t.sizes(), t.strides(), t.offset());
+  Tensor again = is_batched(t) ? alias(t) : alias(t, t.sizes(), t.strides(), t.offset());
   register_view(t, again, false);
   return nb::steal(wrap(std::move(again)));
 }
@@ -125,6 +127,15 @@ Tensors given_tensors(PyObject* results) {
   return all;
 }
 
+/// Whether the next call of `apply` comes from adjoint.func._batched_functions, which has dealt with batches.
+thread_local bool past_batching = false;
+
+PyObject* apply_batched(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  nb::object all = checked(PyTuple_New(nargs));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(all.ptr(), i, Py_NewRef(args[i]));
+  return nb::module_::import_("adjoint.func._batched_functions").attr("apply")(nb::handle(cls), all).release().ptr();
+}
+
 PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
   // Arguments given by name follow the others, for backward too.
   const Py_ssize_t nargs = positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
@@ -138,11 +149,16 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
     ctx->materialize = true;
     ctx->function = Py_NewRef(cls);
     ctx->needs = PyTuple_New(nargs);
-    bool any = false;
+    bool any = false, batched = false;
     for (Py_ssize_t i = 0; i < nargs; ++i) {
       const bool wanted = is_tensor(args[i]) && unwrap(args[i]).requires_grad();
       any |= wanted;
+      batched |= is_tensor(args[i]) && is_batched(unwrap(args[i]));
       PyTuple_SET_ITEM(ctx->needs, i, Py_NewRef(wanted ? Py_True : Py_False));
+    }
+    if (!std::exchange(past_batching, false) && batched) [[unlikely]] {
+      if (keywords) fail<TypeError>("vmap: arguments of a Function are given by their places");
+      return apply_batched(cls, args, nargs);
     }
     const bool recorded = any && thread_state.grad;
     Call c{context.ptr(), args, nargs, {}};
@@ -233,6 +249,13 @@ PyType_Slot base_slots[] = {{Py_tp_methods, base_methods}, {Py_tp_doc, const_cas
 PyType_Spec base_spec = {"adjoint._C.FunctionBase", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, base_slots};
 
 }  // namespace
+
+nb::object apply_past_batching(nb::handle cls, nb::tuple args) {
+  past_batching = true;
+  PyObject* result = PyObject_CallObject(nb::object(cls.attr("apply")).ptr(), args.ptr());
+  past_batching = false;  // where it did not come so far
+  return checked(result);
+}
 
 bool add_function_types(PyObject* module) {
   PyObject* base = PyType_FromSpec(&base_spec);

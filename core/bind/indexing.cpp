@@ -170,7 +170,7 @@ Key read_key(const Tensor& self, PyObject* key) {
       k.basic = k.basic || length != size;
     } else if (tensors[i].defined()) {
       const Tensor& t = tensors[i];
-      if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype())) {
+      if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype()) && !t->is(TensorImpl::kBatched)) {
         push(k.spec, Pick::Integer, read_number(t, "index").as_int(), 1, 1);
         ++d;
         k.basic = true;

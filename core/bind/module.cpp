@@ -144,6 +144,7 @@ NB_MODULE(_C, m) {
   bind_storage(m);
   bind_interpreter(m);
   bind_forward(m);
+  bind_batching(m);
   bind_random(m);
   bind_optimizers(m);
 }

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "autograd/views.h"
+#include "bind/batching.h"
 #include "bind/convert.h"
 #include "bind/operators.h"
 #include "bind/tensor_members.h"
@@ -284,6 +285,8 @@ PyObject* raise() noexcept {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an error was announced but not set");
   } catch (nanobind::python_error& e) {
     e.restore();
+  } catch (const PerSample& e) {
+    set_per_sample_error(e);
   } catch (const IndexError& e) {
     PyErr_SetString(PyExc_IndexError, e.what());
   } catch (const TypeError& e) {

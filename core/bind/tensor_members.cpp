@@ -3,6 +3,7 @@
 
 #include "autograd/views.h"
 #include "autograd/meta.h"
+#include "bind/batching.h"
 #include "bind/buffer.h"
 #include "bind/convert.h"
 #include "bind/indexing.h"
@@ -37,7 +38,7 @@ template <class F> int guard_set(F&& f) {
 PyObject* get_shape(PyObject* s, void*) { return size_from(unwrap(s).sizes()); }
 PyObject* get_dtype(PyObject* s, void*) { return Py_NewRef(dtype_object(unwrap(s).dtype())); }
 PyObject* get_ndim(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).dim()); }
-PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(s).requires_grad()); }
+PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(requires_grad_at_any_level(unwrap(s))); }
 int set_requires(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v || !PyBool_Check(v)) fail<TypeError>("requires_grad must be a bool");
@@ -92,6 +93,7 @@ PyObject* get_grad_fn(PyObject* s, void*) {
 PyObject* get_data(PyObject* s, void*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
+    if (is_batched(t)) return wrap(detach(t));
     Ref<Storage> storage = recounted_storage(Ref<Storage>::share(t->storage), 0, {});
     storage->checked = true;
     const Tensor data = over(std::move(storage), t.dtype(), t.sizes(), t.strides(), t.offset());
@@ -104,6 +106,8 @@ int set_data(PyObject* s, PyObject* v, void*) {
     if (!v || !is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", v ? Py_TYPE(v)->tp_name : "nothing");
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
+    if (is_batched(t) || is_batched(from))
+      fail<NotImplemented>("vmap: the data of a tensor cannot be set where it or what it is set to is mapped over; use copy_()");
     if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
     // Writes are counted on from where the tensor's own count stands, together with those to its views, if it has any.
     Ref<Storage> storage = Ref<Storage>::share(from->storage);
@@ -148,12 +152,13 @@ PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(un
 PyObject* m_data_ptr(PyObject* s, PyObject*) {
   return guard([&] {
     tell_read(unwrap(s), "data_ptr");
+    refuse_memory(unwrap(s), "data_ptr");
     return PyLong_FromVoidPtr(unwrap(s).numel() ? unwrap(s).bytes() : nullptr);
   });
 }
 PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
 PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  if (!nargs && !names) return PyBool_FromLong(unwrap(s).is_contiguous());
+  if (!nargs && !names) return PyBool_FromLong(lies_in_order(unwrap(s)));
   if (nargs + (names ? PyTuple_GET_SIZE(names) : 0) != 1 || (names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "memory_format") != 0))
     return PyErr_Format(PyExc_TypeError, "is_contiguous() takes one argument, memory_format");
   PyObject* module = PyImport_ImportModule("adjoint._memory_format");
@@ -171,8 +176,11 @@ PyObject* m_retain_grad(PyObject* s, PyObject*) {
 PyObject* m_is_view(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kView)); }
 PyObject* m_is_inference(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kInference)); }
 PyObject* m_storage(PyObject* s, PyObject*) {
-  const Storage& storage = *unwrap(s)->storage;
-  return Py_BuildValue("(NnO)", PyLong_FromVoidPtr(storage.data), static_cast<Py_ssize_t>(storage.nbytes), storage.readonly ? Py_True : Py_False);
+  return guard([&] {
+    refuse_memory(unwrap(s), "storage");
+    const Storage& storage = *unwrap(s)->storage;
+    return Py_BuildValue("(NnO)", PyLong_FromVoidPtr(storage.data), static_cast<Py_ssize_t>(storage.nbytes), storage.readonly ? Py_True : Py_False);
+  });
 }
 PyObject* m_bump(PyObject* s, PyObject*) { wrote(unwrap(s), "_bump_version"); Py_RETURN_NONE; }
 
@@ -227,6 +235,7 @@ PyObject* m_tolist(PyObject* s, PyObject*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
     tell_read(t, "tolist");
+    refuse_memory(t, "tolist");
     return list_from(t.bytes(), t.dtype(), t.sizes(), t.strides());
   });
 }
@@ -263,6 +272,7 @@ int truth(PyObject* s) {
     if (t.numel() != 1)
       fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value", " is ambiguous: its shape is ",
            to_string(t.sizes()), "; use .any() or .all()");
+    if (is_batched(t)) refuse_values(t, Asked::Truth, "bool");
     return read_number(t, "bool").to<bool>();
   } catch (...) {
     raise();

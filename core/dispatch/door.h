@@ -14,6 +14,7 @@
 #include "dispatch/operator.h"
 #include "dispatch/rule_node.h"
 #include "kernels/copy.h"
+#include "transforms/batching.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
 
@@ -231,6 +232,9 @@ template <class R> R from_results(Results& r) {
   else return [&]<size_t... I>(std::index_sequence<I...>) { return R{std::move(r.many[I])...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
 }
 
+/// Whether the operator draws random numbers.
+template <class... P> inline constexpr bool draws = (std::is_same_v<std::decay_t<P>, OptionalGenerator> || ...);
+
 /// The flags of all tensors among the arguments.
 template <class X> uint16_t flags_of(const X& x) {
   uint16_t flags = 0;
@@ -266,7 +270,8 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     const void* at[] = {&arguments..., nullptr};
     if (Results r; interpreted(*row_of<Op>, at, r)) return door::from_results<R>(r);
   }
-  if (may_be_transformed((uint16_t{0} | ... | door::flags_of<std::decay_t<P>>(arguments)))) [[unlikely]] {
+  const uint16_t flags = (uint16_t{0} | ... | door::flags_of<std::decay_t<P>>(arguments));
+  if (may_be_transformed(flags)) [[unlikely]] {
     const void* given[] = {&arguments..., nullptr};
     if (Results r; transformed(*row_of<Op>, given, r)) return door::from_results<R>(r);
   }
@@ -288,6 +293,12 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     }
   bool was_supplied = false;
   R result = [&] {
+    if (flags & TensorImpl::kBatched || (door::draws<P...> && thread_state.batch_level)) [[unlikely]] {
+      const void* given[] = {&arguments..., nullptr};
+      Results r;
+      compute_batched(*row_of<Op>, given, r);
+      return door::from_results<R>(r);
+    }
     Below below;
     if constexpr (!Op::writes && !Op::view)
       if (below.watched) [[unlikely]] {

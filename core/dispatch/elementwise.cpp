@@ -15,6 +15,8 @@
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
 #include "runtime/warning.h"
+#include "ops/writing.h"
+#include "transforms/batching.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
 
@@ -338,7 +340,8 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   const bool may_carry = may_be_transformed(flags);
   if (Tensor result; may_carry && !out && elementwise_transformed(op, in, parameters, result)) return result;
   const DType type = promoted(op, in);
-  if (op.check) op.check(in, type);
+  const bool batch = flags & TensorImpl::kBatched;
+  if (op.check && !batch) op.check(in, type);
   if (!(op.types >> index_of(type) & 1)) refuse_type(op, type);
   // As in torch, bytes still choose between two tensors; they are no mask for a write.
   Tensor of_bytes[3];
@@ -382,6 +385,10 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
       return write_transformed(*out, elementwise_aside(op, in, parameters));
     result = *out;
     if (tracked) remember(op, in, before);
+  } else if (batch) [[unlikely]] {
+    result = compute_batched(op, in, parameters, type);
+    if (tracked && result.get() != in[0].get()) record(op, in, result, nullptr, type, parameters);
+    return result;
   } else {
     result = empty_along({in, static_cast<size_t>(op.arity)}, sizes, out_type);
   }

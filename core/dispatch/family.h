@@ -201,6 +201,7 @@ template <class Op, class R, class... P> void add_structured(const char* family,
     row->linear_terms = decltype(Op::linear)::terms;
     row->linear_factors = decltype(Op::linear)::factors;
   }
+  if constexpr (requires { Op::batch; }) row->batch = Op::batch;
   row_of<Op> = row;
   operators().push_back(row);
 }

@@ -64,7 +64,7 @@ void perform(const Call& call, Results& results) {
   }
   const Tensor& self = *values[0].tensor;
   // What is overwritten may be what the rule needs: it gets a copy.
-  if (thread_state.grad && self.requires_grad()) {
+  if (thread_state.grad && (self.requires_grad() || self->is(TensorImpl::kBatched))) {
     before = owned(self);
     values[0].tensor = &before;
   }

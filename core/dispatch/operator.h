@@ -60,6 +60,8 @@ struct Operator {
   size_t results = 1;
   /// Parameters, as bits, in which it is linear: all at once, one at a time. None: not said.
   uint32_t linear_terms = 0, linear_factors = 0;
+  /// How it is computed on batches; null where the types of its parameters say so, or nothing does.
+  batching::Rule batch = nullptr;
 };
 
 /// What is done with the result: it is given back, it takes the place of the first argument, or that of out=.

@@ -12,6 +12,12 @@
 
 namespace adjoint {
 
+namespace batching {
+void convolution(BatchedCall& call);
+void convolution_input(BatchedCall& call);
+void convolution_weight(BatchedCall& call);
+}  // namespace batching
+
 namespace convolution {
 /// The sum of g over all dimensions but the channels: recorded.
 Tensor sum_to_bias(const Tensor& g);
@@ -27,6 +33,7 @@ struct ConvolutionWeight;
 
 struct Convolution : ConvolutionRow {
   static constexpr auto name = "_convolution";
+  static constexpr auto batch = batching::convolution;
   static constexpr auto doc =
       "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
   static constexpr auto signature = "self, weight, stride, padding, dilation, groups, bias=None";
@@ -55,6 +62,7 @@ struct Convolution : ConvolutionRow {
 
 struct ConvolutionInput : ConvolutionRow {
   static constexpr auto name = "_convolution_input";
+  static constexpr auto batch = batching::convolution_input;
   static constexpr auto doc =
       "The transpose of _convolution for the image: from results to images of the given sizes.";
   static constexpr auto signature = "self, weight, sizes, stride, padding, dilation, groups";
@@ -80,6 +88,7 @@ struct ConvolutionInput : ConvolutionRow {
 
 struct ConvolutionWeight : ConvolutionRow {
   static constexpr auto name = "_convolution_weight";
+  static constexpr auto batch = batching::convolution_weight;
   static constexpr auto doc =
       "The transpose of _convolution for the weight: from results to weights of the given sizes.";
   static constexpr auto signature = "self, result, sizes, stride, padding, dilation, groups";

@@ -40,6 +40,7 @@ struct Full : CreationRow {
 
 struct EmptyLike : CreationRow {
   static constexpr auto name = "_empty_like";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self|input, dtype=None, requires_grad=False";
   static constexpr auto samples = Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True", "(), dtype=bool"};
@@ -48,6 +49,7 @@ struct EmptyLike : CreationRow {
 
 struct FullLike : CreationRow {
   static constexpr auto name = "_full_like";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False";
   static constexpr auto samples = Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True", "(), 2, dtype=complex64"};

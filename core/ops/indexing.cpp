@@ -157,10 +157,10 @@ Tensor PutAlong::forward(const Tensor& self, Sizes shape, Dim dim, const Tensor&
 
 Tensor masked_select_gradient(const Tensor& g, IntList sizes, const Tensor& mask) {
   Dims shape = broadcast_shapes(sizes, mask.sizes(), "masked_select");
-  Tensor wide = Expand::forward(mask, shape.span());
+  Tensor wide = call<Expand>(mask, shape.span());
   if (shape.empty()) {
     shape.push_back(1);
-    wide = Reshape::forward(wide, shape.span());
+    wide = call<Reshape>(wide, shape.span());
   }
   const Tensor list[] = {wide};
   return sum_to_value(call<PutIndex>(g, shape.span(), TensorList(list)), sizes);

@@ -11,6 +11,13 @@
 
 namespace adjoint {
 
+namespace batching {
+void along(BatchedCall& call);
+void index(BatchedCall& call);
+void put_index(BatchedCall& call);
+void take(BatchedCall& call);
+}  // namespace batching
+
 /// What one entry of a basic index does. In a spec each entry is four numbers: kind, start, step, length.
 enum class Pick : int64_t {
   Integer,  // the slice at `start`: the dimension goes
@@ -55,6 +62,7 @@ struct PutAlong;
 
 struct Index : Structured {
   static constexpr auto name = "_index";
+  static constexpr auto batch = batching::index;
   static constexpr auto doc = "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
   static constexpr auto signature = "self, indices";
   static constexpr auto samples = Cases{"(3, 4), [[0, 2, 0], None]", "(3, 4), [None, index(2, 2, below=4)]", "(3, 4), [mask(3, 4)]",
@@ -66,6 +74,7 @@ struct Index : Structured {
 
 struct PutIndex : Structured {
   static constexpr auto name = "_put_index";
+  static constexpr auto batch = batching::put_index;
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at the positions that index tensors, or masks, name.";
   static constexpr auto signature = "self, shape, indices";
   static constexpr auto samples = Cases{"(3, 4), [3, 4], [[0, 2, 0], None]", "(3, 2, 2), [3, 4], [None, index(2, 2, below=4)]",
@@ -77,6 +86,7 @@ struct PutIndex : Structured {
 
 struct IndexSelect : Structured {
   static constexpr auto name = "index_select";
+  static constexpr auto batch = batching::along;
   static constexpr auto doc = "The slices along a dimension that a vector of integers names.";
   static constexpr auto signature = "self, dim, index";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2]", "(3, 4), -1, index(5, below=4)", "(3, 4), 1, index(0, below=4)",
@@ -90,6 +100,7 @@ struct IndexSelect : Structured {
 
 struct PutSlices : Structured {
   static constexpr auto name = "_put_slices";
+  static constexpr auto batch = batching::along;
   static constexpr auto doc = "Zeros of the given shape, with slices added where a vector of integers says along a dimension.";
   static constexpr auto signature = "self, shape, dim, index";
   static constexpr auto samples = Cases{"(3, 4), [3, 4], 0, [2, 0, 2]", "(3, 2), [3, 4], 1, [3, 1]",
@@ -101,6 +112,7 @@ struct PutSlices : Structured {
 
 struct Gather : Structured {
   static constexpr auto name = "gather";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "For each position, the element of self there but for one dimension, in which `index` says where.";
   static constexpr auto signature = "self, dim, index, *, sparse_grad=False";
   static constexpr auto samples = Cases{"(3, 4), 0, index(2, 4, below=3)", "(3, 4), -1, index(3, 5, below=4), sparse_grad=False",
@@ -114,6 +126,7 @@ struct Gather : Structured {
 
 struct PutAlong : Structured {
   static constexpr auto name = "_put_along";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
   static constexpr auto signature = "self, shape, dim, index";
   static constexpr auto samples = Cases{"(2, 4), [3, 4], 0, index(2, 4, below=3)", "(3, 5), [3, 4], 1, index(3, 5, below=4)",
@@ -125,6 +138,7 @@ struct PutAlong : Structured {
 
 struct Take : Structured {
   static constexpr auto name = "take";
+  static constexpr auto batch = batching::take;
   static constexpr auto doc = "Elements of the flattened tensor at the given positions.";
   static constexpr auto signature = "self, index";
   static constexpr auto samples = Cases{"(3, 4), index(2, 3, below=12)", "(3, 4), [-1, 0]", "(0,), index(0, below=1)"};
@@ -135,6 +149,7 @@ struct Take : Structured {
 
 struct MaskedSelect : Structured {
   static constexpr auto name = "masked_select";
+  static constexpr auto batch = batching::dynamic;
   static constexpr auto doc = "The elements where a mask holds, in row-major order, as a vector. The two broadcast.";
   static constexpr auto signature = "self, mask";
   static constexpr auto samples = Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)", "(), mask()"};
@@ -145,6 +160,7 @@ struct MaskedSelect : Structured {
 
 struct Nonzero : Structured {
   static constexpr auto name = "_nonzero";
+  static constexpr auto batch = batching::dynamic;
   static constexpr auto doc = "The positions of the nonzero elements, in row-major order: one row each.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"[[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]", "(3, 4)", "()", "(0, 3)"};

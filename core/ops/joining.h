@@ -12,6 +12,7 @@ Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim);
 
 struct Cat : Structured {
   static constexpr auto name = "cat";
+  static constexpr auto batch = batching::leading;
   static constexpr auto aliases = "concat, concatenate";
   static constexpr auto doc = "Tensors of the same sizes but in one dimension, end to end along that one.";
   static constexpr auto signature = "tensors, dim=0";
@@ -26,6 +27,7 @@ struct Unbind;
 
 struct Stack : Structured {
   static constexpr auto name = "stack";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Tensors of one shape side by side, along a new dimension.";
   static constexpr auto signature = "tensors, dim=0";
   static constexpr auto samples = Cases{"[(2, 3), (2, 3)]", "[(2, 3), (2, 3), (2, 3)], dim=-1", "[(), ()]", "[(0, 2), (0, 2)], dim=1"};

@@ -49,6 +49,7 @@ struct LinearAlgebraRow : Structured {
 
 struct Cholesky : LinearAlgebraRow {
   static constexpr auto name = "_cholesky";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "L with A = L Lᴴ, from the lower triangles; info > 0 names the leading minor that is not positive.";
   static constexpr auto signature = "self";
@@ -60,6 +61,7 @@ struct Cholesky : LinearAlgebraRow {
 
 struct SolveTriangular : LinearAlgebraRow {
   static constexpr auto name = "_solve_triangular";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "X with A X = B, or X A = B where `left` is false; one triangle of A is read.";
   static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
   static constexpr auto samples = Cases{"dominant(3, 3), (3, 2), True",
@@ -75,6 +77,7 @@ struct SolveTriangular : LinearAlgebraRow {
 
 struct LuFactor : LinearAlgebraRow {
   static constexpr auto name = "_lu_factor";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "L (below the diagonal) and U in one, LAPACK's pivots; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self, pivot=True";
@@ -88,6 +91,7 @@ struct LuFactor : LinearAlgebraRow {
 
 struct LuPermutation : LinearAlgebraRow {
   static constexpr auto name = "_lu_permutation";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Where each of `rows` rows of PᵀA comes from, by LAPACK's pivots.";
   static constexpr auto signature = "self, rows";
   static constexpr auto samples = Cases{"int32([2, 3, 3]), 3", "int32([[3, 3], [1, 2]]), 3"};
@@ -97,6 +101,7 @@ struct LuPermutation : LinearAlgebraRow {
 
 struct LuSolve : LinearAlgebraRow {
   static constexpr auto name = "_lu_solve";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "X with A X = B, or Aᴴ X = B where `adjoint`, from what _lu_factor made of A.";
   static constexpr auto signature = "self, pivots, B, adjoint=False";
   static constexpr auto samples = Cases{"dominant(3, 3), int32([2, 3, 3]), (3, 2)",
@@ -110,6 +115,7 @@ struct LuSolve : LinearAlgebraRow {
 
 struct Solve : LinearAlgebraRow {
   static constexpr auto name = "_solve";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "X with A X = B, and what A was factored into; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self, B";
@@ -125,6 +131,7 @@ struct Solve : LinearAlgebraRow {
 
 struct Inverse : LinearAlgebraRow {
   static constexpr auto name = "_inverse";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The inverse; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
@@ -136,6 +143,7 @@ struct Inverse : LinearAlgebraRow {
 
 struct Det : LinearAlgebraRow {
   static constexpr auto name = "_det";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The determinant, and what the matrix was factored into.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
@@ -147,6 +155,7 @@ struct Det : LinearAlgebraRow {
 
 struct Slogdet : LinearAlgebraRow {
   static constexpr auto name = "_slogdet";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Sign and logarithm of the absolute value of the determinant, and what the matrix was factored into.";
   static constexpr auto signature = "self";
@@ -160,6 +169,7 @@ struct Slogdet : LinearAlgebraRow {
 
 struct Qr : LinearAlgebraRow {
   static constexpr auto name = "_qr";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Orthonormal columns Q and upper triangular R with A = Q R; all columns where `complete`.";
   static constexpr auto signature = "self, complete=False";
@@ -173,6 +183,7 @@ struct Qr : LinearAlgebraRow {
 
 struct Geqrf : LinearAlgebraRow {
   static constexpr auto name = "_geqrf";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "R and, below its diagonal, the reflectors of a QR factorisation; and their factors.";
   static constexpr auto signature = "self";
@@ -183,6 +194,7 @@ struct Geqrf : LinearAlgebraRow {
 
 struct HouseholderProduct : LinearAlgebraRow {
   static constexpr auto name = "_householder_product";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The first columns of the product of the reflectors below a's diagonal.";
   static constexpr auto signature = "self, tau";
   static constexpr auto samples = Cases{"(4, 3), (3,)", "(2, 2, 2), (2, 2)", "(3, 0), (0,)"};
@@ -191,6 +203,7 @@ struct HouseholderProduct : LinearAlgebraRow {
 
 struct Eigh : LinearAlgebraRow {
   static constexpr auto name = "_eigh";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Ascending eigenvalues and orthonormal eigenvectors of Hermitian matrices, of which one triangle is "
       "read.";
@@ -207,6 +220,7 @@ struct Eigh : LinearAlgebraRow {
 
 struct Eig : LinearAlgebraRow {
   static constexpr auto name = "_eig";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Complex eigenvalues and right eigenvectors of length one.";
   static constexpr auto signature = "self, vectors=True";
   static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2), vectors=False", "(0, 0)"};
@@ -220,6 +234,7 @@ struct Eig : LinearAlgebraRow {
 
 struct Svd : LinearAlgebraRow {
   static constexpr auto name = "_svd";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Singular values, descending, and vectors: A = U diag(S) Vh.";
   static constexpr auto signature = "self, full_matrices=False, vectors=True";
   static constexpr auto samples = Cases{"(3, 4)", "(2, 3, 2)", "(4, 3), vectors=False",
@@ -247,6 +262,7 @@ struct PseudoInverse : LinearAlgebraRow {
 
 struct LdlFactor : LinearAlgebraRow {
   static constexpr auto name = "_ldl_factor";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "L and D in one with A = L D Lᵀ (Lᴴ where `hermitian`), LAPACK's pivots; info > 0 names a block of D "
       "that is zero.";
@@ -258,6 +274,7 @@ struct LdlFactor : LinearAlgebraRow {
 
 struct LdlSolve : LinearAlgebraRow {
   static constexpr auto name = "_ldl_solve";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "X with A X = B, from what _ldl_factor made of A.";
   static constexpr auto signature = "self, pivots, B, hermitian=False";
   static constexpr auto samples = Cases{"dominant(3, 3), int32([1, 2, 3]), (3, 2)",

@@ -64,7 +64,7 @@ Tensor differences(const Tensor& v) { return call<Sub>(as_row(v), as_column(v));
 Tensor skew(const Tensor& t) { return call<Sub>(t, adjoint_of(t)); }
 /// The rows of `t` moved to where P puts them: (P t), where PᵀA is what was factored.
 Tensor permute_rows(const Tensor& t, const Tensor& pivots, bool inverse) {
-  Tensor p = LuPermutation::forward(pivots, t.size(-2));
+  Tensor p = call<LuPermutation>(pivots, t.size(-2));
   if (!inverse) {
     // Sorting the permutation gives its inverse.
     p = call<Argsort>(p, int64_t{-1}, false, false);

@@ -11,6 +11,16 @@
 
 namespace adjoint {
 
+namespace batching {
+void cross_entropy(BatchedCall& call);
+void cross_entropy_backward(BatchedCall& call);
+void embedding(BatchedCall& call);
+void embedding_backward(BatchedCall& call);
+void nll_loss(BatchedCall& call);
+void nll_loss_backward(BatchedCall& call);
+void squared_distance(BatchedCall& call);
+}  // namespace batching
+
 // Losses that are put together from recorded operators.
 namespace compose {
 Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction, int64_t ignore, double smoothing, const char* op);
@@ -44,6 +54,7 @@ struct CrossEntropy : Structured {
 
 struct ClassCrossEntropy : Structured {
   static constexpr auto name = "_cross_entropy";
+  static constexpr auto batch = batching::cross_entropy;
   static constexpr auto doc = "cross_entropy with class indices.";
   static constexpr auto signature = "input, target, weight, reduction, ignore_index, label_smoothing";
   static constexpr TypeSet types = types::floating;
@@ -63,6 +74,7 @@ struct ClassCrossEntropy : Structured {
 
 struct CrossEntropyBackward : Structured {
   static constexpr auto name = "_cross_entropy_backward";
+  static constexpr auto batch = batching::cross_entropy_backward;
   static constexpr auto doc = "The gradient of cross_entropy with class indices, in one pass.";
   static constexpr auto signature = "g, input, target, weight, reduction, ignore_index, label_smoothing";
   static constexpr TypeSet types = types::floating;
@@ -79,6 +91,7 @@ struct NllLossBackward;
 
 struct NllLoss : Structured {
   static constexpr auto name = "nll_loss";
+  static constexpr auto batch = batching::nll_loss;
   static constexpr auto doc = "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
   static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100";
   static constexpr TypeSet types = types::floating;
@@ -99,6 +112,7 @@ struct NllLoss : Structured {
 
 struct NllLossBackward : Structured {
   static constexpr auto name = "_nll_loss_backward";
+  static constexpr auto batch = batching::nll_loss_backward;
   static constexpr auto doc = "The transpose of nll_loss: linear, as that is.";
   static constexpr auto signature = "g, size, target, weight, reduction, ignore_index";
   static constexpr TypeSet types = types::floating;
@@ -127,6 +141,7 @@ struct MseLoss : Structured {
 
 struct SquaredDistance : Structured {
   static constexpr auto name = "_squared_distance";
+  static constexpr auto batch = batching::squared_distance;
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
   static constexpr TypeSet types = types::floating;
@@ -155,6 +170,7 @@ struct EmbeddingBackward;
 
 struct Embedding : Structured {
   static constexpr auto name = "embedding";
+  static constexpr auto batch = batching::embedding;
   static constexpr auto doc = "The rows of weight that the indices name. The row padding_idx gets no gradient.";
   static constexpr auto signature = "weight, indices, padding_idx=-1";
   static constexpr auto samples = Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1", "(4, 3), index(below=4)",
@@ -168,6 +184,7 @@ struct Embedding : Structured {
 
 struct EmbeddingBackward : Structured {
   static constexpr auto name = "_embedding_backward";
+  static constexpr auto batch = batching::embedding_backward;
   static constexpr auto doc = "Zeros with g added up in the rows that the indices name, but for the row padding_idx.";
   static constexpr auto signature = "g, indices, rows, padding_idx";
   static constexpr auto samples = Cases{"(2, 3, 5), index(2, 3, below=4), 4, -1", "(3, 2), [0, 1, 2], 3, 1",

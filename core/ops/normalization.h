@@ -9,12 +9,18 @@
 
 namespace adjoint {
 
+namespace batching {
+void layer_norm(BatchedCall& call);
+void layer_norm_backward(BatchedCall& call);
+}  // namespace batching
+
 namespace rules {
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, Needs needs);
 }  // namespace rules
 
 struct LayerNorm : Structured {
   static constexpr auto name = "layer_norm";
+  static constexpr auto batch = batching::layer_norm;
   static constexpr auto doc = "(x - mean) / sqrt(var + eps) over the last dimensions, times weight, plus bias; the variance is over n.";
   static constexpr auto signature = "input, normalized_shape, weight=None, bias=None, eps=1e-05";
   static constexpr TypeSet types = types::floating;
@@ -31,6 +37,7 @@ struct LayerNorm : Structured {
 
 struct LayerNormBackward : Structured {
   static constexpr auto name = "_layer_norm_backward";
+  static constexpr auto batch = batching::layer_norm_backward;
   static constexpr auto doc = "The gradients of layer_norm in one pass: of the input, the weight and the bias, by the bits of `needs`.";
   static constexpr auto signature = "g, input, weight, dims, eps, needs";
   static constexpr TypeSet types = types::floating;

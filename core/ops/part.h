@@ -9,6 +9,12 @@
 
 namespace adjoint {
 
+namespace batching {
+void as_strided(BatchedCall& call);
+void put_strided(BatchedCall& call);
+void take_strided(BatchedCall& call);
+}  // namespace batching
+
 /// Some elements of a tensor: element (i, j, …) at offset + i stride₀ + j stride₁ + …
 struct Part {
   Dims sizes, strides;
@@ -38,6 +44,7 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
 
 struct TakeStrided : Structured {
   static constexpr auto name = "_take_strided";
+  static constexpr auto batch = batching::take_strided;
   static constexpr auto doc = "Elements of a tensor's row-major order, by strides and an offset from its first.";
   static constexpr auto signature = "self, size, stride, offset";
   static constexpr auto samples = Cases{"(3, 4), [2, 2], [4, 2], 1", "(3, 4), [3, 2], [2, 1], 0", "(3, 4), [0], [1], 0",
@@ -52,6 +59,7 @@ struct TakeStrided : Structured {
 
 struct PutStrided : Structured {
   static constexpr auto name = "_put_strided";
+  static constexpr auto batch = batching::put_strided;
   static constexpr auto doc = "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
   static constexpr auto signature = "self, shape, size, stride, offset";
   static constexpr auto samples = Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0",
@@ -189,6 +197,7 @@ struct Unfold : Structured {
 
 struct AsStrided : Structured {
   static constexpr auto name = "as_strided";
+  static constexpr auto batch = batching::as_strided;
   static constexpr auto doc = "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
   static constexpr auto signature = "self, size, stride, storage_offset=None";
   static constexpr auto samples = Cases{"(3, 4), [2, 2], [1, 2]", "(3, 4), [2, 3], [1, 1], 2", "(2,), [3], [0]", "(0, 3), [0, 2], [3, 1]"};
@@ -206,6 +215,7 @@ Tensor times_i(const Tensor& t);
 
 struct Real : Structured {
   static constexpr auto name = "real";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The real part as a view; a real tensor is returned as it is.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "()", "(0, 3)"};
@@ -216,6 +226,7 @@ struct Real : Structured {
 
 struct Imag : Structured {
   static constexpr auto name = "imag";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The imaginary part of a complex tensor, as a view.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::complex;
@@ -229,6 +240,7 @@ struct ViewAsComplex;
 
 struct ViewAsReal : Structured {
   static constexpr auto name = "view_as_real";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A complex tensor as a real view whose last dimension holds real and imaginary part.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::complex;
@@ -241,6 +253,7 @@ struct ViewAsReal : Structured {
 
 struct ViewAsComplex : Structured {
   static constexpr auto name = "view_as_complex";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);

@@ -9,6 +9,10 @@
 
 namespace adjoint {
 
+namespace batching {
+void pool(BatchedCall& call);
+}  // namespace batching
+
 namespace pooling {
 /// Zeros of the given shape with g added at the positions of each image: recorded.
 Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes);
@@ -16,6 +20,7 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes);
 
 struct MaxPool : Structured {
   static constexpr auto name = "_max_pool";
+  static constexpr auto batch = batching::pool;
   static constexpr auto doc =
       "The largest element of each window of images (N, C, …), with `result` windows, and where it lies.";
   static constexpr auto signature = "self, kernel, stride, padding, dilation, result";

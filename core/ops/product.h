@@ -9,6 +9,18 @@
 
 namespace adjoint {
 
+namespace batching {
+void add_outer(BatchedCall& call);
+void add_product(BatchedCall& call);
+void linear(BatchedCall& call);
+void outer(BatchedCall& call);
+void product(BatchedCall& call);
+void product_1_1(BatchedCall& call);
+void product_2_1(BatchedCall& call);
+void product_2_2(BatchedCall& call);
+void product_3_3(BatchedCall& call);
+}  // namespace batching
+
 struct Matmul;
 
 /// Conjugate transpose of the last two dimensions: recorded.
@@ -46,6 +58,7 @@ struct ProductOfTwo : Structured {
 /// Products of any ranks: what the named ones below do not cover.
 struct BatchedMatmul : ProductOfTwo {
   static constexpr auto name = "_matmul";
+  static constexpr auto batch = batching::product;
   static constexpr auto doc = "Matrix product with batch dimensions that broadcast.";
   static constexpr auto signature = "self, other";
   static constexpr TypeSet types = types::numeric;
@@ -65,6 +78,7 @@ template <int A, int B> struct FixedRanks : ProductOfTwo {
 
 struct Mm : FixedRanks<2, 2> {
   static constexpr auto name = "mm";
+  static constexpr auto batch = batching::product_2_2;
   static constexpr auto doc = "Product of two matrices.";
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
@@ -73,6 +87,7 @@ struct Mm : FixedRanks<2, 2> {
 };
 struct Bmm : FixedRanks<3, 3> {
   static constexpr auto name = "bmm";
+  static constexpr auto batch = batching::product_3_3;
   static constexpr auto doc = "Products of two batches of matrices of one size.";
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
@@ -88,6 +103,7 @@ struct Bmm : FixedRanks<3, 3> {
 };
 struct Mv : FixedRanks<2, 1> {
   static constexpr auto name = "mv";
+  static constexpr auto batch = batching::product_2_1;
   static constexpr auto doc = "Product of a matrix and a vector.";
   static constexpr auto signature = "self, vec";
   static constexpr TypeSet types = types::numeric;
@@ -96,6 +112,7 @@ struct Mv : FixedRanks<2, 1> {
 };
 struct Dot : FixedRanks<1, 1> {
   static constexpr auto name = "dot";
+  static constexpr auto batch = batching::product_1_1;
   static constexpr auto doc = "Sum of the products of two vectors' elements, without conjugation.";
   static constexpr auto signature = "self, tensor";
   static constexpr TypeSet types = types::numeric;
@@ -124,6 +141,7 @@ struct Matmul : Structured {
 
 struct Outer : Structured {
   static constexpr auto name = "outer";
+  static constexpr auto batch = batching::outer;
   static constexpr auto doc = "Products of each element of one vector with each of another.";
   static constexpr auto signature = "self, vec2";
   static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
@@ -153,6 +171,7 @@ template <int A, int B = A> struct AddProduct : Structured {
 };
 struct Addmm : AddProduct<2> {
   static constexpr auto name = "addmm";
+  static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
   static constexpr TypeSet types = types::numeric;
@@ -164,6 +183,7 @@ struct Addmm : AddProduct<2> {
 };
 struct Baddbmm : AddProduct<3> {
   static constexpr auto name = "baddbmm";
+  static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
   static constexpr auto signature = "self, batch1, batch2, *, beta=1, alpha=1";
@@ -178,6 +198,7 @@ struct Baddbmm : AddProduct<3> {
 
 struct Addmv : AddProduct<2, 1> {
   static constexpr auto name = "addmv";
+  static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
   static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
   static constexpr auto doc = "beta * self + alpha * (mat @ vec); with beta = 0 self is ignored, NaN included.";
@@ -192,6 +213,7 @@ struct Addmv : AddProduct<2, 1> {
 
 struct Addr : Structured {
   static constexpr auto name = "addr";
+  static constexpr auto batch = batching::add_outer;
   static constexpr bool inplace = true;
   static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
   static constexpr auto doc = "beta * self + alpha * outer(vec1, vec2); with beta = 0 self is ignored, NaN included.";
@@ -208,6 +230,7 @@ struct Addr : Structured {
 
 struct Linear : Structured {
   static constexpr auto name = "linear";
+  static constexpr auto batch = batching::linear;
   static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
   static constexpr auto signature = "input, weight, bias=None";
   static constexpr TypeSet types = types::numeric;

@@ -33,6 +33,7 @@ struct Rand : RandomRow {
 
 struct RandLike : RandomRow {
   static constexpr auto name = "_rand_like";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _rand, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, generator=None";
   static constexpr TypeSet types = types::field;
@@ -50,6 +51,7 @@ struct Randn : RandomRow {
 
 struct RandnLike : RandomRow {
   static constexpr auto name = "_randn_like";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _randn, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, generator=None";
   static constexpr TypeSet types = types::field;
@@ -67,6 +69,7 @@ struct RandInt : RandomRow {
 
 struct RandIntLike : RandomRow {
   static constexpr auto name = "_randint_like";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _randint, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, low, high, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0, 2", "(0, 3), 0, 1, generator=None"};
@@ -75,6 +78,7 @@ struct RandIntLike : RandomRow {
 
 struct BernoulliEach : RandomRow {
   static constexpr auto name = "_bernoulli_each";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Ones and zeros: 1 with the probability that each element is.";
   static constexpr auto signature = "self, generator=None";
   static constexpr TypeSet types = types::floating;
@@ -84,6 +88,7 @@ struct BernoulliEach : RandomRow {
 
 struct BernoulliLike : RandomRow {
   static constexpr auto name = "_bernoulli_like";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Ones with probability p, and zeros, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, p, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0.5", "(0, 3), 0.5, generator=None"};

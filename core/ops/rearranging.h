@@ -7,6 +7,11 @@
 
 namespace adjoint {
 
+namespace batching {
+void attach(BatchedCall& call);
+void repeat_each(BatchedCall& call);
+}  // namespace batching
+
 /// The gradient of a tensor that was repeated `repeats` times along each dimension. Recorded.
 Tensor sum_repeats(const Tensor& g, IntList sizes, IntList repeats);
 /// `values` with ones in front, or as given, so that there is one for each of `ndim` dimensions.
@@ -75,6 +80,7 @@ struct RepeatInterleave : Structured {
 
 struct RepeatInterleaveEach : Structured {
   static constexpr auto name = "_repeat_interleave_each";
+  static constexpr auto batch = batching::repeat_each;
   static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
   static constexpr auto signature = "self, repeats, dim";
   static constexpr auto samples = Cases{"(3, 4), [2, 0, 1], 0", "(2, 3), [1, 2, 0], -1", "(0, 3), [1, 2, 0], 1"};
@@ -90,6 +96,7 @@ struct RepeatInterleaveEach : Structured {
 
 struct Tril : Structured {
   static constexpr auto name = "tril";
+  static constexpr auto batch = batching::leading;
   static constexpr bool inplace = true;
   static constexpr auto doc = "The lower triangle of matrices up to a diagonal, zero above it.";
   static constexpr auto signature = "self, diagonal=0";
@@ -101,6 +108,7 @@ struct Tril : Structured {
 
 struct Triu : Structured {
   static constexpr auto name = "triu";
+  static constexpr auto batch = batching::leading;
   static constexpr bool inplace = true;
   static constexpr auto doc = "The upper triangle of matrices from a diagonal on, zero below it.";
   static constexpr auto signature = "self, diagonal=0";
@@ -125,6 +133,7 @@ struct DiagEmbed : Structured {
 
 struct ConstantPad : Structured {
   static constexpr auto name = "constant_pad_nd";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The tensor with a border of one value: `pad` holds numbers before and after, from the last dimension on; "
       "negative ones cut off.";
@@ -140,6 +149,7 @@ struct ConstantPad : Structured {
 /// For the derivatives of derivatives: `keep_history` in autograd/arithmetic.h.
 struct Attach : Structured {
   static constexpr auto name = "_attach";
+  static constexpr auto batch = batching::attach;
   static constexpr auto doc = "A copy of self that counts as a function of other too, with the derivative 0; and so does its gradient.";
   static constexpr auto signature = "self, other";
   static constexpr auto samples = Cases{"(3, 4), (2,)", "(), (0,)"};

@@ -12,6 +12,10 @@
 
 namespace adjoint {
 
+namespace batching {
+void extreme_of_all(BatchedCall& call);
+}  // namespace batching
+
 namespace rules {
 /// A reduced result (or its gradient) with the reduced dimensions there again, of size 1: recorded.
 Tensor keep(const Tensor& reduced, IntList sizes, const OptionalInts& dim, bool keepdim);
@@ -189,6 +193,7 @@ struct Amin : Structured {
 
 struct MaxAll : Structured {
   static constexpr auto name = "_max_all";
+  static constexpr auto batch = batching::extreme_of_all;
   static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
@@ -200,6 +205,7 @@ struct MaxAll : Structured {
 
 struct MinAll : Structured {
   static constexpr auto name = "_min_all";
+  static constexpr auto batch = batching::extreme_of_all;
   static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";

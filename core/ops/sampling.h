@@ -8,6 +8,10 @@
 
 namespace adjoint {
 
+namespace batching {
+void draws(BatchedCall& call);
+}  // namespace batching
+
 namespace rules {
 Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);
 /// Zero: what is drawn moves in steps.
@@ -16,6 +20,7 @@ Tensor no_slope(const Tensor& g);
 
 struct GammaDrawDerivative : Structured {
   static constexpr auto name = "_standard_gamma_grad";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The derivative of a draw from Gamma(self, 1) by self where its probability stays: -(dF/da) / f (M. Figurnov et al., Implicit "
       "reparameterization gradients, 2018).";
@@ -28,6 +33,7 @@ struct GammaDrawDerivative : Structured {
 
 struct SampleGamma : Structured {
   static constexpr auto name = "_sample_gamma";
+  static constexpr auto batch = batching::draws;
   static constexpr auto doc = "Draws from Gamma(self, 1) (G. Marsaglia and W. W. Tsang, A simple method for generating gamma variables, 2000).";
   static constexpr auto signature = "self, seed, position";
   static constexpr TypeSet types = types::floating;
@@ -39,6 +45,7 @@ struct SampleGamma : Structured {
 
 struct SamplePoisson : Structured {
   static constexpr auto name = "_sample_poisson";
+  static constexpr auto batch = batching::draws;
   static constexpr auto doc = "Draws from Poisson(self); from 10 on by W. Hörmann, The transformed rejection method for generating Poisson random variables (1993).";
   static constexpr auto signature = "self, seed, position";
   static constexpr TypeSet types = types::floating;
@@ -50,6 +57,7 @@ struct SamplePoisson : Structured {
 
 struct SampleBinomial : Structured {
   static constexpr auto name = "_sample_binomial";
+  static constexpr auto batch = batching::draws;
   static constexpr auto doc = "Draws from Binomial(self, prob); with many successes by W. Hörmann, The generation of binomial random variates (1993).";
   static constexpr auto signature = "self, prob, seed, position";
   static constexpr TypeSet types = types::floating;

@@ -94,6 +94,7 @@ struct Cummin : Structured {
 
 struct LinearScan : Structured {
   static constexpr auto name = "_linear_scan";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "s[i] = other[i] + self[i] s[i-1] along a dimension; in reverse s[i] = other[i] + self[i+1] s[i+1].";
   static constexpr auto signature = "self, other, dim, reverse=False";
   static constexpr TypeSet types = types::field;

@@ -9,6 +9,10 @@
 
 namespace adjoint {
 
+namespace batching {
+void transposed_matrix(BatchedCall& call);
+}  // namespace batching
+
 /// The gradient summed over the dimensions that broadcasting added or stretched: recorded.
 Tensor sum_to_shape(const Tensor& g, IntList sizes);
 /// Like sum_to_shape, where `sizes` may have more dimensions than g, all of size 1 and in front.
@@ -71,6 +75,7 @@ struct Transpose : Structured {
 
 struct MatrixT : Structured {
   static constexpr auto name = "t";
+  static constexpr auto batch = batching::transposed_matrix;
   static constexpr auto doc = "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(3,)", "()", "(0, 3)"};
@@ -148,6 +153,7 @@ struct Unflatten : Structured {
 
 struct Contiguous : Structured {
   static constexpr auto name = "contiguous";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The tensor itself where it lies in row-major order, else a copy that does.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
@@ -159,6 +165,7 @@ struct Contiguous : Structured {
 
 struct Clone : Structured {
   static constexpr auto name = "clone";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy with the same order of dimensions in memory.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
@@ -169,6 +176,7 @@ struct Clone : Structured {
 
 struct To : Structured {
   static constexpr auto name = "_to_type";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy in another type.";
   static constexpr auto signature = "self, dtype";
   static constexpr auto samples = Cases{"(3, 4), complex128", "(3, 4), bool", "(0, 3), float32", "(), complex128"};

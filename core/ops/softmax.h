@@ -36,6 +36,7 @@ struct LogSoftmax : Structured {
 
 struct SoftmaxBackward : Structured {
   static constexpr auto name = "_softmax_backward";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "result * (g - sum(g * result)): the gradient of softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
   static constexpr TypeSet types = types::floating;
@@ -45,6 +46,7 @@ struct SoftmaxBackward : Structured {
 
 struct LogSoftmaxBackward : Structured {
   static constexpr auto name = "_log_softmax_backward";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "g - exp(result) * sum(g): the gradient of log_softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
   static constexpr TypeSet types = types::floating;

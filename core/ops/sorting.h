@@ -14,6 +14,7 @@ struct GatherAlong;
 
 struct ScatterAlong : Structured {
   static constexpr auto name = "_scatter_along";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Zeros of the given size along a dimension, with self added up where the indices say.";
   static constexpr auto signature = "self, indices, dim, size";
   static constexpr auto samples = Cases{"(3, 2), [[0, 2], [3, 1], [1, 1]], 1, 4", "(2, 3), index(2, 3, below=4), 0, 4",
@@ -25,6 +26,7 @@ struct ScatterAlong : Structured {
 
 struct GatherAlong : Structured {
   static constexpr auto name = "_gather_along";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The elements of self that the indices name along a dimension.";
   static constexpr auto signature = "self, indices, dim";
   static constexpr auto samples = Cases{"(3, 4), index(3, 2, below=4), 1", "(3, 4), index(5, 4, below=3), 0",
@@ -145,6 +147,7 @@ struct NanMedianAll : Structured {
 
 struct Unique : Structured {
   static constexpr auto name = "_unique";
+  static constexpr auto batch = batching::dynamic;
   static constexpr auto doc = "The distinct elements in order; where asked for, the place of each element's value and how often each occurs.";
   static constexpr auto signature = "self, return_inverse=False, return_counts=False";
   static constexpr TypeSet types = types::ordered;

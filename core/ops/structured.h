@@ -94,6 +94,16 @@ template <size_t... N> struct Cases {
   }
 };
 
+class BatchedCall;
+/// How an operator is computed on a batch of its inputs, where it says so by `batch`: see transforms/batching_call.h.
+namespace batching {
+using Rule = void (*)(BatchedCall& call);
+/// Each tensor has the batch as a further dimension in front, and dimensions among the other arguments count on from there.
+void leading(BatchedCall& call);
+/// How large the results are depends on values: sample by sample, and refused where these differ.
+void dynamic(BatchedCall& call);
+}  // namespace batching
+
 struct Structured {
   /// The types that tensors in its samples may have; index tensors and masks apart.
   static constexpr TypeSet types = types::all;

@@ -10,6 +10,16 @@
 
 namespace adjoint {
 
+namespace batching {
+void along(BatchedCall& call);
+void fill(BatchedCall& call);
+void write(BatchedCall& call);
+void write_basic(BatchedCall& call);
+void write_index(BatchedCall& call);
+void zero(BatchedCall& call);
+void zero_index(BatchedCall& call);
+}  // namespace batching
+
 // Gradients. Recorded.
 Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce);
 /// Gathered, in the leading part of the source's shape.
@@ -22,6 +32,7 @@ Tensor overwritten(const Tensor& g);
 
 struct Copy : Structured {
   static constexpr auto name = "_copy";
+  static constexpr auto batch = batching::write;
   static constexpr auto doc = "Write another tensor's values, broadcast and converted.";
   static constexpr auto signature = "self, src";
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 4)", "(0, 3), (3,)", "(), ()"};
@@ -34,6 +45,7 @@ struct Copy : Structured {
 
 struct Fill : Structured {
   static constexpr auto name = "_fill";
+  static constexpr auto batch = batching::fill;
   static constexpr auto doc = "Write one value everywhere.";
   static constexpr auto signature = "self, value";
   static constexpr auto samples = Cases{"(3, 4), ()", "(3, 4), 2", "(0, 3), ()"};
@@ -47,6 +59,7 @@ struct Fill : Structured {
 
 struct ZeroAll : Structured {
   static constexpr auto name = "_zero";
+  static constexpr auto batch = batching::zero;
   static constexpr auto doc = "Write zeros everywhere.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
@@ -69,6 +82,7 @@ struct ZeroBasic : Structured {
 
 struct SetBasic : Structured {
   static constexpr auto name = "_set_basic";
+  static constexpr auto batch = batching::write_basic;
   static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";
   static constexpr auto signature = "self, value, spec";
   static constexpr auto samples = Cases{"(3, 4), (2,), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), (), [0, 1, 0, 0]",
@@ -85,6 +99,7 @@ struct SetBasic : Structured {
 
 struct ZeroIndex : Structured {
   static constexpr auto name = "_zero_index";
+  static constexpr auto batch = batching::zero_index;
   static constexpr auto doc = "A copy with zeros at the positions that index tensors name.";
   static constexpr auto signature = "self, indices";
   static constexpr auto samples = Cases{"(3, 4), [[0, 2], None]", "(3, 4), [mask(3, 4)]", "(3, 4), [index(0, below=3)]"};
@@ -95,6 +110,7 @@ struct ZeroIndex : Structured {
 
 struct IndexPut : Structured {
   static constexpr auto name = "_index_put";
+  static constexpr auto batch = batching::write_index;
   static constexpr auto doc = "Write values, or add them, to the positions that index tensors name.";
   static constexpr auto signature = "self, values, indices, accumulate=False";
   static constexpr auto samples = Cases{"(3, 4), (2, 4), [[0, 2], None]", "(3, 4), (), [mask(3, 4)]",
@@ -113,6 +129,7 @@ struct IndexPut : Structured {
 
 struct Scatter : Structured {
   static constexpr auto name = "_scatter";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy with the elements of src written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src, reduce=None";
   static constexpr auto samples = Cases{"(3, 4), 0, [[0, 1, 2, 0]], (1, 4)", "(3, 4), 1, [[3, 0], [1, 2], [0, 3]], (3, 2), 'add'",
@@ -127,6 +144,7 @@ struct Scatter : Structured {
 
 struct ScatterValue : Structured {
   static constexpr auto name = "_scatter_value";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy with one number written where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value, reduce=None";
   static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 2], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2, 'add'"};
@@ -138,6 +156,7 @@ struct ScatterValue : Structured {
 
 struct ScatterMultiply : Structured {
   static constexpr auto name = "_scatter_multiply";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy multiplied by the elements of src where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
   static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], (3, 2)", "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
@@ -151,6 +170,7 @@ struct ScatterMultiply : Structured {
 
 struct ScatterMultiplyValue : Structured {
   static constexpr auto name = "_scatter_multiply_value";
+  static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy multiplied by one number where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, value";
   static constexpr auto samples = Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2"};
@@ -162,6 +182,7 @@ struct ScatterMultiplyValue : Structured {
 
 struct ScatterAdd : Structured {
   static constexpr auto name = "scatter_add";
+  static constexpr auto batch = batching::leading;
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the elements of src added where `index` says along one dimension.";
   static constexpr auto signature = "self, dim, index, src";
@@ -176,6 +197,7 @@ struct ScatterAdd : Structured {
 
 struct IndexAdd : Structured {
   static constexpr auto name = "index_add";
+  static constexpr auto batch = batching::along;
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with alpha times the slices of source added at the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source, *, alpha=1";
@@ -192,6 +214,7 @@ struct IndexAdd : Structured {
 
 struct IndexFill : Structured {
   static constexpr auto name = "index_fill";
+  static constexpr auto batch = batching::along;
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, value";
@@ -206,6 +229,7 @@ struct IndexFill : Structured {
 
 struct IndexCopy : Structured {
   static constexpr auto name = "index_copy";
+  static constexpr auto batch = batching::along;
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source";

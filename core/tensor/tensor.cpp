@@ -271,10 +271,12 @@ Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, i
 }
 
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
+  if (base->is(TensorImpl::kBatched)) [[unlikely]] refuse_memory_of_batch(base, "a view of memory");
   return over(Ref<Storage>::share(base->storage), base.dtype(), sizes, strides, offset);
 }
 
 Tensor alias(const Tensor& base) {
+  if (base->is(TensorImpl::kBatched)) [[unlikely]] return alias_of_batch(base);
   return over_with(new_impl(), Ref<Storage>::share(base->storage), base.dtype(), base.sizes(), base.strides(), base.offset());
 }
 
@@ -299,6 +301,7 @@ void write_element(char* at, DType dtype, const Scalar& value) {
 }
 
 Scalar item(const Tensor& t) {
+  if (t->is(TensorImpl::kBatched)) [[unlikely]] refuse_memory_of_batch(t, "item");
   if (t.numel() != 1)
     fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", to_string(t.sizes()),
          "; index one element, reduce it, or use tolist()");

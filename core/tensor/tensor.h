@@ -38,7 +38,8 @@ struct TensorImpl {
     kFunctionView = 2048,   // a view whose history its base cannot rewrite: of a Function, or without its base
     kHasBase = 4096,      // the block is a ViewImpl
     kDual = 8192,         // carries tangents: see transforms/tangents.h
-    kBatched = 16384,     // stands for a batch of tensors
+    kBatched = 16384,     // stands for a batch of tensors: see transforms/batching.h
+    kMadeInside = 32768,  // made while a vmap() ran
   };
   /// What a call with such an input goes to transforms for: see transforms/transformed.h.
   static constexpr uint16_t kTransformed = kDual | kBatched;
@@ -173,6 +174,11 @@ Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset)
 Tensor alias(const Tensor& base);
 /// A tensor over given bytes. It can be a view.
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset);
+
+/// Refuse to read the memory of a tensor that stands for a batch, for `what`.
+[[noreturn]] void refuse_memory_of_batch(const Tensor& t, const char* what);
+/// The same samples as another such tensor, without history.
+Tensor alias_of_batch(const Tensor& t);
 
 /// Read or write one element, converting; no bounds are checked.
 Scalar read_element(const char* at, DType dtype);

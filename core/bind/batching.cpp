@@ -1,0 +1,109 @@
+// What adjoint.func.vmap needs of the core: levels, and tensors that stand for a batch. Start reading at `bind_batching`.
+#include "for_size.h"
+
+#include "transforms/batching.h"
+
+#include <nanobind/stl/map.h>
+
+#include "bind/batching.h"
+#include "bind/caster.h"
+#include "ops/shape.h"
+#include "transforms/tangents.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+PyObject* per_sample_error = nullptr;
+
+Tensor moved(const Tensor& t, int64_t from, int64_t to) { return call<MoveDim>(t, IntList(&from, 1), IntList(&to, 1)); }
+
+BatchLevel& level_of(uint64_t number) {
+  if (BatchLevel* level = open_batch_level(number)) return *level;
+  fail("this vmap() does not run in this thread");
+}
+
+nb::object described(const BatchLevel* level) {
+  if (!level) return nb::none();
+  static const char* const names[] = {"error", "different", "same"};
+  return nb::make_tuple(level->number, level->size, names[static_cast<int>(level->randomness)], level->strict, level->records, level->wrote);
+}
+
+}  // namespace
+
+void set_per_sample_error(const PerSample& e) {
+  const nb::object error = nb::steal(PyObject_CallFunction(per_sample_error, "s", e.what()));
+  if (!error.is_valid()) return;
+  error.attr("level") = e.level;
+  error.attr("operator") = e.op;
+  PyErr_SetObject(per_sample_error, error.ptr());
+}
+
+bool requires_grad_at_any_level(const Tensor& t) {
+  const Tensor* at = &t;
+  while (!at->requires_grad()) {
+    if (!is_batched(*at)) return false;
+    at = &samples_of(*at);
+  }
+  return true;
+}
+
+bool lies_in_order(const Tensor& t) {
+  if (!is_batched(t)) return t.is_contiguous();
+  int64_t expected = 1;
+  for (size_t i = t.sizes().size(); i-- > 0;) {
+    if (t.sizes()[i] != 1 && t.strides()[i] != expected) return t.numel() == 0;
+    expected *= t.sizes()[i];
+  }
+  return true;
+}
+
+void bind_batching(nb::module_& m) {
+  per_sample_error = PyErr_NewExceptionWithDoc("adjoint.func.DataDependentError",
+                                               "What a function does with the values of single samples, and vmap() cannot do for all at once.", PyExc_RuntimeError, nullptr);
+  m.attr("_DataDependentError") = nb::borrow(per_sample_error);
+  m.def("_enter_batching", [](int64_t size, int randomness, bool strict) { return enter_batch_level(size, static_cast<Randomness>(randomness), strict).number; },
+        "Begin a vmap() in this thread; returns the number of its level.");
+  m.def("_leave_batching", [](uint64_t number) {
+    if (!leave_batch_level(number)) fail("this vmap() does not run in this thread");
+  }, "End it, and those inside of it.");
+  m.def("_batching", [] { return described(thread_state.batch_level); },
+        "The innermost vmap() of this thread: number, batch size, randomness, whether it is strict, whether what it computes is recorded "
+        "outside, whether it wrote memory from outside. None where there is none.");
+  m.def("_batching_level", [](uint64_t number) { return described(open_batch_level(number)); });
+  m.def("_batched", [](const Tensor& t, int64_t dim, uint64_t number) {
+    const BatchLevel& level = level_of(number);
+    return through_tangents(t, [&](const Tensor& x) { return batched(moved(x, dim, 0), level.number); });
+  }, "The tensor that stands for each slice along a dimension.");
+  m.def("_unbatched", [](const Tensor& t, int64_t dim, uint64_t number) {
+    const BatchLevel& level = level_of(number);
+    return through_tangents(t, [&](const Tensor& x) {
+      const Tensor all = unbatched(x, level);
+      return dim ? moved(all, 0, dim) : all;
+    });
+  }, "All samples of a tensor, along a new dimension.");
+  m.def("_is_batched", [](const Tensor& t, uint64_t number) { return is_batched(t) && (!number || batch_level_of(t) == number); }, nb::arg(), nb::arg("level") = 0);
+  m.def("_batch_of", [](const Tensor& t) -> nb::object {
+    if (!is_batched(t)) return nb::none();
+    return nb::make_tuple(samples_of(t), batch_level_of(t));
+  }, "All samples, the batch in front, and the number of the level; None for a tensor that is not batched.");
+  m.def("_requires_grad_here", [](const Tensor& t) { return t.requires_grad(); }, "Whether a tensor needs a gradient, whatever the samples do that it stands for.");
+  m.def("_without_own_history", [](const Tensor& t) { return alias(t); }, "The same samples with their history, but none of its own.");
+  m.def("_apply_past_batching", &apply_past_batching);
+  m.def("_batch_for_draws", [](const Tensor& t, const std::string& op) { return batch_for_draws(t, op.c_str()); });
+  m.def("_whole", [](const Tensor& t) {
+    Tensor all = t;
+    while (is_batched(all)) all = Tensor(samples_of(all));
+    return all;
+  }, "All that a tensor stands for: all samples where a vmap() maps over it, else itself. For checks of values.");
+  m.def("_refuse_batched", [](const Tensor& t, const std::string& op) {
+    if (is_batched(t)) refuse_values(t, Asked::Shape, op.c_str());
+  }, "Let a vmap() go on sample by sample, where a tensor is batched.");
+  m.def("_batching_loops", &batching_loops);
+  m.def("_forget_batching_loops", &forget_batching_loops);
+  m.def("_note_batching_loop", [](const std::string& name) { note_batching_loop(name.c_str()); });
+}
+
+}  // namespace adjoint::bind

@@ -1,0 +1,426 @@
+#include "for_size.h"
+
+#include "transforms/batching.h"
+
+#include <mutex>
+
+#include "autograd/arithmetic.h"
+#include "autograd/views.h"
+#include "kernels/copy.h"
+#include "ops/part.h"
+#include "ops/shape.h"
+#include "ops/writing.h"
+#include "runtime/random.h"
+#include "transforms/batching_call.h"
+#include "transforms/tangents.h"
+
+namespace adjoint {
+
+// --- Levels ------------------------------------------------------------------------------------------------------------
+
+BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict) {
+  static std::atomic<uint64_t> last{0};
+  auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict, .outer = thread_state.batch_level,
+                               .flags_before = thread_state.flags_of_new};
+  thread_state.flags_of_new |= TensorImpl::kMadeInside;
+  return *(thread_state.batch_level = level);
+}
+
+bool records_outside() {
+  for (const BatchLevel* level = thread_state.batch_level; level; level = level->outer)
+    if (level->records) return true;
+  return false;
+}
+
+BatchLevel* open_batch_level(uint64_t number) {
+  BatchLevel* level = thread_state.batch_level;
+  while (level && level->number != number) level = level->outer;
+  return level;
+}
+
+bool leave_batch_level(uint64_t number) {
+  if (!open_batch_level(number)) return false;
+  for (bool found = false; !found;) {
+    BatchLevel* level = thread_state.batch_level;
+    found = level->number == number;
+    thread_state.batch_level = level->outer;
+    // Inference mode, which is the other thing that marks new tensors, may have been left meanwhile.
+    if (!level->outer) thread_state.flags_of_new &= static_cast<uint16_t>(~TensorImpl::kMadeInside);
+    delete level;
+  }
+  return true;
+}
+
+namespace {
+
+BatchLevel& level_of(const Tensor& t, const char* op) {
+  if (BatchLevel* level = open_batch_level(batch_level_of(t))) return *level;
+  fail(op, "(): a tensor of shape ", to_string(t.sizes()), " that belongs to a vmap() was used ",
+       thread_state.batch_level ? "in another vmap() than that, " : "outside of it, ",
+       "or in another thread: it stood for one sample of the batch while that vmap() ran, and for nothing since. Return it from the function "
+       "that is mapped, and use what vmap() returns");
+}
+
+uint64_t highest_level(const Operator& op, std::span<const Value> arguments, const Tensor** of) {
+  uint64_t highest = 0;
+  const auto look = [&](const Tensor& t) {
+    if (!t.defined() || !is_batched(t) || batch_level_of(t) <= highest) return;
+    highest = batch_level_of(t);
+    *of = &t;
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].present) continue;
+    if (op.kinds[i]->form == Form::Tensor) look(*arguments[i].tensor);
+    if (op.kinds[i]->form == Form::Tensors)
+      for (const Tensor& t : arguments[i].tensors()) look(t);
+  }
+  return highest;
+}
+
+}  // namespace
+
+// --- Tensors -----------------------------------------------------------------------------------------------------------
+
+Tensor batched(Tensor samples, uint64_t number) {
+  Tensor t = over(Ref<Storage>::share(samples->storage), samples.dtype(), samples.sizes().subspan(1), samples.strides().subspan(1), samples.offset());
+  t->set(TensorImpl::kContiguous, false);
+  t->flags |= TensorImpl::kBatched | (samples->flags & TensorImpl::kInference);
+  if (samples.requires_grad())
+    if (BatchLevel* level = open_batch_level(number)) level->records = true;
+  AutogradMeta& meta = make_meta(t.get());
+  meta.samples = std::move(samples);
+  meta.batch_level = number;
+  return t;
+}
+
+Tensor unbatched(const Tensor& t, const BatchLevel& level) {
+  if (is_batched(t)) {
+    if (batch_level_of(t) == level.number) return samples_of(t);
+    level_of(t, "vmap");
+  }
+  Dims sizes(t.sizes());
+  sizes.insert(sizes.begin(), level.size);
+  return call<Expand>(t, sizes.span());
+}
+
+void refuse_values(const Tensor& t, Asked what, const char* op) {
+  const BatchLevel& level = level_of(t, op);
+  const std::string found = text(" ", op, " was asked of a tensor of shape ", to_string(t.sizes()), " that stands for ", level.size, " samples.");
+  switch (what) {
+    case Asked::Item:
+      throw PerSample(level.number, op, "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
+                      "please try to rewrite what you're doing with other operations." + found);
+    case Asked::Truth:
+      throw PerSample(level.number, op, "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+                      "yet." + found + " Choose elementwise, by where(), or call vmap() with strict=False, which goes on sample by sample.");
+    case Asked::Memory:
+      throw PerSample(level.number, op, "vmap: the memory of a Tensor that is mapped over holds all samples, and cannot be given away as that of one." + found);
+    case Asked::Shape: break;
+  }
+  throw PerSample(level.number, op, text("vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over ", op, ".", found));
+}
+
+void refuse_memory_of_batch(const Tensor& t, const char* what) {
+  refuse_values(t, std::string_view(what) == "item" ? Asked::Item : Asked::Memory, what);
+}
+Tensor alias_of_batch(const Tensor& t) { return batched(samples_of(t), batch_level_of(t)); }
+Tensor detached_batch(const Tensor& t) { return batched(detach(samples_of(t)), batch_level_of(t)); }
+
+Tensor batch_for_argument(const Tensor& x) {
+  const BatchLevel* level = thread_state.batch_level;
+  if (!level || level->size < 0 || (is_batched(x) && batch_level_of(x) == level->number)) return {};
+  return through_tangents(x, [&](const Tensor& t) { return batched(unbatched(t, *level), level->number); });
+}
+
+// --- Calls -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A tensor that nodes hold, and that is about to get a history which may own them, is left to them.
+void part_samples_from_nodes(const Tensor& t) {
+  AutogradMeta& meta = *meta_of(t);
+  const Tensor& samples = meta.samples;
+  if (!thread_state.grad || samples.unique() || samples->is(TensorImpl::kView) || (samples.requires_grad() && !samples->grad_fn)) return;
+  Tensor fresh = alias(samples);
+  fresh->flags |= samples->flags & TensorImpl::kMadeInside;
+  if (samples->grad_fn) set_history(fresh, Ref<Node>::share(samples->grad_fn), samples->output_nr);
+  meta.samples = std::move(fresh);
+}
+
+/// Whether the memory of a tensor was there before the outermost vmap() of this thread.
+bool from_outside(const Tensor& t) {
+  const Tensor* at = &t;
+  while (is_batched(*at)) at = &samples_of(*at);
+  const Tensor base = base_of(*at);
+  return !((base.defined() ? base : *at)->flags & TensorImpl::kMadeInside);
+}
+
+/// For its scope the innermost level is another.
+class LevelOf {
+ public:
+  explicit LevelOf(BatchLevel* level) : before_(std::exchange(thread_state.batch_level, level)) {}
+  ~LevelOf() { thread_state.batch_level = before_; }
+  LevelOf(const LevelOf&) = delete;
+
+ private:
+  BatchLevel* before_;
+};
+
+/// Whether the types of its parameters say where dimensions are.
+bool types_suffice(const Operator& op) {
+  int tensors = 0;
+  bool says = false;
+  for (const ArgKind* kind : op.kinds) {
+    tensors += kind->form == Form::Tensor || kind->form == Form::Tensors;
+    const std::string_view name = kind->name;
+    if (name == "MemoryInts") return false;
+    says |= name == "Dim" || name == "NewDim" || name == "Dims" || name == "Permutation" || name == "Sizes" || name == "Repeats" || name == "IndexSpec";
+  }
+  return says && tensors <= 1;
+}
+
+[[noreturn]] void refuse_draws(const char* op);
+void draw_batched(const Operator& op, std::span<const Value> arguments, Results& results);
+
+}  // namespace
+
+void compute_batched(const Operator& op, std::span<const Value> arguments, Results& results) {
+  if (thread_state.batch_level)
+    for (const ArgKind* kind : op.kinds)
+      if (kind->form == Form::Generator) return draw_batched(op, arguments, results);
+  const Tensor* of = nullptr;
+  highest_level(op, arguments, &of);
+  BatchLevel& level = level_of(*of, op.name);
+  const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
+  if (written) {
+    if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name);
+    part_samples_from_nodes(*written);
+    level.wrote |= from_outside(*written);
+  }
+  BatchedCall call(op, arguments, level);
+  if (op.batch) op.batch(call);
+  else if (types_suffice(op)) batching::by_types(call);
+  else batching::loop(call);
+  if (written) {
+    // The samples' door has counted the write.
+    const Tensor& t = *written;
+    if (t->is(TensorImpl::kView)) t->view_version.store(t.version(), std::memory_order_release);
+    results.one = t;
+    return;
+  }
+  results = std::move(call.results);
+  if (call.finished) return;
+  const auto wrap = [&](Tensor& t) {
+    if (!t.defined()) return;
+    // What came in and goes out as it is, stays the same tensor.
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (op.kinds[i]->form == Form::Tensor && call.batched(static_cast<int>(i)) && samples_of(*arguments[i].tensor).get() == t.get()) {
+        t = *arguments[i].tensor;
+        return;
+      }
+    // What an operator gives in place of a result that was not asked for has no elements, nor the batch.
+    if (t.dim() == 0 || (t.size(0) != level.size && t.numel() == 0)) return;
+    t = batched(std::move(t), level.number);
+  };
+  wrap(results.one);
+  for (Tensor& t : results.many) wrap(t);
+}
+
+namespace {
+
+/// The same numbers for each sample.
+void draw_same(BatchedCall& c) {
+  size_t at = 0;
+  while (c.op.kinds[at]->form != Form::Generator) ++at;
+  runtime::Generator& generator = c.given[at].present ? *c.given[at].generator : runtime::default_generator();
+  const auto state = generator.state();
+  batching::loop(c, [&] { generator.set_state(state); });
+}
+
+/// Random numbers, for which a level says what they are to be: level by level, from the innermost out.
+void draw_batched(const Operator& op, std::span<const Value> arguments, Results& results) {
+  BatchLevel& level = *thread_state.batch_level;
+  if (level.randomness == Randomness::Error) refuse_draws(op.name);
+  const LevelOf outside(level.outer);
+  BatchedCall c(op, arguments, level);
+  const bool different = level.randomness == Randomness::Different;
+  bool batch = false;
+  for (size_t i = 0; i < arguments.size(); ++i) batch |= op.kinds[i]->form == Form::Tensor && c.batched(static_cast<int>(i));
+  if (op.writes) {
+    const Tensor& self = *arguments[0].tensor;
+    std::vector<Value> inner(arguments.begin(), arguments.end());
+    Tensor target;
+    if (different && !batch) {
+      if (!(self->flags & TensorImpl::kMadeInside))
+        fail("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. ", name_of_write(op.name),
+             " was called on a tensor of shape ", to_string(self.sizes()), " that was made outside of vmap()");
+      become_batched(self, level, op.name);
+    }
+    if (different) target = samples_of(self);
+    else target = batch ? empty(self.sizes(), self.dtype()) : self;
+    inner[0].tensor = &target;
+    Results drawn;
+    op.boxed(inner.data(), drawn);
+    if (!different && batch) call<Copy>(samples_of(self), target);
+    if (self->is(TensorImpl::kView) && (different || batch)) self->view_version.store(self.version(), std::memory_order_release);
+    results.one = self;
+    return;
+  }
+  if (!different && !batch) return op.boxed(arguments.data(), results);
+  if (!different) draw_same(c);
+  else if (op.batch) op.batch(c);
+  else if (types_suffice(op)) batching::by_types(c);
+  else batching::loop(c);
+  results = std::move(c.results);
+  results.one = batched(std::move(results.one), level.number);
+}
+
+}  // namespace
+
+namespace {
+void refuse_draws(const char* op) {
+  fail("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or perform "
+       "the randomness operation out of vmap: ", op, " was called");
+}
+
+Tensor for_draws(const Tensor& t, const BatchLevel* level) {
+  if (!level) return t;
+  if (is_batched(t) && batch_level_of(t) == level->number) return batched(for_draws(samples_of(t), level->outer), level->number);
+  const Tensor inner = for_draws(t, level->outer);
+  return level->randomness == Randomness::Different ? batched(unbatched(inner, *level), level->number) : inner;
+}
+}  // namespace
+Tensor batch_for_draws(const Tensor& t, const char* op) {
+  for (const BatchLevel* level = thread_state.batch_level; level; level = level->outer)
+    if (level->randomness == Randomness::Error) refuse_draws(op);
+  return for_draws(t, thread_state.batch_level);
+}
+
+void compute_batched(const Operator& op, const void* const* arguments, Results& results) {
+  std::vector<Value> values(op.kinds.size());
+  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
+  compute_batched(op, values, results);
+}
+
+Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type) {
+  const Tensor* of = nullptr;
+  int64_t rank = 0;
+  bool mixed = false, scalars = false;
+  for (int i = 0; i < op.arity; ++i) {
+    if (is_batched(in[i]) && (!of || batch_level_of(in[i]) > batch_level_of(*of))) of = &in[i];
+    rank = std::max(rank, in[i].dim());
+    if (i == op.condition || in[i].is_wrapped()) continue;
+    mixed |= in[i].dtype() != type;
+    scalars |= in[i].dim() == 0;
+  }
+  const BatchLevel& level = level_of(*of, op.name);
+  const uint64_t number = level.number;
+  // An operator that refuses a tensor with dimensions as its value gets one value after the other.
+  bool values = false;
+  for (int i = 1; op.parameters == 0 && i < op.arity; ++i) values |= op.check && op.keeps_type && in[i].dim() == 0 && is_batched(in[i]) && batch_level_of(in[i]) == number;
+  if (values) {
+    std::vector<Value> boxed(op.row->kinds.size());
+    for (int i = 0; i < op.arity; ++i) op.row->kinds[i]->box(&in[i], boxed[i]);
+    for (int k = 0; k < op.parameters; ++k) op.row->kinds[op.arity + k]->box(&parameters[k], boxed[op.arity + k]);
+    BatchedCall call(*op.row, boxed, level);
+    batching::loop(call);
+    return batched(call.results.one, number);
+  }
+  Tensor inner[kMostInputs];
+  for (int i = 0; i < op.arity; ++i) {
+    const bool here = is_batched(in[i]) && batch_level_of(in[i]) == number;
+    inner[i] = here ? with_ones(samples_of(in[i]), rank - in[i].dim()) : in[i];
+    // Without dimensions it is weak in promotion, which its samples side by side are not.
+    if (mixed && scalars && i != op.condition && !op.keeps_type && in[i].dim() == 0 && !in[i].is_wrapped() && in[i].dtype() != type)
+      inner[i] = call<To>(inner[i], type);
+  }
+  const Tensor result = call_elementwise(op, inner, parameters);
+  for (int i = 0; i < op.arity; ++i)
+    if (is_batched(in[i]) && samples_of(in[i]).get() == result.get()) return in[i];
+  return batched(result, number);
+}
+
+// --- Writes to what was the same for all samples -----------------------------------------------------------------------------
+
+namespace {
+
+/// The tensor as it was, as another one.
+Tensor as_it_was(const Tensor& t) {
+  Tensor old = alias(t);
+  if (Node* node = history(t)) set_history(old, Ref<Node>::share(node), t->output_nr);
+  return old;
+}
+
+/// Let `t` stand for these samples, which lie as it does.
+void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
+  t->replace_storage(Ref<Storage>::share(samples->storage), samples->data, t.dtype(), samples.sizes().subspan(1), samples.strides().subspan(1).data());
+  t->set(TensorImpl::kContiguous, false);
+  t->flags |= TensorImpl::kBatched;
+  samples->flags |= TensorImpl::kMadeInside;
+  AutogradMeta& meta = make_meta(t.get());
+  meta.samples = std::move(samples);
+  meta.batch_level = level.number;
+}
+
+}  // namespace
+
+void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
+  const Tensor base = base_of(t);
+  const Tensor& root = base.defined() ? base : t;
+  if (is_batched(root) && base.defined() && batch_level_of(root) == level.number) fail(op, "(): a view of a batched tensor is not batched");
+  if (!(root->flags & TensorImpl::kMadeInside))
+    fail("vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
+         "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "
+         "instead of inplace arithmetic. Here ", name_of_write(op), " would write a value for each of ", level.size, " samples to one tensor of shape ",
+         to_string(t.sizes()), " that was made outside of vmap()");
+  // Who else looks at this memory would go on seeing the old one.
+  const uint32_t known = base.defined() ? 2 : 1;
+  if (root->storage->refcount.load(std::memory_order_acquire) > known || is_batched(root) || (base.defined() && t.dtype() != root.dtype()))
+    throw PerSample(level.number, op, text("vmap: ", name_of_write(op), " writes a value for each sample to a tensor of shape ", to_string(t.sizes()),
+                                           " that is the same for all samples, and of which there are other views. Write to a clone() of it"));
+  // For each sample a copy of the memory, in which the tensor and its view lie as they did.
+  int64_t span = root.numel() ? 1 : 0;
+  for (size_t i = 0; i < root.sizes().size(); ++i) span += root.numel() ? (root.sizes()[i] - 1) * root.strides()[i] : 0;
+  Dims sizes(root.sizes()), strides(root.strides());
+  const Dims memory_sizes{level.size, span};
+  sizes.insert(sizes.begin(), level.size);
+  strides.insert(strides.begin(), span);
+  const Tensor memory = zeros(memory_sizes.span(), root.dtype());
+  Tensor samples = over(Ref<Storage>::share(memory->storage), root.dtype(), sizes.span(), strides.span(), 0);
+  const ViewPart part(root, t);
+  const uint32_t version = root.version();
+  samples = call<Copy>(samples, as_it_was(root));
+  samples->storage->version.store(version, std::memory_order_relaxed);
+  if (!base.defined()) return stand_for(root, std::move(samples), level);
+  Dims view_sizes(t.sizes()), view_strides(t.strides());
+  view_sizes.insert(view_sizes.begin(), level.size);
+  view_strides.insert(view_strides.begin(), span);
+  Tensor view = call<AsStrided>(samples, view_sizes.span(), view_strides.span(), std::optional<int64_t>(samples.offset() + part.bytes / root.itemsize()));
+  const bool stale = is_stale(t);
+  stand_for(root, std::move(samples), level);
+  stand_for(t, std::move(view), level);
+  t->storage->viewed.store(true, std::memory_order_relaxed);
+  if (!stale) t->view_version.store(t.version(), std::memory_order_release);
+}
+
+// --- What was done by loops ------------------------------------------------------------------------------------------------
+
+namespace {
+std::mutex loops_mutex;
+std::map<std::string, uint64_t> loops;
+}  // namespace
+
+void note_batching_loop(const char* op) {
+  std::lock_guard lock(loops_mutex);
+  ++loops[op];
+}
+std::map<std::string, uint64_t> batching_loops() {
+  std::lock_guard lock(loops_mutex);
+  return loops;
+}
+void forget_batching_loops() {
+  std::lock_guard lock(loops_mutex);
+  loops.clear();
+}
+
+}  // namespace adjoint

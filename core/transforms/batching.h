@@ -1,0 +1,94 @@
+// Batching: a tensor that stands for a batch of them, one for each sample of a vmap().
+//
+// What a program sees of such a tensor is one sample: sizes, strides and type. All samples together are another tensor, with
+// the batch in front (`samples_of`), which may itself be batched at a level further out, require a gradient or have a history
+// of its own. It lies in the meta; the flag kBatched says so, and kContiguous is never set, so that what reads memory directly
+// turns away. Storage and version are those of the samples: a view of a batched tensor is a view, and a write is a write.
+//
+// A call passes its door as always: history is recorded on the batched tensors where these need it. Only the computation is
+// another: `compute` does it on the samples of the highest level among the inputs, recorded there as the program left it. So
+// reverse mode inside and outside of a vmap need nothing of each other. How a rule is found: transforms/batching_call.h.
+// See Note: batching. Start reading at `BatchLevel`.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "autograd/meta.h"
+#include "dispatch/operator.h"
+
+namespace adjoint {
+
+/// What draws random numbers inside of a vmap().
+enum class Randomness : uint8_t { Error, Different, Same };
+
+/// A vmap() that runs in this thread. Inner ones have higher numbers.
+struct BatchLevel {
+  uint64_t number;
+  /// Samples; -1 where they are computed one by one.
+  int64_t size;
+  Randomness randomness;
+  /// Refuse in torch's words what only a loop over the samples can do.
+  bool strict;
+  /// Some sample needs a gradient outside: what the program differentiates inside must be recorded there too.
+  bool records = false;
+  /// Memory from outside was written: the program cannot be run again.
+  bool wrote = false;
+  BatchLevel* outer;
+  /// The flags of new tensors before it was entered.
+  uint16_t flags_before;
+};
+
+/// What depends on the values of single samples, and so can only be done sample by sample. RuntimeError.
+struct PerSample : Error {
+  uint64_t level;
+  std::string op;
+  PerSample(uint64_t l, std::string o, const std::string& message) : Error(message), level(l), op(std::move(o)) {}
+};
+
+BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict);
+/// Leave a level and those inside of it; false where it is not open in this thread.
+bool leave_batch_level(uint64_t number);
+/// The level of that number in this thread; null where it is not open.
+BatchLevel* open_batch_level(uint64_t number);
+
+/// Whether what is computed inside of the vmap()s of this thread has a history outside of one of them.
+bool records_outside();
+
+inline bool is_batched(const Tensor& t) { return t->is(TensorImpl::kBatched); }
+inline uint64_t batch_level_of(const Tensor& t) { return meta_of(t)->batch_level; }
+/// All samples, the batch in front.
+inline const Tensor& samples_of(const Tensor& t) { return meta_of(t)->samples; }
+
+/// The tensor that stands for each of these samples.
+Tensor batched(Tensor samples, uint64_t level);
+/// The samples of `t` at a level; `t` expanded, where it is the same for all of them.
+Tensor unbatched(const Tensor& t, const BatchLevel& level);
+
+/// What the values of a batched tensor are asked for: refused, so that the vmap() may go on sample by sample.
+enum class Asked : uint8_t { Item, Truth, Memory, Shape };
+[[noreturn]] void refuse_values(const Tensor& t, Asked what, const char* op);
+
+inline void refuse_memory(const Tensor& t, const char* op) {
+  if (is_batched(t)) [[unlikely]] refuse_values(t, Asked::Memory, op);
+}
+
+/// The parameters of a distribution from which something is to be drawn: for each sample, where each is to have its own numbers.
+Tensor batch_for_draws(const Tensor& t, const char* op);
+
+/// The results of a call of which some inputs are batched, without history of their own.
+void compute_batched(const Operator& op, std::span<const Value> arguments, Results& results);
+void compute_batched(const Operator& op, const void* const* arguments, Results& results);
+/// `type`: what the call computes in.
+Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type);
+
+/// Let an unbatched tensor, and the view of it that `t` is, stand for a batch from now on: a batched value is to be written there.
+void become_batched(const Tensor& t, const BatchLevel& level, const char* op);
+
+void note_batching_loop(const char* op);
+/// How often each operator was computed by a loop over the samples.
+std::map<std::string, uint64_t> batching_loops();
+void forget_batching_loops();
+
+}  // namespace adjoint

@@ -1,0 +1,290 @@
+// Views by strides, layers and losses on batches.
+//
+// A layer takes the batch as more images, rows or classes where only its input is batched; a convolution with a weight for each
+// sample takes it as more groups. Where the rule is other operators, these are called as the program would call them, and
+// batched in their turn. Start reading at `Convolved`.
+#include "for_size.h"
+
+#include "ops/arithmetic.h"
+#include "ops/comparison.h"
+#include "ops/convolution.h"
+#include "ops/indexing.h"
+#include "ops/loss.h"
+#include "ops/normalization.h"
+#include "ops/part.h"
+#include "ops/pooling.h"
+#include "ops/rearranging.h"
+#include "ops/reduction.h"
+#include "ops/selection.h"
+#include "ops/shape.h"
+#include "transforms/batching_call.h"
+
+namespace adjoint::batching {
+
+namespace {
+
+Dims behind(int64_t first, IntList rest) {
+  Dims all(rest);
+  all.insert(all.begin(), first);
+  return all;
+}
+/// Two neighbouring dimensions made one, and one made the batch and the rest of it.
+Tensor joined(const Tensor& t, int64_t dim) { return call<Flatten>(t, dim, dim + 1); }
+Tensor parted(const BatchedCall& c, const Tensor& t, int64_t dim) {
+  const Dims parts{c.size, c.size ? t.size(dim) / c.size : 0};
+  return call<Unflatten>(t, dim, parts.span());
+}
+Tensor moved(const Tensor& t, int64_t from, int64_t to) { return call<MoveDim>(t, IntList(&from, 1), IntList(&to, 1)); }
+
+}  // namespace
+
+// --- Views -------------------------------------------------------------------------------------------------------------
+
+void transposed_matrix(BatchedCall& c) {
+  if (c.rank(0) > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", c.rank(0), "D");
+  c.give(call<Transpose>(c.samples(0), c.rank(0) == 2 ? 1 : 0, c.rank(0) == 2 ? 2 : 0));
+}
+
+void take_strided(BatchedCall& c) {
+  c.give(call<TakeStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.tensor(0).numel(), c.ints(2)).span(), c.integer(3)));
+}
+void put_strided(BatchedCall& c) {
+  const int64_t apart = adjoint::product(c.ints(1));
+  c.give(call<PutStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.size, c.ints(2)).span(), behind(apart, c.ints(3)).span(), c.integer(4)));
+}
+void as_strided(BatchedCall& c) {
+  const Tensor& samples = samples_of(c.tensor(0));
+  const std::optional<int64_t> offset = c.given[3].present ? c.integer(3) : samples.offset();
+  c.give(call<AsStrided>(samples, behind(c.size, c.ints(1)).span(), behind(samples.stride(0), c.ints(2)).span(), offset));
+}
+
+// --- Copies ------------------------------------------------------------------------------------------------------------
+
+void attach(BatchedCall& c) {
+  const Tensor t = call<Attach>(c.samples(0), c.samples(1));
+  if (c.batched(0)) c.give(t);
+  else c.give_finished(t);
+}
+
+void repeat_each(BatchedCall& c) {
+  if (c.batched(1) || c.rank(0) == 0) return dynamic(c);
+  c.give(call<RepeatInterleaveEach>(c.samples(0), c.tensor(1), wrap_dim(c.integer(2), c.rank(0), "repeat_interleave") + 1));
+}
+
+void extreme_of_all(BatchedCall& c) {
+  const int64_t flat[] = {-1}, last[] = {0};
+  if (c.tensor(0).numel() == 0) return loop(c);
+  const Tensor self = call<Reshape>(c.bare(0), IntList(flat));
+  c.give_finished(std::string_view(c.op.name) == MaxAll::name ? call<Amax>(self, IntList(last), false) : call<Amin>(self, IntList(last), false));
+}
+
+// --- Convolution ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A convolution, or one of its transposes, whose parameters from `at` on are stride, padding, dilation, groups.
+struct Convolved {
+  BatchedCall& c;
+  int at;
+  IntList stride = c.ints(at), padding = c.ints(at + 1), dilation = c.ints(at + 2);
+  int64_t groups = c.integer(at + 3);
+
+  /// (N, C, …) with the batch among the images, or among the channels.
+  Tensor as_images(int i) const { return joined(c.in_front(i), 0); }
+  Tensor as_channels(int i) const { return joined(moved(c.in_front(i), 0, 1), 1); }
+  Tensor from_images(const Tensor& t) const { return parted(c, t, 0); }
+  Tensor from_channels(const Tensor& t) const { return moved(parted(c, t, 1), 1, 0); }
+};
+
+}  // namespace
+
+void convolution(BatchedCall& c) {
+  const Convolved v{c, 2};
+  const OptionalTensor none;
+  Tensor y;
+  if (!c.batched(1)) {
+    const bool plain = !c.batched(6);
+    if (!c.batched(0)) y = call<Convolution>(c.tensor(0), c.tensor(1), v.stride, v.padding, v.dilation, v.groups, none);
+    else y = v.from_images(call<Convolution>(v.as_images(0), c.tensor(1), v.stride, v.padding, v.dilation, v.groups, plain && c.has(6) ? OptionalTensor(c.tensor(6)) : none));
+    if (plain) return c.give(y);
+  } else if (!c.batched(0) && v.groups == 1) {
+    y = v.from_channels(call<Convolution>(c.tensor(0), joined(c.samples(1), 0), v.stride, v.padding, v.dilation, int64_t{1}, none));
+  } else {
+    y = v.from_channels(call<Convolution>(v.as_channels(0), joined(c.samples(1), 0), v.stride, v.padding, v.dilation, v.groups * c.size, none));
+  }
+  if (c.has(6)) {
+    Dims sizes(static_cast<size_t>(c.rank(0)) + (c.batched(6) ? 1 : 0), 1);
+    if (c.batched(6)) sizes[0] = c.size;
+    sizes[c.batched(6) ? 2 : 1] = c.tensor(6).numel();
+    y = call<Add>(y, call<Reshape>(c.samples(6), sizes.span()));
+  }
+  c.give(y);
+}
+
+void convolution_input(BatchedCall& c) {
+  const Convolved v{c, 3};
+  Dims sizes(c.ints(2));
+  if (!c.batched(1)) {
+    sizes[0] *= c.size;
+    return c.give(v.from_images(call<ConvolutionInput>(v.as_images(0), c.tensor(1), sizes.span(), v.stride, v.padding, v.dilation, v.groups)));
+  }
+  sizes[1] *= c.size;
+  c.give(v.from_channels(call<ConvolutionInput>(v.as_channels(0), joined(c.samples(1), 0), sizes.span(), v.stride, v.padding, v.dilation, v.groups * c.size)));
+}
+
+void convolution_weight(BatchedCall& c) {
+  const Convolved v{c, 3};
+  Dims sizes(c.ints(2));
+  sizes[0] *= c.size;
+  c.give(parted(c, call<ConvolutionWeight>(v.as_channels(0), v.as_channels(1), sizes.span(), v.stride, v.padding, v.dilation, v.groups * c.size), 0));
+}
+
+void pool(BatchedCall& c) {
+  if (c.rank(0) != static_cast<int64_t>(c.ints(1).size()) + 2) return loop(c);
+  Tensors r = call_all<MaxPool>(joined(c.samples(0), 0), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.ints(5));
+  c.results.kind = Results::Kind::Tuple;
+  for (Tensor& t : r) c.results.many.push_back(parted(c, t, 0));
+}
+
+// --- Normalisation -------------------------------------------------------------------------------------------------------
+
+void layer_norm(BatchedCall& c) {
+  const IntList shape = c.ints(1);
+  const double eps = c.number(4);
+  if (!c.batched(2) && !c.batched(3))
+    return c.give(call<LayerNorm>(c.samples(0), shape, c.has(2) ? OptionalTensor(c.tensor(2)) : OptionalTensor(),
+                                  c.has(3) ? OptionalTensor(c.tensor(3)) : OptionalTensor(), eps));
+  Tensor y = call<LayerNorm>(c.bare(0), shape, OptionalTensor(), OptionalTensor(), eps);
+  if (c.has(2)) y = call<Mul>(y, c.bare(2));
+  if (c.has(3)) y = call<Add>(y, c.bare(3));
+  c.give_finished(y);
+}
+
+void layer_norm_backward(BatchedCall& c) {
+  Tensor g = c.bare(0);
+  const Tensor input = c.bare(1);
+  const int64_t dims = c.integer(3), needs = c.integer(5);
+  const double eps = c.number(4);
+  const IntList shape = input.sizes().subspan(input.sizes().size() - static_cast<size_t>(dims));
+  c.results.kind = Results::Kind::Tuple;
+  Tensors& out = c.results.many;
+  out.resize(3);
+  if (needs & 2) out[1] = sum_to_shape(call<Mul>(g, call<LayerNorm>(input, shape, OptionalTensor(), OptionalTensor(), eps)), shape);
+  if (needs & 4) out[2] = sum_to_shape(g, shape);
+  if (needs & 1) {
+    if (c.has(2)) g = call<Mul>(g, c.bare(2));
+    out[0] = batched(call_all<LayerNormBackward>(c.in_front(g), c.in_front(input), OptionalTensor(), dims, eps, int64_t{1})[0], c.level.number);
+  }
+  c.finished = true;
+}
+
+// --- Losses --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A loss of classes, with the batch among the rows, for each row; and what its reduction is then.
+struct Classes {
+  BatchedCall& c;
+  int target;  // which argument; the weight comes next
+  bool one_row = c.rank(target) == 0;
+
+  Tensor rows(const Tensor& t) const { return one_row ? c.in_front(t) : joined(c.in_front(t), 0); }
+  OptionalTensor weight() const { return c.has(target + 1) ? OptionalTensor(c.tensor(target + 1)) : OptionalTensor(); }
+  Tensor apart(const Tensor& t) const { return one_row ? t : parted(c, t, 0); }
+  /// All dimensions but the batch.
+  Tensor total(const Tensor& t) const {
+    Dims dims;
+    for (int64_t d = 1; d < t.dim(); ++d) dims.push_back(d);
+    return dims.empty() ? t : call<Sum>(t, OptionalDims(dims.span()), false, OptionalType());
+  }
+  /// What a mean divides by: the weights of the rows that count.
+  Tensor divisor(IntList sizes, DType dtype, int64_t ignore) const {
+    const Tensor minus_one = full(sizes, Scalar(-1), dtype);
+    return total(apart(call<NllLoss>(minus_one, rows(c.tensor(target)), weight(), Text("none"), ignore)));
+  }
+  Tensor reduced(const Tensor& each, Text reduction, const Tensor& of) const {
+    if (reduction == "none") return apart(each);
+    const Tensor sum = total(apart(each));
+    return reduction == "sum" ? sum : call<Div>(sum, divisor(of.sizes(), of.dtype(), ignore()));
+  }
+  /// The gradient for each row.
+  Tensor spread(const Tensor& g, Text reduction, IntList sizes, DType dtype) const {
+    if (reduction == "none") return rows(g);
+    Tensor one = c.in_front(g);
+    if (reduction == "mean") one = call<Div>(one, divisor(sizes, dtype, ignore()));
+    if (one_row) return one;
+    Tensor t = c.in_front(c.tensor(target));
+    return joined(call<Expand>(with_ones(one, t.dim() - 1), t.sizes()), 0);
+  }
+  int64_t ignore() const { return c.integer(target + 3); }
+};
+
+}  // namespace
+
+void cross_entropy(BatchedCall& c) {
+  const Classes k{c, 1};
+  if (c.batched(2)) return loop(c);
+  const Tensor x = k.rows(c.tensor(0));
+  const Tensor each = call<ClassCrossEntropy>(x, k.rows(c.tensor(1)), k.weight(), Text("none"), k.ignore(), c.number(5));
+  c.give(k.reduced(each, c.given[3].text(), x));
+}
+
+void cross_entropy_backward(BatchedCall& c) {
+  const Classes k{c, 2};
+  if (c.batched(3)) return loop(c);
+  const Tensor x = k.rows(c.tensor(1));
+  const Tensor g = k.spread(c.tensor(0), c.given[4].text(), x.sizes(), x.dtype());
+  c.give(k.apart(call<CrossEntropyBackward>(g, x, k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore(), c.number(6))));
+}
+
+void nll_loss(BatchedCall& c) {
+  const Classes k{c, 1};
+  if (c.batched(2)) return loop(c);
+  const Tensor x = k.rows(c.tensor(0));
+  c.give(k.reduced(call<NllLoss>(x, k.rows(c.tensor(1)), k.weight(), Text("none"), k.ignore()), c.given[3].text(), x));
+}
+
+void nll_loss_backward(BatchedCall& c) {
+  const Classes k{c, 2};
+  if (c.batched(3)) return loop(c);
+  Dims sizes(c.ints(1));
+  if (k.one_row) sizes.insert(sizes.begin(), c.size);
+  else sizes[0] *= c.size;
+  const Tensor g = k.spread(c.tensor(0), c.given[4].text(), sizes.span(), c.tensor(0).dtype());
+  c.give(k.apart(call<NllLossBackward>(g, sizes.span(), k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore())));
+}
+
+void squared_distance(BatchedCall& c) {
+  const Tensor d = call<Sub>(c.bare(0), c.bare(1));
+  const Tensor squares = call<Mul>(d, d);
+  c.give_finished(c.boolean(2) ? call<Mean>(squares, OptionalDims(), false, OptionalType()) : call<Sum>(squares, OptionalDims(), false, OptionalType()));
+}
+
+void embedding(BatchedCall& c) {
+  if (!c.batched(0)) return c.give(call<Embedding>(c.tensor(0), c.samples(1), c.integer(2)));
+  const Tensor only[] = {c.bare(1)};
+  c.give_finished(call<Index>(c.bare(0), TensorList(only)));
+}
+
+void embedding_backward(BatchedCall& c) {
+  Tensor g = c.bare(0);
+  const Tensor indices = c.bare(1);
+  const int64_t padding = c.integer(3);
+  if (padding >= 0) {
+    const Tensor used = call<NotEqual>(indices, scalar_tensor(Scalar(padding), indices.dtype()));
+    g = call<Mul>(g, call<To>(call<Unsqueeze>(used, -1), g.dtype()));
+  }
+  const int64_t sizes[] = {c.integer(2), g.size(-1)};
+  const Tensor only[] = {indices};
+  c.give_finished(call<PutIndex>(g, IntList(sizes), TensorList(only)));
+}
+
+// --- Random draws ----------------------------------------------------------------------------------------------------------
+
+/// Draws by seed and position: the same for each sample, unless each sample is to have its own.
+void draws(BatchedCall& c) {
+  if (c.level.randomness == Randomness::Different) by_types(c);
+  else loop(c);
+}
+
+}  // namespace adjoint::batching
