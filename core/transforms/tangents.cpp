@@ -109,7 +109,7 @@ void drop_tangents(TensorImpl* t) noexcept {
 
 bool only_tangents(const AutogradMeta& m) {
   return !m.grad.defined() && !m.accumulator.load(std::memory_order_acquire) && !m.hooked.load(std::memory_order_acquire) && m.hooks.empty() &&
-         m.post_accumulate_hooks.empty() && !m.former.defined();
+         m.post_accumulate_hooks.empty() && !m.former.defined() && !m.samples.defined();
 }
 
 // --- Tangents of tensors -------------------------------------------------------------------------------------------------

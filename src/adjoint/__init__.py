@@ -117,6 +117,7 @@ _LATER = {
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
     "set_printoptions": "adjoint._printing",
+    "vmap": "adjoint.func",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode",
 }

@@ -38,6 +38,8 @@ RENAMED = {
     "torch._functorch.apis": "adjoint.func",
     "torch._functorch.eager_transforms": "adjoint.func",
     "torch._functorch.functional_call": "adjoint.func._modules",
+    "torch._functorch.vmap": "adjoint.func._vmap",
+    "torch._vmap_internals": "adjoint.func._vmap",
     "torch._functorch.batch_norm_replacement": "adjoint.func._modules",
     "torch.utils._pytree": "adjoint.utils._pytree",
     "torch.utils.data._utils": "adjoint.utils.data._utils",

@@ -224,7 +224,9 @@ def grad(
         retain_graph = create_graph
     seeds = _seeds(grad_outputs, len(outputs))
     if is_grads_batched:
-        results = _batched(outputs, seeds, inputs, retain_graph, create_graph, allow_unused)
+        from ._batched import gradients
+
+        results = gradients(outputs, seeds, inputs, retain_graph, create_graph, allow_unused)
     else:
         results = _run_backward(outputs, seeds, inputs, retain_graph, create_graph, False, allow_unused)
     if materialize_grads:
@@ -291,35 +293,6 @@ def _seeds(gradients, count):
             raise RuntimeError(f"got {count} tensors and 1 gradients: give one gradient per tensor, or None")
         return gradients
     return tuple(gradients)
-
-
-def _batched(outputs, seeds, inputs, retain_graph, create_graph, allow_unused):
-    """One backward pass per entry of the leading dimension."""
-    from adjoint import stack
-
-    given = [g for g in seeds or () if g is not None]
-    if not given or not all(g.ndim for g in given):
-        raise RuntimeError("grad(): is_grads_batched=True needs grad_outputs with a leading dimension")
-    count = given[0].shape[0]
-    if any(g.shape[0] != count for g in given):
-        raise RuntimeError(
-            f"grad(): with is_grads_batched=True all grad_outputs need the same leading size, but they have "
-            f"{[g.shape[0] for g in given]}"
-        )
-    for i, (output, g) in enumerate(zip(outputs, seeds, strict=False)):
-        shape = tuple(output.shape if isinstance(output, Tensor) else output[0]._result(output[1])[0])
-        if g is not None and tuple(g.shape[1:]) != shape:
-            raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
-                f"So grad_output[{i}] should have the shape of output[{i}], {shape}, behind that; but it is "
-                f"{tuple(g.shape)}. For one gradient per output, leave is_grads_batched out"
-            )
-    rows = []
-    for i in range(count):
-        row = tuple(None if g is None else g[i] for g in seeds)
-        keep = retain_graph or i + 1 < count
-        rows.append(_run_backward(outputs, row, inputs, keep, create_graph, False, allow_unused))
-    return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))
 
 
 class _VariableMeta(type):

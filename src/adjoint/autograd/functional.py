@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adjoint._C import Tensor
 from adjoint.autograd import enable_grad, grad
+from adjoint.autograd._batched import block
 from adjoint.autograd._convention import complex_convention
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -115,8 +116,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     func, inputs, create_graph, strict
         As for `vjp`.
     vectorize : bool
-        Accepted; the rows are computed one after another all the same. Complex outputs need it, as in torch: each row
-        is then the gradient of the real part of one output, which for a holomorphic function is the conjugate of its
+        Compute all rows in one pass over a batch (`adjoint.func.vmap`), which is faster and takes more memory. Complex
+        outputs need it, as in torch: each row is then the gradient of the real part of one output, which for a holomorphic function is the conjugate of its
         derivative.
     strategy : str
         ``"reverse-mode"``, with one pass per element of the outputs, or ``"forward-mode"``, with one evaluation per element
@@ -164,7 +165,10 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         _require_grad(ys, "outputs", strict)
         if not vectorize:
             _refuse_complex(ys)
-        blocks = tuple(_block(i, y, xs, create_graph, strict) for i, y in enumerate(ys))
+        blocks = tuple(
+            block(y, xs, create_graph) if vectorize else _block(i, y, xs, create_graph, strict)
+            for i, y in enumerate(ys)
+        )
     rows = tuple(_result(block, several, create_graph) for block in blocks)
     return rows if several_outputs else rows[0]
 

@@ -9,16 +9,17 @@
 
 They take and return containers of tensors (`adjoint.utils._pytree`; dataclasses too), nest in each other without limit, and
 mix with `backward`, hooks and modes. `_reverse` holds what goes backward, `_forward` what goes forward, `_jacobians` whole
-matrices, `_modules` modules as functions. See docs/func.md.
+matrices, `_modules` modules as functions, `_vmap` batches. See docs/func.md.
 """
 
 # ruff: noqa: F403 - each file says in __all__ what it publishes.
-from adjoint.func import _forward, _identity, _jacobians, _modules, _reverse
+from adjoint.func import _forward, _identity, _jacobians, _modules, _reverse, _vmap
 from adjoint.func._forward import *
 from adjoint.func._identity import *
 from adjoint.func._jacobians import *
 from adjoint.func._modules import *
 from adjoint.func._reverse import *
+from adjoint.func._vmap import *
 
 __all__ = sorted(
     [
@@ -27,5 +28,6 @@ __all__ = sorted(
         *_jacobians.__all__,
         *_modules.__all__,
         *_reverse.__all__,
+        *_vmap.__all__,
     ]
 )

@@ -236,6 +236,7 @@ def qr(A, mode="reduced", *, out=None):
 
 def _finite(A, name):
     """Refuse infinities and NaN, on which LAPACK's iterations do not end well."""
+    A = _C._whole(A)
     if not A.detach().isfinite().all().item():
         if A.ndim > 2:
             finite = A.detach().isfinite().all(-1).all(-1).reshape(-1).tolist()

@@ -106,7 +106,7 @@ def matrix_exp(A) -> Tensor:
     if A.numel() == 0 or n == 1:
         return A.exp()
     size = A.detach().abs().sum(-2).amax(-1)
-    largest = size.max().item()
+    largest = _C._whole(size).max().item()
     if not isfinite(largest):
         return A * nan
     order = next((m for m, theta in _PADE.items() if largest <= theta), 13)
@@ -132,7 +132,7 @@ def matrix_exp(A) -> Tensor:
         even = A6 @ (b[12] * A6 + b[10] * A4 + b[8] * A2) + b[6] * A6 + b[4] * A4 + b[2] * A2 + b[0] * eye
     result = solve(even - odd, even + odd)
     if squarings is not None:
-        for i in range(int(squarings.max().item())):
+        for i in range(int(_C._whole(squarings).max().item())):
             more = (squarings > i).unsqueeze(-1).unsqueeze(-1)
             result = _C.where(more, result @ result, result)
     return result

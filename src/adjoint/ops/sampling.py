@@ -23,7 +23,8 @@ def poisson(input, generator=None) -> Tensor:
     tensor([0., 0.])
     """
     need_tensors("poisson", input=input)
-    return _C._sample_poisson(input, *_C._reserve(input.numel(), generator))
+    input = _C._batch_for_draws(input, "poisson")
+    return _C._sample_poisson(input, *_stream(input, generator))
 
 
 @composition(method=False)
@@ -38,14 +39,21 @@ def binomial(count, prob, generator=None) -> Tensor:
     """
     need_tensors("binomial", count=count, prob=prob)
     count, prob = broadcast_tensors(count, prob)
-    return _C._sample_binomial(count, prob, *_C._reserve(count.numel(), generator))
+    count = _C._batch_for_draws(count, "binomial")
+    return _C._sample_binomial(count, prob, *_stream(count, generator))
 
 
 @composition(method=False)
 def _standard_gamma(input, generator=None) -> Tensor:
     """Draws from Gamma(input, 1), with pathwise derivatives by implicit reparameterisation (Figurnov et al., 2018)."""
     need_tensors("_standard_gamma", input=input)
-    return _C._sample_gamma(input, *_C._reserve(input.numel(), generator))
+    input = _C._batch_for_draws(input, "_standard_gamma")
+    return _C._sample_gamma(input, *_stream(input, generator))
+
+
+def _stream(parameters, generator):
+    """The part of a generator's numbers that one draw for each element takes, of all samples of a vmap."""
+    return _C._reserve(_C._whole(parameters).numel(), generator)
 
 
 @composition(method=False)

@@ -1,0 +1,139 @@
+"""Functions of users (autograd.Function) inside of `vmap`.
+
+A Function with a ``vmap`` staticmethod is asked for its rule: it gets all samples and says where the batch is in what it
+returns. Any other runs on the tensors that stand for the samples, as what surrounds it does; and where its forward looks at
+values, as NumPy's functions do, sample after sample. `apply` is called by the core for a call with batched arguments.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjoint import _C
+
+DataDependentError = _C._DataDependentError
+
+
+class VmapInfo(NamedTuple):
+    """What a ``vmap`` staticmethod is told of the call."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply(cls, args):
+    """The results of ``cls.apply(*args)``, of which some are batched."""
+    from adjoint.autograd.function import Function
+
+    number = max(_C._batch_of(x)[1] for x in args if _is_batched(x))
+    level = _C._batching_level(number)
+    if level is None:
+        _C._batched(args[0], 0, number)  # refuses
+    _, size, randomness, strict, _, _ = level
+    own = cls.vmap is not Function.vmap
+    if own and cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap "
+            f"staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity."
+        )
+    if own:
+        return _recorded(cls, args, lambda *xs: _by_rule(cls, xs, number, VmapInfo(size, randomness)))
+    if strict and not cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
+            f"staticmethod or set generate_vmap_rule=True."
+        )
+    inside = any(isinstance(x, _C.Tensor) and _C._requires_grad_here(x) for x in args)
+    outside = _C.is_grad_enabled() and any(
+        isinstance(x, _C.Tensor) and x.requires_grad and not _C._requires_grad_here(x) for x in args
+    )
+    if not outside:
+        try:
+            return _C._apply_past_batching(cls, args)
+        except DataDependentError as e:
+            if inside or strict or e.level != number:
+                raise
+    elif inside and cls._setup_context is None:
+        # The history inside and the one outside would each need a context.
+        _C._refuse_batched(next(x for x in args if _is_batched(x)), f"{cls.__name__}.apply")
+    return _recorded(cls, args, lambda *xs: _by_loop(cls, xs, number, size))
+
+
+def _is_batched(x):
+    return isinstance(x, _C.Tensor) and _C._is_batched(x)
+
+
+def _at(x, number):
+    return isinstance(x, _C.Tensor) and _C._is_batched(x, number)
+
+
+def _recorded(cls, args, compute):
+    """What `compute` makes of the arguments, recorded as the Function where they need a gradient inside."""
+    if not (
+        _C.is_grad_enabled() and any(isinstance(x, _C.Tensor) and _C._requires_grad_here(x) for x in args)
+    ):
+        return compute(*args)
+    if cls._setup_context is None:
+        raise RuntimeError(
+            f"{cls.__name__}: In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+            f"must override the setup_context staticmethod: its forward takes the context, and is not called where vmap is"
+        )
+
+    def forward(*xs):
+        # Recorded outside of the vmap as the program left it.
+        before = _C._set_grad_enabled(True)
+        try:
+            return compute(*[_C._without_own_history(x) if _is_batched(x) else x for x in xs])
+        finally:
+            _C._set_grad_enabled(before)
+
+    mapped = type(cls.__name__, (cls,), {"forward": staticmethod(forward)})
+    return _C._apply_past_batching(mapped, args)
+
+
+def _by_rule(cls, args, number, info):
+    dims = tuple(0 if _at(x, number) else None for x in args)
+    samples = [_C._batch_of(x)[0] if d == 0 else x for x, d in zip(args, dims)]
+    found = cls.vmap(info, dims, *samples)
+    if not isinstance(found, tuple) or len(found) != 2:
+        count = len(found) if isinstance(found, tuple) else 1
+        raise RuntimeError(
+            f"Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
+            f"the output. Got a {type(found).__name__} with {count} return(s) from {cls.__name__}.vmap"
+        )
+    outputs, out_dims = found
+    if not isinstance(outputs, tuple):
+        return _wrapped(outputs, out_dims, number)
+    if not isinstance(out_dims, tuple):
+        out_dims = (out_dims,) * len(outputs)
+    if len(out_dims) != len(outputs):
+        raise RuntimeError(
+            f"{cls.__name__}.vmap returned an incompatible (output, out_dims) tuple. Expected out_dims={out_dims} to be "
+            f"compatible with the structure of {len(outputs)} outputs."
+        )
+    return tuple(_wrapped(y, d, number) for y, d in zip(outputs, out_dims))
+
+
+def _wrapped(y, dim, number):
+    return y if dim is None or not isinstance(y, _C.Tensor) else _C._batched(y, dim, number)
+
+
+def _by_loop(cls, args, number, size):
+    """The Function for each sample, and the results side by side."""
+    from adjoint import stack
+
+    _C._note_batching_loop(cls.__name__)
+    outputs = []
+    for i in range(size):
+        sample = [_C._batch_of(x)[0].select(0, i) if _at(x, number) else x for x in args]
+        y = cls.apply(*sample)
+        outputs.append(y if isinstance(y, tuple) else (y,))
+    single = not isinstance(y, tuple)
+    columns = tuple(
+        _C._batched(stack(column), 0, number) if isinstance(column[0], _C.Tensor) else column[0]
+        for column in zip(*outputs)
+    )
+    return columns[0] if single else columns
+
+
+__all__ = ["VmapInfo", "apply"]
