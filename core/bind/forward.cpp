@@ -1,4 +1,6 @@
 // Forward mode in Python: levels, dual tensors, and what they carry. See src/adjoint/autograd/forward_ad.py.
+#include "for_size.h"
+
 #include "transforms/forward.h"
 
 #include <nanobind/stl/pair.h>

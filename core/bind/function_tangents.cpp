@@ -3,6 +3,8 @@
 // `forward` runs with tangents out of sight. Then `jvp` gets the tangents of the arguments of one level, zeros for those that
 // have none, and returns those of the results; what it reads of saved tensors has the tangents of outer levels, so that levels
 // nest, and history, so that its results can be differentiated. Start reading at `find_tangents`.
+#include "for_size.h"
+
 #include "autograd/views.h"
 #include "bind/context.h"
 #include "ops/shape.h"

@@ -99,6 +99,11 @@ namespace {
 /// `fused_gradient` where operands have to be converted or broadcast.
 [[gnu::noinline]] Tensor fused_general(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
   const int takes = op.takes[i];
+  unsigned flags = g->flags;
+  for (int k = 0; k < 4; ++k)
+    if (takes >> k & 1) flags |= values[k]->flags;
+  // What carries a tangent or stands for a batch is no memory for a loop.
+  if (flags & TensorImpl::kTransformed) [[unlikely]] return op.recorded[i](g, values, values[3], parameters);
   const DType c = compute_dtype(type);
   Tensor out = empty(g.sizes(), type);
   LoopCall call{op.loops.backward[i][loop_slot(c)], parameters};
@@ -117,22 +122,20 @@ namespace {
 
 [[gnu::always_inline]] inline Tensor fused(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
   const int takes = op.takes[i];
-  unsigned flags = g->flags;
-  for (int k = 0; k < 4; ++k)
-    if (takes >> k & 1) flags |= values[k]->flags;
-  if (flags & TensorImpl::kTransformed) [[unlikely]] return op.recorded[i](g, values, values[3], parameters);
   const DType g_type = result_dtype(op, type);
   const int slot = loop_slot(type);
   if (slot < 0) return fused_general(op, i, type, parameters, g, values);
+  unsigned flags = g->flags;
   // The shape: that of the gradient, since every input broadcasts to it.
   StraightCall call{op.loops.backward[i][slot], parameters, itemsize(type)};
   bool straight = g.dtype() == g_type && call.add(0, g, g.numel());
   for (int k = 0; k < 4 && straight; ++k) {
     if (!(takes >> k & 1)) continue;
+    flags |= values[k]->flags;
     const DType want = k == 3 ? g_type : k == op.condition ? DType::Bool : type;
     straight = values[k].dtype() == want && call.add(k + 1, values[k], g.numel());
   }
-  if (!straight) return fused_general(op, i, type, parameters, g, values);
+  if (!straight || flags & TensorImpl::kTransformed) return fused_general(op, i, type, parameters, g, values);
   Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
   call.run(out.bytes(), g.numel());
   return out;

@@ -4,6 +4,8 @@
 // where numbers are complex. A rule stated as a vjp is, on real numbers, the product with a number, too. On complex numbers it
 // may be linear over the reals only; then its values at 1 and at i say all of it: <g, J t> = <vjp(g), t> with <a, b> the real
 // part of conj(a) b, so that the real part of J t is <vjp(1), t> and the imaginary part <vjp(i), t>.
+#include "for_size.h"
+
 #include "dispatch/elementwise.h"
 
 #include "autograd/arithmetic.h"

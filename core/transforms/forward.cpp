@@ -1,3 +1,5 @@
+#include "for_size.h"
+
 #include "transforms/forward.h"
 
 #include <algorithm>
