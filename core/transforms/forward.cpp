@@ -46,6 +46,18 @@ bool has_its_memory(const Tensor& t, const DualCall& call) {
          std::ranges::none_of(call.tangents, [&](const Tensor& other) { return other.defined() && other->storage == t->storage; });
 }
 
+/// A tangent that a result has in common with an input, whose own it then is no more: a write to the one must not reach the
+/// other. Where views may be written, the result gets a copy.
+Tensor in_common(Tensor t, const Tensors& given, const DualCall& call, DualLevel& level) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Tensor& other = call.tangents[i];
+    if (!other.defined() || other->storage != t->storage) continue;
+    if (given[i]->is(TensorImpl::kView) || given[i]->storage->viewed.load(std::memory_order_relaxed)) return owned(t);
+    set_tangent(given[i], level, other, false);
+  }
+  return t;
+}
+
 /// What is written is linear in what was there and in the values: the same write, of the values' tangents.
 void write_dual(const Operator& op, DualCall& call, const Tensors& given, Results& results) {
   const Tensor& self = given[0];
@@ -151,6 +163,7 @@ void call_dual(const Operator& op, std::span<const Value> arguments, const void*
     for (size_t i = 0; i < all.size() && i < tangents.size(); ++i) {
       if (!tangents[i].defined() || !takes_tangent(all[i])) continue;
       Tensor t = fitted(tangents[i], all[i]);
+      if (!op.view) t = in_common(std::move(t), given, call, *level);
       const bool own = op.view || has_its_memory(t, call);
       set_tangent(all[i], *level, std::move(t), own);
     }
