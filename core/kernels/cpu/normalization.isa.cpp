@@ -2,6 +2,7 @@
 //
 // With xh = (x - mean) r, r = 1 / sqrt(var + eps) and h = g weight, the gradient of x is
 // r (h - mean(h) - xh mean(h xh)); that of the weight is g xh, of the bias g, summed over slices.
+#include "for_loops.h"
 #include "kernels/cpu/normalization.h"
 
 #include "kernels/cpu/lanes.h"

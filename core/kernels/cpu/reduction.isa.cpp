@@ -2,6 +2,7 @@
 //
 // `Additive`, `Extreme`, `First`, `MomentsFold` and `ExpSumFold` are the five shapes a fold can have; each has `rows` and
 // `columns`. Sums run over lanes or over eight rows at a time in T and go into the wide accumulator block by block.
+#include "for_loops.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/cpu/variants.h"

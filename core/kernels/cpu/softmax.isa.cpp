@@ -1,5 +1,6 @@
 // Softmax for one instruction set: largest element, exponentials and their sum, scaling. Down columns the same three
 // passes run over a narrow tile whose accumulators live in registers.
+#include "for_loops.h"
 #include "kernels/cpu/softmax.h"
 
 #include "kernels/cpu/lanes.h"
