@@ -125,7 +125,7 @@ class _Uninitialized:
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[override]
     """A parameter whose shape is not known yet; see `LazyLinear` and its kin.
 
     Examples
@@ -151,7 +151,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return type(self), (self.requires_grad, None, self.dtype)
 
 
-class UninitializedBuffer(_Uninitialized, Buffer):
+class UninitializedBuffer(_Uninitialized, Buffer):  # type: ignore[override]
     """A buffer whose shape is not known yet."""
 
     # Not a plain tensor, as in torch: an object keeps the layout of its class.
