@@ -79,8 +79,6 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=False):
     """As `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
-    if not hasattr(_C, "_enter_dual_level"):
-        return _transposed(func, primals, tangents, arguments_of, kwargs, strict, has_aux)
     level = _C._enter_dual_level()
     try:
         duals = [
@@ -220,17 +218,6 @@ class Transposed:
             return pulled_many(
                 self.roots[number], tangents, self.cotangents, self.ends, create, own=self.everything
             )
-
-
-def _transposed(func, primals, tangents, arguments_of, kwargs, strict, has_aux):
-    """As `pushed`, by two passes backward: while the core has no levels of forward mode."""
-    recorded = Recorded(func, primals, arguments_of, kwargs, has_aux, _JVP, "f(*args)")
-    if strict and None in recorded.edges:
-        raise RuntimeError(_INDEPENDENT)
-    for i, (x, t) in enumerate(zip(primals, tangents, strict=True)):
-        _check_tangent(i, x, t)
-    pair = recorded.value, recorded.spec.unflatten(Transposed(recorded).push(tangents))
-    return (*pair, recorded.aux) if has_aux else pair
 
 
 def _check_tangent(i, primal, tangent):

@@ -11,7 +11,39 @@ from .parameter import Parameter
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class Embedding(Module):
+class _Rows(Module):
+    """A table of rows, of which one may stand for nothing: what `Embedding` and `EmbeddingBag` share."""
+
+    def _make_rows(self, name, num_embeddings, embedding_dim, padding_idx, weight, frozen, device, dtype):
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(
+                    f"{name} must be within num_embeddings: got {padding_idx}, rows {num_embeddings}"
+                )
+            padding_idx %= num_embeddings
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        drawn = weight is None
+        if drawn:
+            weight = ad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+        elif tuple(weight.shape) != (num_embeddings, embedding_dim):
+            raise ValueError(
+                f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)}"
+            )
+        self.weight = Parameter(weight, requires_grad=not frozen)
+        if drawn:
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the rows anew, and set that of `padding_idx` to 0."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with ad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+
+class Embedding(_Rows):
     """A learned vector for each of `num_embeddings` indices; rows start normal with deviation 1.
 
     Parameters
@@ -55,36 +87,13 @@ class Embedding(Module):
         dtype=None,
     ):
         super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
-                    f"Padding_idx must be within num_embeddings: got {padding_idx}, rows {num_embeddings}"
-                )
-            padding_idx %= num_embeddings
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = padding_idx
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        if _weight is None:
-            weight = ad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
-            self.weight = Parameter(weight, requires_grad=not _freeze)
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise ValueError(
-                    f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(_weight.shape)}"
-                )
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw the rows anew, and set that of `padding_idx` to 0."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with ad.no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        self._make_rows(
+            "Padding_idx", num_embeddings, embedding_dim, padding_idx, _weight, _freeze, device, dtype
+        )
 
     def forward(self, input):
         return functional.embedding(
@@ -145,7 +154,7 @@ class Embedding(Module):
         return text
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Rows):
     """Sums, means or maxima of learned rows over bags of indices; rows start normal with deviation 1.
 
     Parameters
@@ -183,37 +192,15 @@ class EmbeddingBag(Module):
         dtype=None,
     ):
         super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
-                    f"padding_idx must be within num_embeddings: got {padding_idx}, rows {num_embeddings}"
-                )
-            padding_idx %= num_embeddings
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
-        self.padding_idx = padding_idx
-        if _weight is None:
-            self.weight = Parameter(ad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise ValueError(
-                    f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(_weight.shape)}"
-                )
-            self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw the rows anew, and set that of `padding_idx` to 0."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with ad.no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        self._make_rows(
+            "padding_idx", num_embeddings, embedding_dim, padding_idx, _weight, False, device, dtype
+        )
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         return functional.embedding_bag(

@@ -42,20 +42,36 @@ class _Layer(Module):
     A layer adds its blocks to the input one after the other, by `_add`.
     """
 
-    def _make(
-        self, d_model, nhead, width, dropout, activation, eps, batch_first, norm_first, bias, crossed, **where
+    #: Whether there is attention to another sequence, too.
+    _crossed = False
+
+    def __init__(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=functional.relu,
+        layer_norm_eps=1e-05,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
     ):
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
         options = {"dropout": dropout, "bias": bias, "batch_first": batch_first, **where}
         self.self_attn = MultiheadAttention(d_model, nhead, **options)
-        if crossed:
+        if self._crossed:
             self.multihead_attn = MultiheadAttention(d_model, nhead, **options)
-        self.linear1 = Linear(d_model, width, bias=bias, **where)
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **where)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(width, d_model, bias=bias, **where)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **where)
         self.norm_first = norm_first
-        blocks = (1, 2, 3) if crossed else (1, 2)
+        blocks = (1, 2, 3) if self._crossed else (1, 2)
         for i in blocks:
-            setattr(self, f"norm{i}", LayerNorm(d_model, eps=eps, bias=bias, **where))
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
         for i in blocks:
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
@@ -113,36 +129,6 @@ class TransformerEncoderLayer(_Layer):
     (5, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model,
-        nhead,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation=functional.relu,
-        layer_norm_eps=1e-05,
-        batch_first=False,
-        norm_first=False,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
-        self._make(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            False,
-            device=device,
-            dtype=dtype,
-        )
-
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         """The layer's output, of the shape of `src`; masks are those of `MultiheadAttention`."""
         x = self._add(src, self.norm1, self._sa_block, src_mask, src_key_padding_mask, is_causal)
@@ -168,35 +154,7 @@ class TransformerDecoderLayer(_Layer):
     (4, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model,
-        nhead,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation=functional.relu,
-        layer_norm_eps=1e-05,
-        batch_first=False,
-        norm_first=False,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
-        self._make(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            True,
-            device=device,
-            dtype=dtype,
-        )
+    _crossed = True
 
     def forward(
         self,
