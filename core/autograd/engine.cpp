@@ -186,7 +186,7 @@ class Pass {
       if (top.edge == edges.size()) {
         const uint32_t done = top.task;
         stack.pop_back();
-        // Told to the parent through its last edge.
+        // A task is needed if one that it leads to is: the parent looks at this edge now.
         if (!stack.empty() && tasks_[done].needed) tasks_[stack.back().task].needed = true;
         continue;
       }
@@ -328,7 +328,7 @@ class Pass {
     if (selective_ && ends_here(number)) {
       if (options_.accumulate && has_hooks(node)) apply_with_hooks(node, in, out, false);
     } else if (wanted && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
-      Reading reading(node, options_.retain_graph ? Reading::Keep : Reading::Free);
+      ReadLock reading(node, options_.retain_graph ? ReadLock::Keep : ReadLock::Free);
       if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out, true);
       else node.apply(in, out);
       reading.done();

@@ -1,7 +1,7 @@
 // A node of the graph: the derivative of one recorded call.
 //
 // A node keeps edges to the nodes that made its call's inputs, and what its rule needs. It is immutable but for
-// `release`, which frees what was saved; passes in several threads meet there, and `Reading` keeps them apart. Gradients arrive one per result of the call (`inputs`), and leave one per
+// `release`, which frees what was saved; passes in several threads meet there, and `ReadLock` keeps them apart. Gradients arrive one per result of the call (`inputs`), and leave one per
 // input of the call (`edges`). Nodes form a graph without cycles, freed by counting; `Node::destroy` keeps a list
 // instead of recursing, so that a chain of any length can go.
 #pragma once
@@ -136,7 +136,7 @@ class Node {
   std::atomic<uint32_t> refcount{1};
   /// Number of results of the recorded call.
   uint16_t num_inputs = 1;
-  /// Who reads what was saved: see Reading.
+  /// Who reads what was saved: see ReadLock.
   std::atomic<uint16_t> readers{0};
   uint64_t sequence;
   std::atomic<NodeExtras*> extras_{nullptr};
@@ -201,10 +201,10 @@ inline void share_count(Node* node) noexcept {
 /// One reader of what a node saved. A pass that will free it claims it on entering: from then on other passes are
 /// refused as they are after it, and the last reader to leave frees. Nobody waits. A node that saves nothing is free to
 /// all. In `Node::readers`, bit 0 says that something is saved, bit 1 that it is claimed, the rest counts readers.
-class Reading {
+class ReadLock {
  public:
   enum Purpose { Look, Keep, Free };
-  Reading(Node& node, Purpose purpose) : node_(node) {
+  ReadLock(Node& node, Purpose purpose) : node_(node) {
     uint16_t seen = node.readers.load(std::memory_order_relaxed);
     if (!(seen & kSaves)) return;
     for (;;) {
@@ -216,8 +216,8 @@ class Reading {
     // Given back with the place if the pass fails here.
     if (purpose == Free) inside_ += kClaimed;
   }
-  Reading(const Reading&) = delete;
-  ~Reading() {
+  ReadLock(const ReadLock&) = delete;
+  ~ReadLock() {
     if (inside_) leave(inside_);
   }
   /// The rule has run: what was claimed may go.

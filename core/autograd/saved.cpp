@@ -19,7 +19,7 @@ void SavedTensor::share_tangents_of(const Tensor& result) {
   if (tensor_.defined()) share_tangents(tensor_, result);
 }
 
-Tensor SavedTensor::apart(const Tensor& t) {
+Tensor SavedTensor::save_aliased(const Tensor& t) {
   Tensor a = alias_with_tangents(t);
   // A part that a Function made of what it wrote: it has no history that could be brought up to date.
   if (is_stale(t) && t->flags & TensorImpl::kSpecialView) return a;

@@ -44,7 +44,7 @@ class SavedTensor {
     saved_ = true;
     if (thread_state.saved_hooks && !t.is_wrapped()) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
     if (is_result) tensor_ = alias(t);  // its tangents come later: see `share_tangents_of`
-    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) || t->storage->viewed.load(std::memory_order_relaxed)) tensor_ = apart(t);
+    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) || t->storage->viewed.load(std::memory_order_relaxed)) tensor_ = save_aliased(t);
     else tensor_ = t;
   }
   bool saved() const { return saved_; }
@@ -84,7 +84,7 @@ class SavedTensor {
   static uint32_t external_stamp(const Tensor& t);
   [[noreturn]] static void refuse_inference(const Tensor& t);
   /// The same values and history as another tensor, which no write will change; a leaf is itself.
-  static Tensor apart(const Tensor& t);
+  static Tensor save_aliased(const Tensor& t);
   void pack(const Tensor& t, Node* owner, SavedHooks& hooks);
   [[noreturn]] void refuse_written(Node* owner) const;
   Tensor with_history(Node* owner, uint32_t input_nr) const;

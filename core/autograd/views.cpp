@@ -78,7 +78,7 @@ bool has_more_than_tangents(const Tensor& t) {
 
 // Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its identity. They are
 // left with the tensor as it was, which is all that they could use, and the program gets another.
-bool give_up_identity(const Tensor& t, uint32_t holders) {
+bool may_replace_in_program(const Tensor& t, uint32_t holders) {
   return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !has_more_than_tangents(t) &&
          !t->storage->viewed.load(std::memory_order_relaxed) && !t->is(TensorImpl::kOwnsWrapper);
 }
@@ -89,8 +89,8 @@ bool shared_with_nodes(const Tensor& t) {
   return t->refcount.load(std::memory_order_acquire) > 1 && !t->storage->viewed.load(std::memory_order_relaxed) &&
          !(t->flags & (TensorImpl::kView | TensorImpl::kInference)) && (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
 }
-void part_from_nodes(const Tensor& t) {
-  if (!give_up_identity(t, 1) || !held_by_wrapper(t)) return;
+void replace_in_program(const Tensor& t) {
+  if (!may_replace_in_program(t, 1) || !held_by_wrapper(t)) return;
   const Tensor fresh = alias(t);
   share_tangents(fresh, t);
   if (t->grad_fn) set_history(fresh, Ref<Node>::share(t->grad_fn), t->output_nr);
@@ -113,7 +113,7 @@ Tensor base_of(const Tensor& t) {
 
 void register_view(const Tensor& base, const Tensor& result, bool several) {
   if (result->storage != base->storage || result.get() == base.get() || !result->is(TensorImpl::kHasBase)) return;
-  if (shared_with_nodes(base)) [[unlikely]] part_from_nodes(base);
+  if (shared_with_nodes(base)) [[unlikely]] replace_in_program(base);
   TensorImpl* root = base.get();
   uint16_t flags = TensorImpl::kView;
   if (root->flags & (TensorImpl::kView | TensorImpl::kInference)) [[unlikely]] {
@@ -246,7 +246,7 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
       if (t->is(TensorImpl::kRetainsGrad)) refresh_view(t);
       return;
     }
-  } else if (give_up_identity(t, holders)) {
+  } else if (may_replace_in_program(t, holders)) {
     const Tensor fresh = alias(t);
     fresh->flags |= t->flags & TensorImpl::kRequiresGrad;
     set_history(fresh, std::move(node), output_nr);
@@ -277,7 +277,7 @@ void forget_in_place(const Tensor& t, uint32_t holders) {
   // The program's hooks stay with its tensor.
   auto hooks = hooks_of(t);
   Tensor leaf = t;
-  if (give_up_identity(t, holders + 1)) {
+  if (may_replace_in_program(t, holders + 1)) {
     const bool had_history = t->grad_fn;
     move_wrapper(t.get(), leaf = alias(t));
     // Whoever saved it as an input is left with what no rule can use: memory at a version that it never had.
@@ -308,7 +308,7 @@ Edge edge_before_write(const Tensor& t) {
 
 void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders) {
   check_writable(t, op, view.requires_grad() && thread_state.grad, true);
-  wrote(t, op);
+  count_write(t, op);
   const bool has_base = base_of(t).defined();
   if (!has_base && view->grad_fn) write_history(t, Ref<Node>::share(view->grad_fn), view->output_nr, holders);
   const Dims sizes(view.sizes()), strides(view.strides());

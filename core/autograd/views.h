@@ -56,7 +56,7 @@ void count_write_of_both(Storage& storage);
 uint32_t version_of_both(const Tensor& t);
 
 /// After a write by an operator: the version goes up. The history of the tensor stays right until it is given a new one.
-inline void wrote(const Tensor& t, const char* op) {
+inline void count_write(const Tensor& t, const char* op) {
   Storage& storage = *t->storage;
   if (storage.kind != Storage::Kind::External) storage.writer = op;
   else if (counter_of(storage)) [[unlikely]] count_write_of_both(storage);
@@ -75,14 +75,14 @@ template <class F> auto write(const Tensor& t, const char* op, F&& f) {
   try {
     if constexpr (std::is_void_v<decltype(f())>) {
       f();
-      wrote(t, op);
+      count_write(t, op);
     } else {
       auto result = f();
-      wrote(t, op);
+      count_write(t, op);
       return result;
     }
   } catch (const runtime::Interrupted&) {
-    wrote(t, op);
+    count_write(t, op);
     throw;
   }
 }

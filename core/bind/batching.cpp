@@ -28,7 +28,7 @@ BatchLevel& level_of(uint64_t number) {
 nb::object described(const BatchLevel* level) {
   if (!level) return nb::none();
   static const char* const names[] = {"error", "different", "same"};
-  return nb::make_tuple(level->number, level->size, names[static_cast<int>(level->randomness)], level->strict, level->records, level->wrote);
+  return nb::make_tuple(level->number, level->size, names[static_cast<int>(level->randomness)], level->strict, level->records, level->wrote_outside);
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ PyObject* get_raw_saved(PyObject* o, void*) {
   try {
     FunctionNode* node = node_of(o);
     if (!node || !node->recorded_) return Py_NewRef(names.empty);
-    Reading reading(*node, Reading::Look);
+    ReadLock reading(*node, ReadLock::Look);
     nb::object tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(node->saved_.size())));
     for (size_t i = 0; i < node->saved_.size(); ++i)
       PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), checked(raw_saved(*node, &node->saved_[i])).release().ptr());

@@ -53,7 +53,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       return o;
     }
     if (dirty && !(c.node && t.requires_grad())) {
-      wrote(t, "a Function");
+      count_write(t, "a Function");
       return o;
     }
     if (!t.requires_grad()) return another(t);
@@ -70,7 +70,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ", to_string(t.sizes()), ", and ", function,
            " marked it as dirty: apply the Function to a clone() of the leaf");
     check_writable(t, function.c_str(), true);
-    wrote(t, "a Function");
+    count_write(t, "a Function");
     Tensor written = t;
     write_history(written, c.node, number, 3);  // held by the program, and here twice
     if (!input && PyErr_WarnEx(PyExc_UserWarning, "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "

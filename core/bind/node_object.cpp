@@ -100,9 +100,9 @@ PyObject* saved_register(PyObject* o, PyObject* args) {
   try {
     if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) fail<TypeError>("incompatible function arguments: register_hooks(): both hooks must be callable");
     if (!s->slot->saved()) fail("Calling register_hooks on a saved tensor with value None is forbidden");
-    std::optional<Reading> reading;
+    std::optional<ReadLock> reading;
     try {
-      reading.emplace(*s->node, Reading::Look);
+      reading.emplace(*s->node, ReadLock::Look);
     } catch (const std::exception&) {
       fail("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when you call "
            ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
@@ -144,7 +144,7 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
     try {
       for (SavedValue& v : of(o).saved()) {
         if (v.name != wanted) continue;
-        Reading reading(of(o), Reading::Look);
+        ReadLock reading(of(o), ReadLock::Look);
         if (raw && v.slot) return raw_saved(of(o), v.slot);
         if (raw) continue;
         if (v.slot) {
@@ -198,7 +198,7 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
     Gradients out(edges.size());
     {
       Unlocked u(true);
-      Reading reading(node, Reading::Keep);
+      ReadLock reading(node, ReadLock::Keep);
       if (std::any_of(in.begin(), in.end(), [](const Tensor& g) { return g.defined(); }) || node.wants_undefined()) node.apply(in, out);
       for (size_t i = 0; i < edges.size(); ++i) {
         if (!out[i].defined() || !edges[i]) continue;

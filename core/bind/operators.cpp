@@ -255,7 +255,7 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
     if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
         is_tensor(args[0]) && (nargs == 1 || is_tensor(args[1]))) {
       if (nargs == 1) return wrap(call_unary(*info, unwrap(args[0])));
-      Lent<2> in;
+      Borrowed<2> in;
       in[0] = unwrap(args[0]).get();
       in[1] = unwrap(args[1]).get();
       const bool unlock = in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom;

@@ -42,7 +42,7 @@ const Operator* find_python(const char* python) {
 
 PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
   try {
-    Lent<2> in;
+    Borrowed<2> in;
     Tensor number;  // the operand that was none
     const bool ta = is_tensor(a), tb = is_tensor(b);
     if (ta && tb && op.elementwise && !out && unwrap(a).numel() < kUnlockFrom && unwrap(b).numel() < kUnlockFrom) {

@@ -107,7 +107,7 @@ void bind_storage(nb::module_& m) {
     renew_accumulator(t);
   }, "Let a tensor have the memory of another, its shape and its dtype.");
   m.def("_bump_version_past", [](const Tensor& t, uint32_t version) {
-    while (t.version() <= version) wrote(t, "_bump_version");
+    while (t.version() <= version) count_write(t, "_bump_version");
   }, "Count writes until the version is beyond a given one.");
   m.def("_detach_", [](const Tensor& t) {
     if (t->is(TensorImpl::kView))

@@ -182,7 +182,7 @@ PyObject* m_storage(PyObject* s, PyObject*) {
     return Py_BuildValue("(NnO)", PyLong_FromVoidPtr(storage.data), static_cast<Py_ssize_t>(storage.nbytes), storage.readonly ? Py_True : Py_False);
   });
 }
-PyObject* m_bump(PyObject* s, PyObject*) { wrote(unwrap(s), "_bump_version"); Py_RETURN_NONE; }
+PyObject* m_bump(PyObject* s, PyObject*) { count_write(unwrap(s), "_bump_version"); Py_RETURN_NONE; }
 
 PyObject* one_of(PyObject* args, IntList values, const char* op, bool as_size) {
   PyObject* d = nullptr;

@@ -299,9 +299,9 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
       compute_batched(*row_of<Op>, given, r);
       return door::from_results<R>(r);
     }
-    Below below;
+    NoInterpretation inner;
     if constexpr (!Op::writes && !Op::view)
-      if (below.watched) [[unlikely]] {
+      if (inner.watched) [[unlikely]] {
         const void* at[] = {&arguments..., nullptr};
         Results r;
         if ((was_supplied = supplied(*row_of<Op>, at, r))) return door::from_results<R>(r);

@@ -156,7 +156,7 @@ template <int A, int S> class ElementwiseNode final : public Node {
 
   void apply(Gradients& in, Gradients& out) override {
     const Tensor& g = in[0];
-    Lent<4> values;
+    Borrowed<4> values;
     Tensor with_history[S > 0 ? S : 1];
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s) {
@@ -305,7 +305,7 @@ template <int A> [[gnu::always_inline]] inline bool call_shortest(const Elementw
 
 /// Before a write in place: edges, and copies of what rules need and the write destroys. A copy has the history of what
 /// it stands for.
-void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
+void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   int takes = 0;
   for (int i = 0; i < op.arity; ++i)
     if (in[i].requires_grad()) {
@@ -324,7 +324,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
                                                       Tensor& result) {
   Results r;
   const bool was_supplied = [&] {
-    Below below;
+    NoInterpretation inner;
     return supplied(*op.row, boxed_call(op, in, parameters), r);
   }();
   if (was_supplied) {
@@ -387,7 +387,7 @@ void remember(const ElementwiseInfo& op, const Tensor* in, Before& before) {
     if (may_carry && (is_transformed(*out) || std::any_of(in, in + op.arity, is_transformed))) [[unlikely]]
       return write_transformed(*out, elementwise_aside(op, in, parameters));
     result = *out;
-    if (tracked) remember(op, in, before);
+    if (tracked) capture_before_write(op, in, before);
   } else if (batch) [[unlikely]] {
     result = compute_batched(op, in, parameters, type);
     if (tracked && result.get() != in[0].get()) record(op, in, result, nullptr, type, parameters);

@@ -91,7 +91,7 @@ Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, do
   return (apply<Sgn>(x) * (grad * select(zero, number(0, size.tensor), power))).tensor;
 }
 
-Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim) {
+Tensor scatter_into_zeros(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim) {
   if (sizes.empty()) return g;
   const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "place");
   Tensor values = g, at = indices;

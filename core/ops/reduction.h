@@ -32,7 +32,7 @@ Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const 
 Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim);
 Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim);
 /// g where the indices say, zeros elsewhere, in the shape `sizes`.
-Tensor place(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
+Tensor scatter_into_zeros(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
 /// g, and NaN where x is: the derivative by a NaN, which the other factors of a product alone decide.
 Tensor nan_where_nan(const Tensor& g, const Recorded& x);
 /// The sum of two gradients, either of which may be undefined.
@@ -217,7 +217,7 @@ struct MinAll : Structured {
 
 /// The rule of values that were picked by index along one dimension.
 inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
-  return rules::place(g, indices, s, dim, keepdim);
+  return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
 };
 
 struct MaxDim : Structured {

@@ -67,7 +67,7 @@ struct LogCumSumExp : Structured {
 
 /// The rule of values that were taken by index along one dimension.
 inline constexpr auto taken_along_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
-  return rules::place(g, indices, s, dim, true);
+  return rules::scatter_into_zeros(g, indices, s, dim, true);
 };
 
 struct Cummax : Structured {

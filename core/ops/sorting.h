@@ -34,7 +34,7 @@ struct GatherAlong : Structured {
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) { return kernels::gather_along(self, indices, dim); }
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
-    return rules::place(g, indices, s, dim, true);
+    return rules::scatter_into_zeros(g, indices, s, dim, true);
   }};
 };
 
@@ -47,7 +47,7 @@ struct Sort : Structured {
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) { return kernels::sort(self, dim, descending, true, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
-    return rules::place(g, indices, s, dim, true);
+    return rules::scatter_into_zeros(g, indices, s, dim, true);
   }};
 };
 
@@ -74,7 +74,7 @@ struct TopK : Structured {
     return kernels::topk(self, k, dim, largest, sorted, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
-    return rules::place(g, indices, s, dim, true);
+    return rules::scatter_into_zeros(g, indices, s, dim, true);
   }};
 };
 
@@ -87,13 +87,13 @@ struct KthValue : Structured {
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
-    return rules::place(g, indices, s, dim, keepdim);
+    return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
   }};
 };
 
 /// The rule of a median along a dimension.
 inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
-  return rules::place(g, indices, s, dim, keepdim);
+  return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
 };
 
 struct MedianDim : Structured {

@@ -21,7 +21,7 @@ namespace {
 Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); }
 
 /// Values that may lie in the memory that is about to be written.
-Tensor apart(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
+Tensor unaliased(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
 
 Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
@@ -38,7 +38,7 @@ Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 Tensor Copy::forward(const Tensor& self, const Tensor& src) {
   const Tensor wide = fitted(src, self.sizes(), "copy_");
-  if (self.get() != src.get()) copy_into(self, apart(wide, self));
+  if (self.get() != src.get()) copy_into(self, unaliased(wide, self));
   return self;
 }
 Tensor overwritten(const Tensor& g) { return zeros(g.sizes(), g.dtype()); }
@@ -66,7 +66,7 @@ Tensor ZeroBasic::forward(const Tensor& self, IndexSpec spec) {
 Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IndexSpec spec) {
   const Tensor part = view_of(self, picked_part(whole(self), spec));
   refuse_overlap(part, "_set_basic");
-  copy_into(part, apart(fitted(value, part.sizes(), ""), self));
+  copy_into(part, unaliased(fitted(value, part.sizes(), ""), self));
   return self;
 }
 Tensor SetBasic::source(const Tensor& g, IntList sizes, IntList spec) { return sum_to_value(call<BasicIndex>(g, spec), sizes); }

@@ -142,8 +142,8 @@ class Tensor : public Ref<TensorImpl> {
   bool is_floating() const { return adjoint::is_floating(dtype()); }
 };
 
-/// A few tensors lent for a call: no count is touched, so the owners must outlive it.
-template <int N> class Lent {
+/// A few tensors borrowed for a call: no count is touched, so the owners must outlive it.
+template <int N> class Borrowed {
  public:
   TensorImpl*& operator[](int i) { return impls_[i]; }
   operator const Tensor*() const { return reinterpret_cast<const Tensor*>(impls_); }

@@ -195,7 +195,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   if (written) {
     if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name);
     part_samples_from_nodes(*written);
-    level.wrote |= from_outside(*written);
+    level.wrote_outside |= from_outside(*written);
   }
   BatchedCall call(op, arguments, level);
   if (op.batch) op.batch(call);

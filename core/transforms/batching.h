@@ -34,7 +34,7 @@ struct BatchLevel {
   /// Some sample needs a gradient outside: what the program differentiates inside must be recorded there too.
   bool records = false;
   /// Memory from outside was written: the program cannot be run again.
-  bool wrote = false;
+  bool wrote_outside = false;
   BatchLevel* outer;
   /// The flags of new tensors before it was entered.
   uint16_t flags_before;

@@ -49,8 +49,8 @@ void take_strided(BatchedCall& c) {
   c.give(call<TakeStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.tensor(0).numel(), c.ints(2)).span(), c.integer(3)));
 }
 void put_strided(BatchedCall& c) {
-  const int64_t apart = adjoint::product(c.ints(1));
-  c.give(call<PutStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.size, c.ints(2)).span(), behind(apart, c.ints(3)).span(), c.integer(4)));
+  const int64_t elements = adjoint::product(c.ints(1));
+  c.give(call<PutStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.size, c.ints(2)).span(), behind(elements, c.ints(3)).span(), c.integer(4)));
 }
 void as_strided(BatchedCall& c) {
   const Tensor& samples = samples_of(c.tensor(0));
@@ -190,7 +190,7 @@ struct Classes {
 
   Tensor rows(const Tensor& t) const { return one_row ? c.in_front(t) : joined(c.in_front(t), 0); }
   OptionalTensor weight() const { return c.has(target + 1) ? OptionalTensor(c.tensor(target + 1)) : OptionalTensor(); }
-  Tensor apart(const Tensor& t) const { return one_row ? t : parted(c, t, 0); }
+  Tensor split_rows(const Tensor& t) const { return one_row ? t : parted(c, t, 0); }
   /// All dimensions but the batch.
   Tensor total(const Tensor& t) const {
     Dims dims;
@@ -200,11 +200,11 @@ struct Classes {
   /// What a mean divides by: the weights of the rows that count.
   Tensor divisor(IntList sizes, DType dtype, int64_t ignore) const {
     const Tensor minus_one = full(sizes, Scalar(-1), dtype);
-    return total(apart(call<NllLoss>(minus_one, rows(c.tensor(target)), weight(), Text("none"), ignore)));
+    return total(split_rows(call<NllLoss>(minus_one, rows(c.tensor(target)), weight(), Text("none"), ignore)));
   }
   Tensor reduced(const Tensor& each, Text reduction, const Tensor& of) const {
-    if (reduction == "none") return apart(each);
-    const Tensor sum = total(apart(each));
+    if (reduction == "none") return split_rows(each);
+    const Tensor sum = total(split_rows(each));
     return reduction == "sum" ? sum : call<Div>(sum, divisor(of.sizes(), of.dtype(), ignore()));
   }
   /// The gradient for each row.
@@ -234,7 +234,7 @@ void cross_entropy_backward(BatchedCall& c) {
   if (c.batched(3)) return loop(c);
   const Tensor x = k.rows(c.tensor(1));
   const Tensor g = k.spread(c.tensor(0), c.given[4].text(), x.sizes(), x.dtype());
-  c.give(k.apart(call<CrossEntropyBackward>(g, x, k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore(), c.number(6))));
+  c.give(k.split_rows(call<CrossEntropyBackward>(g, x, k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore(), c.number(6))));
 }
 
 void nll_loss(BatchedCall& c) {
@@ -251,7 +251,7 @@ void nll_loss_backward(BatchedCall& c) {
   if (k.one_row) sizes.insert(sizes.begin(), c.size);
   else sizes[0] *= c.size;
   const Tensor g = k.spread(c.tensor(0), c.given[4].text(), sizes.span(), c.tensor(0).dtype());
-  c.give(k.apart(call<NllLossBackward>(g, sizes.span(), k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore())));
+  c.give(k.split_rows(call<NllLossBackward>(g, sizes.span(), k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore())));
 }
 
 void squared_distance(BatchedCall& c) {

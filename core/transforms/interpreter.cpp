@@ -90,12 +90,12 @@ bool supplied(const Operator& op, const void* const* arguments, Results& results
 }
 
 void tell_computed(const Operator& op, std::span<const Tensor> results) {
-  Below below;
+  NoInterpretation inner;
   for (const auto& o : from(thread_state.observer)) o->computed(op, results);
 }
 
 void tell_write(const Tensor& t) {
-  Below below;
+  NoInterpretation inner;
   for (const auto& o : from(thread_state.observer)) o->before_write(t);
 }
 

@@ -44,14 +44,14 @@ struct Observer {
 };
 
 /// For its scope, calls are neither recorded nor seen: they are part of one that is.
-class Below {
+class NoInterpretation {
  public:
-  Below() : watched(thread_state.watched), grad_(thread_state.grad) { thread_state.watched = thread_state.grad = false; }
-  ~Below() {
+  NoInterpretation() : watched(thread_state.watched), grad_(thread_state.grad) { thread_state.watched = thread_state.grad = false; }
+  ~NoInterpretation() {
     thread_state.watched = watched;
     thread_state.grad = grad_;
   }
-  Below(const Below&) = delete;
+  NoInterpretation(const NoInterpretation&) = delete;
 
   const bool watched;
 
