@@ -94,12 +94,6 @@ def test_licence():
 
 
 @installed
-def test_licence_of_the_library_that_is_shipped():
-    for library in (PACKAGE / "lib").glob("libtbb.so*"):
-        assert (library.parent / "libtbb-LICENSE.txt").read_text(encoding="utf-8").strip()
-
-
-@installed
 def test_nothing_but_the_package_is_installed():
     tops = {f.parts[0] for f in importlib.metadata.files("adjoint")}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"adjoint"}

@@ -1,7 +1,6 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "autograd/arithmetic.h"
@@ -10,6 +9,7 @@
 #include "runtime/interrupt.h"
 #include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
+#include "runtime/workers.h"
 
 namespace adjoint {
 
@@ -374,16 +374,13 @@ class Pass {
     for (uint32_t t : ready_) crew.push(t);
     ready_.clear();
     const ThreadModes modes;
-    std::vector<std::thread> others;
-    for (int i = 1; i < threads; ++i)
-      others.emplace_back([this, i, &modes] {
-        const ThreadModes::Here here(modes);
-        running = this;
-        work(static_cast<size_t>(i));
-        running = nullptr;
-      });
-    work(0);
-    for (std::thread& t : others) t.join();
+    runtime::share(runtime::Helping::Passes, threads - 1, [&](int number) {
+      if (number == 0) return work(0);
+      const ThreadModes::Here here(modes);
+      Pass* const outer = std::exchange(running, this);
+      work(static_cast<size_t>(number));
+      running = outer;
+    });
     crew_ = nullptr;
     crew.rethrow();
   }

@@ -6,8 +6,7 @@
 //
 // A range no longer than `grain` runs at once on the calling thread and pays one comparison. Longer ones run in pieces,
 // and between them the calling thread looks whether the user wants an end (interrupt.h). Regions nest and
-// run side by side without more threads than asked for (oneTBB schedules them; with ADJOINT_NO_TBB all is
-// serial). `f` may throw; one of the exceptions reaches the caller. `f` runs on other threads and must not
+// run side by side without more threads than asked for (workers.h lends them). `f` may throw; one of the exceptions reaches the caller. `f` runs on other threads and must not
 // depend on thread-local state.
 //
 // After fork the child has no worker threads and runs everything on the calling one.
@@ -30,8 +29,7 @@ bool in_parallel_region();
 
 namespace detail {
 
-/// Refers to a callable that outlives the call; keeps the loops' templates out of parallel.cpp and TBB out of
-/// here.
+/// Refers to a callable that outlives the call; keeps the loops' templates out of parallel.cpp.
 struct RangeFunction {
   void* object;
   void (*call)(void* object, int64_t begin, int64_t end);

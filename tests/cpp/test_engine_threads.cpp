@@ -110,7 +110,7 @@ void kept_and_consumed() {
       for (int i = 0; i < 4; ++i) {
         const Outcome o = outcome([&] {
           if (t == 3) {
-            const Reading reading(*h->grad_fn, Reading::Look);
+            const ReadLock reading(*h->grad_fn, ReadLock::Look);
             for (const SavedValue& v : h->grad_fn->saved())
               CHECK(!v.tensor.defined() || all_are(v.tensor, 3));
           } else {
