@@ -146,6 +146,84 @@ def layer_norm_backward(g, x, weight, dims, eps, needs):
     return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
 
 
+def time(shape, sizes, reverse):
+    """(the rows of a step, the rows of the state before it that are a step's, or None) for each step, in their order."""
+    if not sizes:
+        sizes = [shape[1]] * shape[0]
+    firsts = np.cumsum([0, *sizes])
+    steps = [np.arange(firsts[t], firsts[t + 1]) for t in range(len(sizes))]
+    return steps[::-1] if reverse else steps
+
+
+def states_before(steps, rows, first):
+    """For each step the state that it starts from, given the states behind all steps."""
+    state = np.array(first)
+    for step in steps:
+        yield state[: len(step)].copy()
+        state[: len(step)] = rows[step]
+
+
+def recurrence(x, hidden, cell, weight, bias, kind, sizes, reverse):
+    steps, flat = time(x.shape, sizes, reverse), x.reshape(-1, x.shape[-1])
+    h, c = np.array(hidden), None if cell is None else np.array(cell)
+    output = np.zeros((len(flat), h.shape[1]), x.dtype)
+    cells = None if cell is None else np.zeros_like(output)
+    gates = np.zeros((len(flat), 4 * h.shape[1]), x.dtype) if kind in ("lstm", "gru") else None
+    for step in steps:
+        n = len(step)
+        p = h[:n] @ weight.T + (0 if bias is None else bias)
+        if kind == "lstm":
+            i, f, g, o = np.split(flat[step] + p, 4, 1)
+            i, f, g, o = sp.expit(i), sp.expit(f), np.tanh(g), sp.expit(o)
+            c[:n] = f * c[:n] + i * g
+            h[:n] = o * np.tanh(c[:n])
+            cells[step], gates[step] = c[:n], np.concatenate([i, f, g, o], 1)
+        elif kind == "gru":
+            (r, z, u), q = np.split(flat[step], 3, 1), np.split(p, 3, 1)
+            r, z = sp.expit(r + q[0]), sp.expit(z + q[1])
+            u = np.tanh(u + r * q[2])
+            h[:n] = (1 - z) * u + z * h[:n]
+            gates[step] = np.concatenate([r, z, u, q[2]], 1)
+        else:
+            h[:n] = np.tanh(flat[step] + p) if kind == "tanh" else np.maximum(flat[step] + p, 0)
+        output[step] = h[:n]
+    return tuple(t if t is None else t.reshape(*x.shape[:-1], t.shape[-1]) for t in (output, cells, gates))
+
+
+def recurrence_backward(g, g_cells, output, cells, gates, hidden, cell, weight, kind, sizes, reverse, needs):
+    steps, shape = time(output.shape, sizes, reverse), output.shape
+    g, g_cells, output, cells, gates = (
+        None if t is None else t.reshape(-1, t.shape[-1]) for t in (g, g_cells, output, cells, gates)
+    )
+    before = list(states_before(steps, output, hidden))
+    cells_before = list(states_before(steps, cells, cell)) if kind == "lstm" else before
+    dh, dc, dw = np.zeros_like(hidden), np.zeros_like(hidden), np.zeros_like(weight)
+    dx, db = np.zeros((len(output), len(weight)), output.dtype), np.zeros(len(weight), output.dtype)
+    for step, h, c in list(zip(steps, before, cells_before, strict=True))[::-1]:
+        n = len(step)
+        d = dh[:n] + (0 if g is None else g[step])
+        keep = 0
+        if kind == "lstm":
+            i, f, u, o = np.split(gates[step], 4, 1)
+            t = np.tanh(cells[step])
+            e = dc[:n] + d * o * (1 - t**2) + (0 if g_cells is None else g_cells[step])
+            dc[:n] = e * f
+            parts = [e * u * i * (1 - i), e * c * f * (1 - f), e * i * (1 - u**2), d * t * o * (1 - o)]
+            dp = dx[step] = np.concatenate(parts, 1)
+        elif kind == "gru":
+            r, z, u, q = np.split(gates[step], 4, 1)
+            du = d * (1 - z) * (1 - u**2)
+            dr, dz, keep = du * q * r * (1 - r), d * (h - u) * z * (1 - z), d * z
+            dx[step], dp = np.concatenate([dr, dz, du], 1), np.concatenate([dr, dz, du * r], 1)
+        else:
+            dp = dx[step] = d * (1 - output[step] ** 2 if kind == "tanh" else output[step] > 0)
+        dh[:n] = dp @ weight + keep
+        dw += dp.T @ h
+        db += dp.sum(0)
+    results = dx.reshape(*shape[:-1], len(weight)), dh, dc if kind == "lstm" else None, dw, db
+    return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
+
+
 @np.vectorize
 def gamma_draw_derivative(a, x):
     slope = mpmath.diff(lambda b: mpmath.gammainc(b, 0, mpmath.mpf(x), regularized=True), mpmath.mpf(a))
@@ -174,5 +252,7 @@ REFERENCES = {
     "_embedding_backward": embedding_backward,
     "layer_norm": layer_norm,
     "_layer_norm_backward": layer_norm_backward,
+    "_recurrence": recurrence,
+    "_recurrence_backward": recurrence_backward,
     "_standard_gamma_grad": lambda a, x: gamma_draw_derivative(a, x) if a.size else a,
 }

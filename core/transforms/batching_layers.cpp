@@ -14,6 +14,7 @@
 #include "ops/part.h"
 #include "ops/pooling.h"
 #include "ops/rearranging.h"
+#include "ops/recurrence.h"
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
@@ -175,6 +176,45 @@ void layer_norm_backward(BatchedCall& c) {
     if (c.has(2)) g = call<Mul>(g, c.bare(2));
     out[0] = batched(call_all<LayerNormBackward>(c.in_front(g), c.in_front(input), OptionalTensor(), dims, eps, int64_t{1})[0], c.level.number);
   }
+  c.finished = true;
+}
+
+// --- Recurrence ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The batch among the sequences: of (steps, sequences, …), or of (sequences, …).
+Tensor as_sequences(const BatchedCall& c, int i) {
+  if (!c.has(i)) return {};
+  const Tensor t = c.in_front(i);
+  return t.dim() == 4 ? joined(moved(t, 0, 1), 1) : joined(t, 0);
+}
+void give_sequences(BatchedCall& c, Tensors results) {
+  c.results.kind = Results::Kind::Tuple;
+  for (Tensor& t : results) c.results.many.push_back(!t.defined() ? t : t.dim() == 3 ? moved(parted(c, t, 1), 1, 0) : parted(c, t, 0));
+}
+
+}  // namespace
+
+void recurrence(BatchedCall& c) {
+  if (c.batched(3) || c.batched(4) || !c.ints(6).empty()) return loop(c);
+  give_sequences(c, call_all<Recurrence>(as_sequences(c, 0), as_sequences(c, 1), OptionalTensor(as_sequences(c, 2)), c.tensor(3),
+                                         c.has(4) ? OptionalTensor(c.tensor(4)) : OptionalTensor(), c.given[5].text(), c.ints(6), c.boolean(7)));
+}
+
+void recurrence_backward(BatchedCall& c) {
+  const int64_t needs = c.integer(11);
+  if (!c.batched(7) && c.ints(9).empty() && !(needs & 24))
+    return give_sequences(c, call_all<RecurrenceBackward>(OptionalTensor(as_sequences(c, 0)), OptionalTensor(as_sequences(c, 1)), as_sequences(c, 2),
+                                                          OptionalTensor(as_sequences(c, 3)), OptionalTensor(as_sequences(c, 4)), as_sequences(c, 5),
+                                                          OptionalTensor(as_sequences(c, 6)), c.tensor(7), c.given[8].text(), c.ints(9),
+                                                          c.boolean(10), needs));
+  // A gradient of the weight for each sample: in operators, which are batched in their turn.
+  auto bare = [&](int i) { return c.has(i) ? c.bare(i) : Tensor(); };
+  c.results.kind = Results::Kind::Tuple;
+  c.results.many = recurrence::recorded_rule(bare(0), bare(1), Tensor(),
+                                             {bare(5), bare(6), bare(7), bare(2), bare(3), bare(4), std::string(c.given[8].text()), Dims(c.ints(9)), c.boolean(10)},
+                                             Needs{static_cast<uint32_t>(needs)});
   c.finished = true;
 }
 

@@ -1,9 +1,9 @@
 """Recurrent networks as functions: what `RNN`, `LSTM`, `GRU` and their cells compute.
 
-A layer multiplies all inputs by its input weights in one product, and then goes through time with one product and a few
-element-wise operations for each step. Sequences of different lengths come packed (see `nn.utils.rnn`): the steps are then
-blocks of falling height. Everything is a composition, so derivatives of every order follow. Start reading at `_through_time`;
-the step of each kind of network is above it.
+A layer multiplies all inputs by its input weights in one product, and then goes through time, which the core does. Sequences
+of different lengths come packed (see `nn.utils.rnn`): the steps are then blocks of falling height. Cells, projections, complex
+numbers and weights that differ between samples of a batch are compositions: a product and a few element-wise operations for each
+step. Start reading at `_layer`; the step of each kind of network is at the top.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
 class _Elman:
     """h' = f(x + h Wᵀ): `x` is the input's product with both biases."""
 
-    def __init__(self, activation):
-        self.activation = activation
+    def __init__(self, name):
+        self.name, self.activation = name, getattr(ad, name)
 
     def inputs(self, x, w_ih, b_ih, b_hh):
         return ad.linear(x, w_ih, None if b_ih is None else b_ih + b_hh)
@@ -45,6 +45,7 @@ class _Elman:
 class _LSTM:
     """i, f, o = σ(…), g = tanh(…); c' = f c + i g; h' = o tanh(c'), projected by W_hr where there is one."""
 
+    name = "lstm"
     inputs = _Elman.inputs
 
     def prepare(self, w_hh, b_hh, w_hr):
@@ -61,6 +62,8 @@ class _LSTM:
 
 class _GRU:
     """r, z = σ(…); n = tanh(x_n + r (h W_nᵀ + b_n)); h' = n + z (h - n)."""
+
+    name = "gru"
 
     def inputs(self, x, w_ih, b_ih, b_hh):
         return ad.linear(x, w_ih, b_ih)
@@ -83,7 +86,7 @@ class _GRU:
 def _through_time(kind, steps, heights, state, prepared, reverse):
     """Run over `steps`; where `heights` is given, step t has so many rows, falling with t.
 
-    Returns the outputs in the order of `steps`, and the state of each sequence behind its last step.
+    Returns the outputs, and the state of each sequence behind its last step.
     """
     outputs = []
     if heights is None:
@@ -111,7 +114,42 @@ def _through_time(kind, steps, heights, state, prepared, reverse):
             outputs.append(state[0])
         if ended:
             state = tuple(ad.cat(parts) for parts in zip(state, *reversed(ended)))
-    return (outputs[::-1] if reverse else outputs), state
+    outputs = outputs[::-1] if reverse else outputs
+    return ad.stack(outputs) if heights is None else ad.cat(outputs), state
+
+
+def _in_core(sequences, parameters):
+    """Whether the core goes through time with these: of one floating type, the parameters the same for a batch of samples."""
+    dtype = sequences[0].dtype
+    if not dtype.is_floating_point or any(t.dtype is not dtype for t in (*sequences, *parameters)):
+        return False
+    return ad._C._batching() is None or not any(map(ad._C._is_batched, parameters))
+
+
+def _last(t, heights, reverse):
+    """What a tensor of all steps holds for each sequence's last step."""
+    if heights is None:
+        return t[0 if reverse else -1]
+    if reverse:
+        return t[: heights[0]]
+    rows, first = [0] * heights[0], 0
+    for height in heights:
+        rows[:height] = range(first, first + height)
+        first += height
+    return t.index_select(0, ad.tensor(rows))
+
+
+def _layer(kind, x, heights, state, parameters, reverse):
+    """One layer in one direction: its outputs, and the state of each sequence behind its last step."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = parameters
+    x = kind.inputs(x, w_ih, b_ih, b_hh)
+    bias = b_hh if kind.name == "gru" else None
+    if w_hr is None and _in_core((x, *state), (w_hh,) if bias is None else (w_hh, bias)):
+        cell = state[1] if len(state) == 2 else None
+        results = ad._C._recurrence(x, state[0], cell, w_hh, bias, kind.name, heights or [], reverse)
+        return results[0], tuple(_last(t, heights, reverse) for t in results[: len(state)])
+    steps = x.unbind(0) if heights is None else x.split(heights)
+    return _through_time(kind, steps, heights, state, kind.prepare(w_hh, b_hh, w_hr), reverse)
 
 
 def _parameters(params, biased, count, op):
@@ -142,13 +180,9 @@ def _run(op, kind, x, heights, states, params, biased, layers, dropout, train, b
     for layer in range(layers):
         sides = []
         for direction in range(directions):
-            w_ih, w_hh, b_ih, b_hh, w_hr = next(parts)
             state = tuple(s[len(finals)] for s in states)
-            inputs = kind.inputs(x, w_ih, b_ih, b_hh)
-            steps = inputs.unbind(0) if heights is None else inputs.split(heights)
-            prepared = kind.prepare(w_hh, b_hh, w_hr)
-            outputs, state = _through_time(kind, steps, heights, state, prepared, direction == 1)
-            sides.append(ad.stack(outputs) if heights is None else ad.cat(outputs))
+            outputs, state = _layer(kind, x, heights, state, next(parts), direction == 1)
+            sides.append(outputs)
             finals.append(state)
         x = sides[0] if directions == 1 else ad.cat(sides, -1)
         if dropout and train and layer + 1 < layers:
@@ -236,12 +270,12 @@ def rnn_tanh(*args):
     -------
     (output, h)
     """
-    return _dispatch("rnn_tanh", _Elman(ad.tanh), False, args)
+    return _dispatch("rnn_tanh", _Elman("tanh"), False, args)
 
 
 def rnn_relu(*args):
     """`rnn_tanh` with relu in the place of tanh."""
-    return _dispatch("rnn_relu", _Elman(ad.relu), False, args)
+    return _dispatch("rnn_relu", _Elman("relu"), False, args)
 
 
 # --- cells: one step, with its shapes checked ----------------------------------------------------------------------------
@@ -299,12 +333,12 @@ def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of `rnn_tanh`."""
-    return _cell(_Elman(ad.tanh), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    return _cell(_Elman("tanh"), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of `rnn_relu`."""
-    return _cell(_Elman(ad.relu), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    return _cell(_Elman("relu"), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
 _register.publish(globals())
