@@ -102,6 +102,7 @@ _LAZY = (
     "distributions",
     "func",
     "linalg",
+    "models",
     "nn",
     "optim",
     "random",
