@@ -7,7 +7,8 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include "bind/object.h"
+#include "bind/autocast.h"
+#include "state.h"
 
 namespace adjoint::bind {
 
@@ -18,6 +19,7 @@ struct Composition {
   PyObject* function;
   PyObject* explain;
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
+  unsigned char precision;  // what autocast gives it its arguments in
 };
 
 PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -52,7 +54,8 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
 
 PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
-  PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)
+                                                             : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
   if (result || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
     return result;
   return explained(self, args, PyVectorcall_NARGS(nargsf), kwnames);
@@ -116,6 +119,7 @@ PyObject* forward(PyObject* self, void* name) {
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Composition, call), READONLY, nullptr},
                          {"__dictoffset__", T_PYSSIZET, offsetof(Composition, dict), READONLY, nullptr},
+                         {"_precision", T_UBYTE, offsetof(Composition, precision), 0, nullptr},
                          {}};
 #define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},

@@ -5,6 +5,7 @@
 #include "transforms/interpreter.h"
 
 #include "bind/arguments.h"
+#include "bind/autocast.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
@@ -163,6 +164,7 @@ void bind_interpreter(nb::module_& m) {
     else fail<TypeError>("_pop_interpreter(): expected what _push_interpreter() or _push_observer() returned");
     if (!was_there) fail("the context is not open in this thread: it is left for the second time, or in another thread than it was entered in");
   }, nb::arg("token").none(), "Take out the interpreter or observer of a token, whichever came after it.");
+  bind_autocast(m);
   m.def("_is_composite", [](nb::handle o) {
     const Operator* op = operator_of(o.ptr());
     return op && op->composite;

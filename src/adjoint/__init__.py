@@ -97,6 +97,7 @@ globals().update(_dtypes.ALIASES)
 del _module
 
 _LAZY = (
+    "amp",
     "as_torch",
     "autograd",
     "distributions",
@@ -115,6 +116,7 @@ _LAZY = (
 
 #: Functions whose modules are imported when they are first asked for.
 _LATER = {
+    "autocast": "adjoint.amp",
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
     "set_printoptions": "adjoint._printing",

@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 import adjoint
-from adjoint.as_torch import _legacy
+from adjoint.as_torch import _autocast, _legacy
 from adjoint.as_torch.standins.torch_version import VERSION
 
 __all__ = ["fill"]
@@ -26,6 +26,7 @@ def fill(module) -> None:
     }
     # Calls find their function in one step: the names are copied, not forwarded.
     vars(module).update(_EXTRA)
+    vars(module).update(_autocast.NAMES)
     vars(module).update(_legacy.TYPES)
     vars(module).update(own)
     module.__version__ = VERSION
@@ -42,6 +43,8 @@ def late(name):
     """A name that is looked up when it is first asked for."""
     if name in _METHODS:
         return getattr(adjoint.Tensor, name)
+    if name == "GradScaler":
+        return adjoint.amp.GradScaler
     value = adjoint.__getattr__(name)
     if isinstance(value, types.ModuleType):
         raise AttributeError(name)
@@ -122,16 +125,6 @@ def get_num_interop_threads() -> int:
 @extra
 def set_num_interop_threads(number) -> None:
     """There are no threads between operations; parts of one run on those of `set_num_threads`."""
-
-
-@extra
-def is_autocast_enabled(device_type=None) -> bool:
-    return False
-
-
-@extra
-def is_autocast_cpu_enabled() -> bool:
-    return False
 
 
 @extra

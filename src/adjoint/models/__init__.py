@@ -8,5 +8,28 @@
 ``model.load_state_dict(ad.load("resnet18-f37072fd.pth"))`` takes torchvision's files as they are.
 """
 
-from adjoint.models.resnet import *
-from adjoint.models.resnet import __all__ as __all__
+from adjoint.models.resnet import (
+    BasicBlock,
+    Bottleneck,
+    ResNet,
+    resnet18,
+    resnet34,
+    resnet50,
+    resnet101,
+    resnet152,
+    resnext50_32x4d,
+    wide_resnet50_2,
+)
+
+__all__ = [
+    "BasicBlock",
+    "Bottleneck",
+    "ResNet",
+    "resnet101",
+    "resnet152",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnext50_32x4d",
+    "wide_resnet50_2",
+]

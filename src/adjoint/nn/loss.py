@@ -5,8 +5,6 @@ All take ``(input, target)``. `reduction` is 'mean', 'sum' or 'none'.
 
 from __future__ import annotations
 
-import adjoint as ad
-
 from . import functional
 from ._losses import legacy_reduction
 from ._next_door import finds
@@ -159,8 +157,13 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input, target):
-        return ad.cross_entropy(
-            input, target, self.weight, self.reduction, self.ignore_index, self.label_smoothing
+        return functional.cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 
 from adjoint import _C
-from adjoint._C import Tensor
+from adjoint._C import Tensor, float32
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -104,6 +104,20 @@ def _with_random_state(state):
         yield
     finally:
         _C._use_generator(before)
+
+
+@contextmanager
+def _with_autocast(state):
+    """In mixed precision as it was set then, if it was; see `amp.autocast`."""
+    before = _C._autocast()
+    if state is None and before is None:
+        yield
+        return
+    _C._set_autocast(*((False, False, float32, True) if state is None else (True, *state[:3])), None)
+    try:
+        yield
+    finally:
+        _C._set_autocast(*((False, False, float32, True, None) if before is None else (True, *before)))
 
 
 def _facts(tensor):
@@ -308,6 +322,7 @@ def checkpoint(
         with first():
             return function(*args, **kwargs)
     state = _random_state() if preserve_rng_state else None
+    autocast = _C._autocast()
     given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and not a.is_inference()]
     versions = [a._version for a in given]
 
@@ -319,7 +334,7 @@ def checkpoint(
                     f"argument of checkpoint() of shape {tuple(tensor.shape)}, {tensor.dtype}, is at version "
                     f"{tensor._version}; expected version {version} instead. Hint: pass a clone()"
                 )
-        with enable_grad(), _with_random_state(state):
+        with enable_grad(), _with_random_state(state), _with_autocast(autocast):
             function(*args, **kwargs)
 
     frame = _Frame(
@@ -346,6 +361,7 @@ class CheckpointFunction(Function):
     def forward(ctx, function, preserve, *args):
         ctx.function = function
         ctx.state = _random_state() if preserve else None
+        ctx.autocast = _C._autocast()
         ctx.args = [None if isinstance(a, Tensor) else a for a in args]
         ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.positions))
@@ -365,7 +381,7 @@ class CheckpointFunction(Function):
         args = list(ctx.args)
         for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with _with_random_state(ctx.state), enable_grad():
+        with _with_random_state(ctx.state), enable_grad(), _with_autocast(ctx.autocast):
             results = ctx.function(*args)
         results = (results,) if isinstance(results, Tensor) else results
         pairs = [
