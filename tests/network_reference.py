@@ -224,6 +224,58 @@ def recurrence_backward(g, g_cells, output, cells, gates, hidden, cell, weight, 
     return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
 
 
+# --- attention ---------------------------------------------------------------------------------------------------
+
+
+def attention_scores(q, k, mask, causal, scale):
+    scores = q @ np.swapaxes(k, -1, -2) * scale
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    return np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf) if causal else scores
+
+
+def attention(q, k, v, mask, causal, scale, dropout, seed, position):
+    scores = attention_scores(q, k, mask, causal, scale)
+    total = np.exp(scores).sum(-1, keepdims=True)
+    return (np.exp(scores) / total) @ v if dropout == 0 else None, np.log(total[..., 0])
+
+
+def attention_backward(
+    g, g_log_sum, q, k, v, mask, result, log_sum, causal, scale, dropout, seed, position, needs
+):
+    weights = np.exp(attention_scores(q, k, mask, causal, scale) - log_sum[..., None])
+    slope = g @ np.swapaxes(v, -1, -2) - (g * result).sum(-1, keepdims=True)
+    slope = weights * (slope + (0 if g_log_sum is None else g_log_sum[..., None]))
+    of_q, of_k = slope @ k * scale, np.swapaxes(slope, -1, -2) @ q * scale
+    results = of_q, of_k, np.swapaxes(weights, -1, -2) @ g, slope
+    return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
+
+
+def attention_factors(weights, dropout, seed, position):
+    """Those of Philox4x32-10 that are smaller than the probability times 2³² are left out."""
+    rows, keys = int(np.prod(weights.shape[:-1])), weights.shape[-1]
+    groups = -(-keys // 64)
+    words = philox(seed, position + np.arange(rows * groups * 16)).reshape(-1, 16, 4)
+    words = words.swapaxes(1, 2).reshape(rows, groups * 64)[:, :keys].reshape(weights.shape)
+    return np.where(words < np.ceil(dropout * 2**32), 0, 1 / (1 - dropout))
+
+
+def philox(seed, blocks):
+    """J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011): four words for each number of a block."""
+    low = np.uint64(2**32 - 1)
+    words = np.zeros((len(blocks), 4), np.uint64)
+    words[:, 0], words[:, 1] = blocks & 0xFFFFFFFF, blocks >> 32
+    keys = np.array([seed & 0xFFFFFFFF, seed >> 32], np.uint64)
+    for _ in range(10):
+        first, second = np.uint64(0xD2511F53) * words[:, 0], np.uint64(0xCD9E8D57) * words[:, 2]
+        high = second >> np.uint64(32), first >> np.uint64(32)
+        words = np.stack(
+            [high[0] ^ words[:, 1] ^ keys[0], second & low, high[1] ^ words[:, 3] ^ keys[1], first & low], -1
+        )
+        keys = keys + np.array([0x9E3779B9, 0xBB67AE85], np.uint64) & low
+    return words
+
+
 @np.vectorize
 def gamma_draw_derivative(a, x):
     slope = mpmath.diff(lambda b: mpmath.gammainc(b, 0, mpmath.mpf(x), regularized=True), mpmath.mpf(a))
@@ -232,6 +284,9 @@ def gamma_draw_derivative(a, x):
 
 
 REFERENCES = {
+    "_attention": attention,
+    "_attention_backward": attention_backward,
+    "_attention_factors": attention_factors,
     "_convolution": convolution,
     "_convolution_input": lambda y, w, sizes, *how: transposed(
         sizes, np.result_type(y, w), lambda x: convolution(x, w, *how), y

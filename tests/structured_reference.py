@@ -315,6 +315,9 @@ WITHOUT_VALUES = {"_empty", "_empty_like"}
 #: Their derivative is that of the distribution, and no difference of draws.
 WITHOUT_DIFFERENCES = {"_sample_gamma"}
 
+#: Results, by number, that are float32 where the inputs are of a half type: they are exact to what is computed.
+WIDE_RESULTS = {("_attention", 1)}
+
 INVARIANTS = {
     "_solve": lambda x, lu, pivots, info: x,
     "_det": lambda det, lu, pivots: det,

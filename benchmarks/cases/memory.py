@@ -1,5 +1,5 @@
-"""Memory, measured in processes of their own: what a recorded operation keeps, and the peak of a large
-expression.
+"""Memory, measured in processes of their own: what a recorded operation keeps, and the peaks of a large
+expression and of attention.
 """
 
 from benchmarks.harness import Missing, Row, child, study
@@ -30,12 +30,9 @@ def peak():
     # Not ru_maxrss: across exec a child inherits the peak of the process that started it.
     with open("/proc/self/status") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
-x = m.zeros(10_000_000)
-x += 0.5
-x.requires_grad_()
+exec(sys.argv[3])
 before = peak()
-y = (m.tanh(x) * x + m.exp(-x * x)).sum()
-y.backward()
+exec(sys.argv[4])
 print(peak() - before)
 """
 
@@ -70,20 +67,36 @@ def recorded(ours, theirs, settings):
         yield row
 
 
-@study("peak memory of the large expression", group="memory")
+EXPRESSION = (
+    "x = m.zeros(10_000_000); x += 0.5; x.requires_grad_()",
+    "y = (m.tanh(x) * x + m.exp(-x * x)).sum(); y.backward()",
+)
+ATTENTION = (
+    "leaves = [m.rand(1, 8, 2048, 64) for _ in range(3)]; [x.requires_grad_() for x in leaves]; "
+    "from importlib import import_module; f = import_module(m.__name__ + '.nn.functional').scaled_dot_product_attention; "
+    "(m.rand(64, 64, requires_grad=True) @ m.rand(64, 64)).sum().backward()",
+    "f(*leaves).sum().backward()",
+)
+
+
+@study("peak memory of large steps", group="memory")
 def peak(ours, theirs, settings):
-    for threads in (1, 2):
-        names = present(ours, theirs, settings)
-        values, note = measure(PEAK, names, threads)
-        found = dict(zip(names, values, strict=True))
-        row = Row(
-            f"peak memory above inputs, large expression and gradient, {threads} thread{'s' * (threads > 1)}",
-            unit="B",
-            target="≥ 1×",
-            note=note,
-        )
-        row.ours, row.theirs = found.get(settings.ours), found.get(settings.theirs)
-        if row.ours and row.theirs:
-            row.ratio = row.theirs / row.ours
-            row.reached = row.ratio >= 0.99
-        yield row
+    for (prepare, work), label, counts in (
+        (EXPRESSION, "large expression and gradient", (1, 2)),
+        (ATTENTION, "attention, 8 heads of 64, length 2048, and gradient", (1,)),
+    ):
+        for threads in counts:
+            names = present(ours, theirs, settings)
+            values, note = measure(PEAK, names, threads, prepare, work)
+            found = dict(zip(names, values, strict=True))
+            row = Row(
+                f"peak memory above inputs, {label}, {threads} thread{'s' * (threads > 1)}",
+                unit="B",
+                target="≥ 1×",
+                note=note,
+            )
+            row.ours, row.theirs = found.get(settings.ours), found.get(settings.theirs)
+            if row.ours and row.theirs:
+                row.ratio = row.theirs / row.ours
+                row.reached = row.ratio >= 0.99
+            yield row

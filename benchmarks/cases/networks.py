@@ -129,13 +129,15 @@ for _name in ("LSTM", "GRU", "RNN"):
             group="layers",
             target=1,
         )(lambda m, name=_name, features=_features, batch=_batch: recurrent(m, name, features, batch))
-for _length in (128, 512, 2048):
-    for _causal in (False, True):
-        case(
-            f"attention, 8 heads of 64, length {_length}{', causal' * _causal}, forward and backward",
-            group="layers",
-            target=1,
-        )(lambda m, length=_length, causal=_causal: attention(m, length, causal))
+for _threads, _suffix in ((1, ""), (2, ", two threads")):
+    for _length in (128, 512, 2048):
+        for _causal in (False, True):
+            case(
+                f"attention, 8 heads of 64, length {_length}{', causal' * _causal}, forward and backward{_suffix}",
+                group="layers",
+                target=1.1,
+                threads=_threads,
+            )(lambda m, length=_length, causal=_causal: attention(m, length, causal))
 for _threads, _suffix in ((1, ""), (2, ", two threads")):
     for _length in (32, 64):
         case(

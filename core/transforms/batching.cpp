@@ -7,6 +7,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "kernels/copy.h"
+#include "ops/arithmetic.h"
 #include "ops/part.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
@@ -289,11 +290,20 @@ Tensor for_draws(const Tensor& t, const BatchLevel* level) {
   const Tensor inner = for_draws(t, level->outer);
   return level->randomness == Randomness::Different ? batched(unbatched(inner, *level), level->number) : inner;
 }
+
+Tensor all_samples(Tensor t) {
+  while (is_batched(t)) t = Tensor(samples_of(t));
+  return t;
+}
 }  // namespace
 Tensor batch_for_draws(const Tensor& t, const char* op) {
   for (const BatchLevel* level = thread_state.batch_level; level; level = level->outer)
     if (level->randomness == Randomness::Error) refuse_draws(op);
-  return for_draws(t, thread_state.batch_level);
+  const Tensor drawn = for_draws(t, thread_state.batch_level);
+  if (!t.requires_grad()) return drawn;
+  // With the history that t has: itself, or the sum with zeros that are batched as the draws are to be.
+  if (all_samples(drawn).numel() == all_samples(t).numel()) return t;
+  return call<Add>(t, for_draws(zeros({}, t.dtype()), thread_state.batch_level));
 }
 
 void compute_batched(const Operator& op, const void* const* arguments, Results& results) {

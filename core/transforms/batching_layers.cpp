@@ -6,6 +6,7 @@
 #include "for_size.h"
 
 #include "ops/arithmetic.h"
+#include "ops/attention.h"
 #include "ops/comparison.h"
 #include "ops/convolution.h"
 #include "ops/indexing.h"
@@ -216,6 +217,46 @@ void recurrence_backward(BatchedCall& c) {
                                              {bare(5), bare(6), bare(7), bare(2), bare(3), bare(4), std::string(c.given[8].text()), Dims(c.ints(9)), c.boolean(10)},
                                              Needs{static_cast<uint32_t>(needs)});
   c.finished = true;
+}
+
+// --- Attention -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// These tensors with the batch in front, and behind it as many dimensions as the longest has; one less where they have a number
+/// per query.
+struct Aligned {
+  Tensors all;
+  Aligned(const BatchedCall& c, std::initializer_list<int> parameters, std::initializer_list<int> per_query) {
+    int64_t rank = 0;
+    for (int i : parameters)
+      if (c.has(i)) rank = std::max(rank, c.rank(i));
+    all.resize(c.given.size());
+    const auto align = [&](int i, int64_t to) {
+      if (c.has(i)) all[static_cast<size_t>(i)] = with_ones(c.in_front(i), to - c.rank(i));
+    };
+    for (int i : parameters) align(i, rank);
+    for (int i : per_query) align(i, rank - 1);
+  }
+  const Tensor& operator[](int i) const { return all[static_cast<size_t>(i)]; }
+  OptionalTensor optional(int i) const { return OptionalTensor(all[static_cast<size_t>(i)]); }
+};
+
+}  // namespace
+
+void attention(BatchedCall& c) {
+  if (c.number(6) > 0 && c.level.randomness != Randomness::Different) return loop(c);
+  const Aligned t(c, {0, 1, 2, 3}, {});
+  c.results.kind = Results::Kind::Tuple;
+  c.results.many = call_all<Attention>(t[0], t[1], t[2], t.optional(3), c.boolean(4), c.number(5), c.number(6), c.integer(7), c.integer(8));
+}
+
+void attention_backward(BatchedCall& c) {
+  if (c.number(10) > 0 && c.level.randomness != Randomness::Different) return loop(c);
+  const Aligned t(c, {0, 2, 3, 4, 5, 6}, {1, 7});
+  c.results.kind = Results::Kind::Tuple;
+  c.results.many = call_all<AttentionBackward>(t[0], t.optional(1), t[2], t[3], t[4], t.optional(5), t.optional(6), t[7], c.boolean(8), c.number(9),
+                                               c.number(10), c.integer(11), c.integer(12), c.integer(13));
 }
 
 // --- Losses --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from helpers import array, check_gradient, tensor
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.nn import _attention
 from adjoint.nn import functional as F
 
 RNG = np.random.default_rng(12)
@@ -58,53 +57,182 @@ def test_scaled_dot_product_attention(shape):
     )
 
 
-@pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize("rows", [1, 3, 4])
-def test_blocks_of_queries_give_the_same(rows, again, monkeypatch):
-    q, k, v = normal(2, 7, 3), normal(2, 5, 3), normal(2, 5, 4)
-    seen = RNG.random((7, 5)) > 0.3
-    masks = [
-        {},
-        {"is_causal": True},
-        {"scale": 0.5},
-        {"attn_mask": tensor(seen)},
-        {"attn_mask": tensor(seen[:1])},
-        {"attn_mask": tensor(np.stack([seen, ~seen]))},
-        {"attn_mask": tensor(normal(5))},
-    ]
-    whole = [F.scaled_dot_product_attention(*map(tensor, (q, k, v)), **mask) for mask in masks]
-    monkeypatch.setattr(_attention, "_rows_at_once", lambda *args: (rows, again))
-    for mask, want in zip(masks, whole, strict=True):
+def weights_of(q, k, mask=None, is_causal=False, scale=None):
+    """The whole matrix of weights, by recorded operations."""
+    scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if is_causal:
+        mask = ad.ones(scores.shape[-2:], dtype=ad.bool).tril()
+    if mask is not None:
+        scores = ad.where(mask, scores, -math.inf) if mask.dtype == ad.bool else scores + mask
+    return ad.softmax(scores, -1)
 
-        def run(*x, mask=mask):
-            return F.scaled_dot_product_attention(*x, **mask)
 
-        with ad.no_grad():
-            np.testing.assert_allclose(array(run(*map(tensor, (q, k, v)))), array(want), rtol=1e-12)
-        check_gradient(run, [q, k, v])
-    leaves = tuple(tensor(x, requires_grad=True) for x in (q[:1], k[:1], v[:1]))
-    assert ad.autograd.gradgradcheck(lambda *x: F.scaled_dot_product_attention(*x, is_causal=True), leaves)
+def gradients(f, arrays, cotangent, create_graph=False):
+    leaves = [tensor(x, requires_grad=x.dtype.kind == "f") for x in arrays]
+    result = f(*leaves)
+    wanted = [x for x in leaves if x.requires_grad]
+    grads = ad.autograd.grad(result, wanted, cotangent, create_graph=create_graph)
+    return [array(x.detach()) for x in (result, *grads)]
+
+
+# Blocks have 84 or 168 queries and 256 keys, dropout's random words come by 64.
+@pytest.mark.parametrize(
+    "queries, keys",
+    [(1, 1), (3, 64), (64, 3), (83, 256), (84, 257), (85, 255), (168, 65), (169, 300), (300, 169), (5, 700)],
+)
+def test_tiles_give_what_the_whole_matrix_gives(queries, keys):
+    q, k, v, g = (
+        normal(2, 3, queries, 5),
+        normal(2, 3, keys, 5),
+        normal(2, 3, keys, 4),
+        normal(2, 3, queries, 4),
+    )
+    seen = RNG.random((queries, keys)) > 0.4
+    seen[:, 0] = True
+    some = RNG.random((2, 1, 1, keys)) > 0.4
+    some[..., 0] = True
+    for options, *mask in [
+        ({},),
+        ({"is_causal": True},),
+        ({"scale": -0.7},),
+        ({"scale": 0.0},),
+        ({}, seen),
+        ({}, some),
+        ({}, np.where(seen, normal(queries, keys), -np.inf)),
+        ({}, normal(keys)),
+        ({}, normal(3, queries, 1)),
+        ({}, normal(2, 3, queries, keys)),
+    ]:
+
+        def fused(q, k, v, *mask, options=options):
+            return F.scaled_dot_product_attention(q, k, v, *mask, **options)
+
+        def whole(q, k, v, *mask, options=options):
+            return weights_of(q, k, *mask, **options) @ v
+
+        inputs = [q, k, v, *mask]
+        wanted = gradients(whole, inputs, tensor(g))
+        for create_graph in (False, True):
+            found = gradients(fused, inputs, tensor(g), create_graph)
+            for x, y in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+
+
+def test_tensors_may_lie_anyhow():
+    q, k, v = normal(7, 2, 3, 5), normal(9, 2, 3, 5), normal(9, 2, 3, 5)
+    expected = numpy_attention(*(x.transpose(1, 2, 0, 3) for x in (q, k, v)))
+    inputs = [tensor(x, requires_grad=True) for x in (q, k, v)]
+    views = [x.permute(1, 2, 0, 3) for x in inputs]
+    result = F.scaled_dot_product_attention(*views)
+    # As torch's, the result lies like the query.
+    assert result.stride() == views[0].stride()
+    np.testing.assert_allclose(array(result.detach()), expected, rtol=1e-10)
+    check_gradient(
+        lambda *x: F.scaled_dot_product_attention(*(t.permute(1, 2, 0, 3) for t in x)),
+        [x[:, :1] for x in (q, k, v)],
+    )
+    check_gradient(
+        lambda q, k, v: F.scaled_dot_product_attention(q.mT, k.mT, v.expand(2, 3, 4)),
+        [normal(2, 5, 3), normal(5, 3), normal(4)],
+    )
+
+
+def test_leading_dimensions_broadcast():
+    q, k, v, mask = normal(3, 1, 4, 5), normal(2, 6, 5), normal(6, 2), normal(2, 1, 1, 4, 6)
+    expected = numpy_attention(q, k, v, mask)
+
+    def run(*x):
+        return F.scaled_dot_product_attention(*x)
+
+    np.testing.assert_allclose(array(run(*map(tensor, (q, k, v, mask)))), expected, rtol=1e-10)
+    check_gradient(run, [q, k, v, mask])
+
+
+def test_derivatives_of_second_order():
+    q, k, v, mask = (
+        tensor(x, requires_grad=True) for x in (normal(2, 3, 2), normal(1, 4, 2), normal(4, 2), normal(3, 4))
+    )
+    seen = tensor(np.array([[True, False, True, True], [False] * 4, [True] * 4]))
+    for options in ({}, {"is_causal": True}, {"scale": -0.4}, {"attn_mask": seen}):
+        assert ad.autograd.gradgradcheck(
+            lambda *x, options=options: F.scaled_dot_product_attention(*x, **options), (q, k, v)
+        )
+    assert ad.autograd.gradgradcheck(F.scaled_dot_product_attention, (q, k, v, mask))
+    grouped = [tensor(normal(n, 2, 2), requires_grad=True) for n in (4, 2, 2)]
+    assert ad.autograd.gradgradcheck(
+        lambda *x: F.scaled_dot_product_attention(*x, enable_gqa=True), tuple(grouped)
+    )
 
     def dropped(*x):
-        # The same draw each time; the backward pass, which finds the weights again, must repeat it.
         ad.manual_seed(1)
         return F.scaled_dot_product_attention(*x, dropout_p=0.5)
 
-    check_gradient(dropped, [q, k, v])
+    assert ad.autograd.gradgradcheck(dropped, (q, k, v))
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_memory_grows_with_the_length_and_not_its_square(causal, monkeypatch):
-    monkeypatch.setattr(_attention, "_BLOCK", 1 << 18)
-    monkeypatch.setattr(_attention, "_KEPT", 1 << 20)
+def test_a_batch_of_attentions_is_a_loop_over_them():
+    q, k, v, mask = map(tensor, (normal(3, 2, 4, 5), normal(3, 2, 6, 5), normal(2, 6, 2), normal(3, 4, 6)))
 
-    def peak(length):
-        q, k, v = (ad.randn(8, length, 8, requires_grad=True) for _ in range(3))
-        ad.reset_peak_memory_statistics()
-        F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
-        return ad.memory_statistics()["peak_allocated_bytes"]
+    def loss(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask).square().sum()
 
-    assert peak(2048) < 8 * 2048**2 * 4 / 8 and peak(2048) < 2.2 * peak(1024)
+    for in_dims in ((0, 0, None, 0), (0, None, None, None), (None, 0, None, None), (None, None, None, 0)):
+        given = [x if d == 0 or x is v else x[0] for x, d in zip((q, k, v, mask), in_dims)]
+        for f in (loss, ad.func.grad(loss, argnums=(0, 1, 2, 3)), ad.func.jacfwd(ad.func.grad(loss))):
+            found = ad.func.vmap(f, in_dims=in_dims)(*given)
+            samples = [[x[i] if d == 0 else x for x, d in zip(given, in_dims)] for i in range(3)]
+            for i, sample in enumerate(samples):
+                wanted = f(*sample)
+                found_i = [t[i] for t in found] if isinstance(found, tuple) else [found[i]]
+                for x, y in zip(found_i, wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+                    np.testing.assert_allclose(array(x), array(y), rtol=1e-9, atol=1e-12)
+
+
+def test_memory_grows_with_the_length_and_not_its_square():
+    for options in ({}, {"is_causal": True}, {"dropout_p": 0.1}):
+
+        def peak(length, options=options):
+            q, k, v = (ad.randn(2, length, 8, requires_grad=True) for _ in range(3))
+            ad.reset_peak_memory_statistics()
+            before = ad.memory_statistics()["allocated_bytes"]
+            F.scaled_dot_product_attention(q, k, v, **options).sum().backward()
+            return ad.memory_statistics()["peak_allocated_bytes"] - before
+
+        assert peak(2048) < 2048**2 * 4 / 3 and peak(4096) < 2.2 * peak(2048)
+
+
+def test_numbers_do_not_depend_on_the_number_of_threads():
+    threads = ad.get_num_threads()
+    q, k, v, mask = (
+        tensor(x, ad.float32)
+        for x in (normal(2, 600, 9), normal(2, 900, 9), normal(2, 900, 7), normal(600, 900))
+    )
+
+    def run(count, **options):
+        ad.set_num_threads(count)
+        ad.manual_seed(3)
+        leaves = [x.clone().requires_grad_() for x in (q, k, v, mask)]
+        result = F.scaled_dot_product_attention(*leaves[: 3 + ("mask" in options)], dropout_p=0.2)
+        result.square().sum().backward()
+        return [result.detach(), *(x.grad for x in leaves if x.grad is not None)]
+
+    try:
+        for options in ({}, {"mask": True}):
+            for x, y in zip(run(1, **options), run(2, **options), strict=True):
+                assert bool((x == y).all())
+    finally:
+        ad.set_num_threads(threads)
+
+
+def test_infinities_and_nan_are_not_hidden():
+    for where in range(3):
+        inputs = [normal(3, 4), normal(300, 4), normal(300, 2)]
+        inputs[where][1, 1] = np.nan
+        result = array(F.scaled_dot_product_attention(*map(tensor, inputs)))
+        # A key concerns every query, a query itself, a value its own column.
+        wrong = np.isnan(result)
+        assert wrong.all() if where == 1 else wrong[1].all() if where == 0 else wrong[:, 1].all()
+        assert wrong.sum() == (6, 2, 3)[(1, 0, 2).index(where)]
 
 
 @pytest.mark.parametrize("additive", [False, True])
@@ -152,6 +280,71 @@ def test_dropout_of_weights():
     kept = F.scaled_dot_product_attention(q, k, v, dropout_p=0.25).item()
     assert kept != 1.0 and abs(kept - 1) < 0.1
     assert F.scaled_dot_product_attention(q, k, v, dropout_p=1.0).item() == 0.0
+    assert F.scaled_dot_product_attention(q, k, v, dropout_p=0.25).item() != kept
+    for p in (-0.1, 1.5):
+        with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1, but got"):
+            F.scaled_dot_product_attention(q, k, v, dropout_p=p)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("queries, keys", [(3, 5), (100, 300)])
+def test_dropout_leaves_out_the_same_in_both_directions(queries, keys, create_graph):
+    inputs, g = [normal(2, queries, 3), normal(2, keys, 3), normal(2, keys, 4)], tensor(normal(2, queries, 4))
+
+    def run(*x):
+        ad.manual_seed(1)
+        return F.scaled_dot_product_attention(*x, dropout_p=0.4)
+
+    # The factors, from values that tell the weights apart; all scores are 0.
+    ones = [
+        tensor(np.zeros_like(inputs[0])),
+        tensor(np.zeros_like(inputs[1])),
+        ad.eye(keys, dtype=ad.float64),
+    ]
+    factors = run(*ones) * keys
+    np.testing.assert_allclose(array(factors), np.where(array(factors) > 0.5, 1 / 0.6, 0), rtol=1e-12)
+    assert abs((array(factors) > 0).mean() - 0.6) < 5 * math.sqrt(0.24 / factors.numel())
+    wanted = gradients(lambda q, k, v: (weights_of(q, k) * factors) @ v, inputs, g)
+    for x, y in zip(gradients(run, inputs, g, create_graph), wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+
+
+def test_dropout_in_a_batch():
+    q, k, v = map(tensor, (normal(3, 2, 4, 5), normal(2, 6, 5), normal(2, 6, 2)))
+
+    def run(q, randomness):
+        ad.manual_seed(4)
+        f = ad.func.vmap(
+            lambda q: F.scaled_dot_product_attention(q, k, v, dropout_p=0.5), randomness=randomness
+        )
+        return f(q)
+
+    with pytest.raises(RuntimeError, match="random"):
+        run(q, "error")
+    same = run(q[:1].expand(3, 2, 4, 5), "same")
+    assert bool((same[0] == same[1]).all())
+    different = run(q[:1].expand(3, 2, 4, 5), "different")
+    assert not bool((different[0] == different[1]).all())
+    ad.manual_seed(4)
+    unbatched = ad.func.vmap(
+        lambda _: F.scaled_dot_product_attention(q[0], k, v, dropout_p=0.5), randomness="different"
+    )(ad.zeros(3))
+    assert unbatched.shape == (3, 2, 4, 2) and not bool((unbatched[0] == unbatched[1]).all())
+
+    def loss(q, k):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=0.5).square().sum()
+
+    # Recorded and fused gradients draw alike for each sample.
+    found = []
+    for create_graph in (False, True):
+        ad.manual_seed(4)
+
+        def slope(q, create_graph=create_graph):
+            q = q.clone().requires_grad_()
+            return ad.autograd.grad(loss(q, k), q, create_graph=create_graph)[0].detach()
+
+        found.append(ad.func.vmap(slope, randomness="different")(q))
+    np.testing.assert_allclose(array(found[0]), array(found[1]), rtol=1e-9)
 
 
 def test_empty_inputs():
@@ -176,6 +369,23 @@ def test_what_attention_refuses():
         (r"but got shapes \[2, 5\], \[2, 4\] and \[2, 5\]", (q, ad.ones(2, 4), q), {}),
         (r"expected query \(..., L, E\)", (q, ad.ones(3, 5), q), {}),
         ("needs heads in dimension -3", (q, q, q), {"enable_gqa": True}),
+        (
+            r"The size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton dimension 1",
+            (q, q, q, ad.ones(2, 3)),
+            {},
+        ),
+        (
+            r"The size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton dimension 0",
+            (q, q, q, ad.ones(3, 2, dtype=ad.bool)),
+            {},
+        ),
+        ("doesn't match the broadcast shape", (q[:1], q, q, ad.ones(2, 2)), {}),
+        (
+            r"The size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton dimension 0",
+            (ad.ones(2, 2, 5), ad.ones(3, 2, 5), q),
+            {},
+        ),
+        ("expected query, key and value of one floating-point type", (q.long(),) * 3, {}),
     ]:
         with pytest.raises(RuntimeError, match=text):
             F.scaled_dot_product_attention(*args, **options)

@@ -25,7 +25,7 @@ from helpers import (
     tensor,
 )
 from samples import OPERATORS, cases, function_of
-from structured_reference import CHECKS, REFERENCES, WITHOUT_VALUES
+from structured_reference import CHECKS, REFERENCES, WIDE_RESULTS, WITHOUT_VALUES
 
 import adjoint as ad
 
@@ -149,7 +149,11 @@ def test_types_of_results(op):
         for dtype in set(FLOAT_DTYPES) & set(op["types"]):
             same = next(c for c in cases(op, dtype) if c.text == case.text)
             kinds = {"float64": dtype, "complex128": "complex128" if dtype == "float64" else "complex64"}
-            assert of(same.call()) == [kinds.get(r, r) for r in of(case.call())], same
+            wanted = [kinds.get(r, r) for r in of(case.call())]
+            for k in range(len(wanted)):
+                if (op["name"], k) in WIDE_RESULTS and dtype in ("float16", "bfloat16"):
+                    wanted[k] = "float32"
+            assert of(same.call()) == wanted, same
         if "complex128" in op["types"]:
             single, double = (next(c for c in cases(op, d) if c.text == case.text) for d in COMPLEX_DTYPES)
             kinds = {"float64": "float32", "complex128": "complex64"}

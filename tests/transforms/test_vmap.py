@@ -352,6 +352,20 @@ def test_randomness(draw):
     assert (vmap(draw, randomness="different")(same) == b).all()
 
 
+@pytest.mark.parametrize("randomness", ["same", "different"])
+@pytest.mark.parametrize("mapped", [True, False])
+def test_draws_keep_the_history_of_what_they_are_drawn_from(randomness, mapped):
+    def slope(x):
+        x = (x if mapped else ad.tensor([2.0, 3.0])).clone().requires_grad_()
+        draw = ad._standard_gamma(x * 1)
+        return ad.autograd.grad(draw.sum(), x)[0], draw.detach()
+
+    concentrations = ad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    found, draws = vmap(slope, randomness=randomness)(concentrations)
+    wanted = concentrations if mapped else ad.tensor([2.0, 3.0]).expand(3, 2)
+    assert ad.allclose(found, ad._C._standard_gamma_grad(wanted.contiguous(), draws), rtol=1e-5)
+
+
 def test_different_numbers_cannot_be_written_to_what_is_outside():
     outside = ad.zeros(4)
     with pytest.raises(

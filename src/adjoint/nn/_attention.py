@@ -1,7 +1,6 @@
 """Attention as functions of `adjoint.nn.functional`: `scaled_dot_product_attention`, `multi_head_attention_forward`.
 
-Masks become terms that are added to the scores, -inf where there is no attention. A query that may attend to nothing gives 0:
-its row is opened for the softmax and its result replaced, so that neither value nor derivative is NaN.
+The sums are found by one operator of the core, tile by tile. A query that may attend to nothing gives 0, and its derivatives are 0.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from adjoint import _register
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
-def _check_attention(query, key, value, attn_mask, is_causal):
+def _check_attention(query, key, value, attn_mask, dropout_p, is_causal):
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     tensors = {"query": query, "key": key, "value": value}
     if min(t.dim() for t in tensors.values()) < 2:
         raise RuntimeError(
@@ -43,16 +44,6 @@ def _check_attention(query, key, value, attn_mask, is_causal):
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
             f"{attn_mask.dtype} and  query.dtype: {query.dtype} instead."
         )
-
-
-def _opened(mask, dtype):
-    """The term that a mask adds to the scores, with rows that are all closed open; and which they are."""
-    if mask.dtype == ad.bool:
-        closed = ~mask.any(-1, keepdim=True)
-        zero = ad.zeros((), dtype=dtype, device=mask.device)
-        return ad.where(mask | closed, zero, -math.inf), closed
-    closed = (mask == -math.inf).all(-1, keepdim=True)
-    return mask.masked_fill(closed, 0.0).to(dtype), closed
 
 
 def scaled_dot_product_attention(
@@ -102,86 +93,51 @@ def scaled_dot_product_attention(
     >>> ad.nn.functional.scaled_dot_product_attention(q, k, ad.tensor([[1.0], [2.0], [6.0]])).tolist()
     [[3.0]]
     """
-    _check_attention(query, key, value, attn_mask, is_causal)
-    half = query.dtype in (ad.float16, ad.bfloat16)
-    q, k, v = (t.to(ad.float32) for t in (query, key, value)) if half else (query, key, value)
+    _check_attention(query, key, value, attn_mask, dropout_p, is_causal)
+    heads = query.shape[-3] if enable_gqa and query.dim() > 2 else None
     if enable_gqa:
-        k, v = _repeated(q, k, v)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
-    term, closed = (None, None) if attn_mask is None else _opened(attn_mask, q.dtype)
-    recorded = ad.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, term))
-    rows, again = _rows_at_once(q, k, recorded, is_causal)
-    if rows < q.shape[-2]:
-        result = _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, again)
-    else:
-        result = _attend(q, k, v, term, dropout_p, 0 if is_causal else None, scale)
-    if closed is not None:
-        result = result.masked_fill(closed, 0.0)
-    return result.to(query.dtype) if half else result
-
-
-def _attend(q, k, v, term, dropout_p, first, scale):
-    """The sums of values for queries of which, where it is causal, the first one is at place `first`."""
-    scores = ad.matmul(q * scale, k.transpose(-2, -1))
-    if first is not None:
-        seen = ad.ones(scores.shape[-2:], dtype=ad.bool, device=q.device).tril(first)
-        scores = scores.masked_fill(~seen, -math.inf)
-    elif term is not None:
-        scores = scores + term
-    weights = ad.softmax(scores, -1)
+        query, key, value, attn_mask = _grouped(query, key, value, attn_mask)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    options = (is_causal, scale)
     if dropout_p > 0.0:
-        weights = ad.nn.functional.dropout(weights, dropout_p)
-    return ad.matmul(weights, v)
+        query = ad._C._batch_for_draws(query, "dropout")
+        options += (dropout_p, *_stream(query, key, value, attn_mask))
+    result = ad._C._attention(query, key, value, attn_mask, *options)[0]
+    return result if heads is None else result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
 
 
-# Of so many weights a block is made. Up to _KEPT weights are kept for the backward pass, more are found again there.
-_BLOCK = 1 << 22
-_KEPT = 1 << 25
+def _stream(query, *others):
+    """A seed, and from where on its random words are for the weights of these tensors, of all samples of a vmap."""
+    matrices = ad.broadcast_shapes(query.shape[:-2], *(t.shape[:-2] for t in others if t is not None))
+    samples = ad._C._whole(query).numel() // max(1, query.numel())
+    # Rows begin with whole groups of 16 blocks, of 64 words.
+    groups = -(-others[0].shape[-2] // 64)
+    return ad._C._reserve(samples * math.prod(matrices) * query.shape[-2] * groups * 16)
 
 
-def _rows_at_once(q, k, recorded, is_causal):
-    """For how many queries at once to find the weights, and whether they are found again in the backward pass.
-
-    Blocks are for what need not be kept, and for what is causal: they leave out most of the half that is masked.
-    """
-    each, rows = math.prod(q.shape[:-2]) * k.shape[-2], q.shape[-2]
-    again = recorded and each * rows > _KEPT
-    if each * rows > _BLOCK and (is_causal or again or not recorded):
-        rows = max(32, _BLOCK // each)
-    return rows, again
-
-
-def _by_rows(q, k, v, term, dropout_p, is_causal, scale, rows, again):
-    """`_attend` for some queries after the other; with `again` the weights are found again in the backward pass, not kept."""
-    from adjoint.utils.checkpoint import checkpoint
-
-    results = []
-    for first in range(0, q.shape[-2], rows):
-        part = q[..., first : first + rows, :]
-        end = first + part.shape[-2]
-        # What comes later than the last of these queries is seen by none of them.
-        seen = min(end, k.shape[-2]) if is_causal else k.shape[-2]
-        keys, values = k[..., :seen, :], v[..., :seen, :]
-        added = term if term is None or term.dim() < 2 or term.shape[-2] == 1 else term[..., first:end, :]
-        options = part, keys, values, added, dropout_p, first if is_causal else None, scale
-        results.append(checkpoint(_attend, *options, use_reentrant=False) if again else _attend(*options))
-    return ad.cat(results, -2)
-
-
-def _repeated(q, k, v):
-    """Key and value with each head once for every head of the query that shares it."""
-    if min(q.dim(), k.dim(), v.dim()) < 3:
+def _grouped(query, key, value, mask):
+    """Heads of the query in groups, each over the one head of key and value that it shares."""
+    if min(query.dim(), key.dim(), value.dim()) < 3:
         raise RuntimeError(
             "scaled_dot_product_attention: enable_gqa=True needs heads in dimension -3, but got shapes "
-            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+            f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
         )
-    heads = q.shape[-3]
-    if not k.shape[-3] or not v.shape[-3] or heads % k.shape[-3] or heads % v.shape[-3]:
+    heads, of_key, of_value = query.shape[-3], key.shape[-3], value.shape[-3]
+    if not of_key or not of_value or heads % of_key or heads % of_value:
         raise RuntimeError(
             "Number of heads in key and value must divide the number of heads in query, but got "
-            f"{k.shape[-3]} and {v.shape[-3]} for {heads}"
+            f"{of_key} and {of_value} for {heads}"
         )
-    return [t if t.shape[-3] == heads else t.repeat_interleave(heads // t.shape[-3], -3) for t in (k, v)]
+    groups = math.lcm(of_key, of_value)
+    if heads % groups:
+        groups = heads
+    key, value = (
+        t if t.shape[-3] == groups else t.repeat_interleave(groups // t.shape[-3], -3) for t in (key, value)
+    )
+    if mask is not None and mask.dim() > 2:
+        mask = mask.unflatten(-3, (groups, -1)) if mask.shape[-3] == heads else mask.unsqueeze(-3)
+    return query.unflatten(-3, (groups, -1)), key.unsqueeze(-3), value.unsqueeze(-3), mask
 
 
 # --- several heads ----------------------------------------------------------------------------------------------------
