@@ -6,8 +6,9 @@ happens. While one thread does so, another gets a copy of the module's skeleton 
 
 from __future__ import annotations
 
+import sys
 import threading
-from weakref import WeakKeyDictionary
+from functools import lru_cache
 
 from adjoint._C import Tensor
 
@@ -76,8 +77,9 @@ def functional_call(
             raise TypeError(
                 f"{value!r} is not an instance of torch.Tensor: functional_call got it for {name!r}"
             )
-    names = _names_of(module) if tie_weights or strict else {}
-    values = _tied(names, given) if tie_weights else dict(given)
+    tied = tie_weights and _has_ties(module)
+    names = _names_of(module) if tied or strict else {}
+    values = _tied(names, given) if tied else dict(given)
     if strict:
         _check_all(module, names, values)
     if args is None:
@@ -105,11 +107,10 @@ def _one_dict(dicts):
     if not all(isinstance(d, dict) for d in dicts):
         raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     given: dict = {}
-    repeated = []
     for d in dicts:
-        repeated += [name for name in d if name in given]
         given.update(d)
-    if repeated:
+    if len(given) != sum([len(d) for d in dicts]):
+        repeated = [name for name in given if sum([name in d for d in dicts]) > 1]
         raise ValueError(
             f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
         )
@@ -120,6 +121,25 @@ def _write_back(dicts, name, value):
     for d in (dicts,) if isinstance(dicts, dict) else dicts:
         if name in d:
             d[name] = value
+
+
+def _has_ties(module):
+    """Whether the module has a parameter, a buffer or a submodule under several names."""
+    seen: set[int] = set()
+    count = 0
+    waiting = [module]
+    for holder in waiting:
+        count += 1
+        seen.add(id(holder))
+        for members in (holder._parameters, holder._buffers):
+            for tensor in members.values():
+                if tensor is not None:
+                    count += 1
+                    seen.add(id(tensor))
+        if len(seen) != count:
+            return True
+        waiting += [child for child in holder._modules.values() if child is not None]
+    return False
 
 
 def _names_of(module):
@@ -162,8 +182,8 @@ def _check_all(module, names, values):
 
 # --- other tensors for a while ----------------------------------------------------------------------------------------
 
-#: By module, the thread that has put other tensors into it, and how often.
-_users: WeakKeyDictionary = WeakKeyDictionary()
+#: By the id of each module that has other tensors now, the thread that has put them into it, and how often.
+_users: dict[int, tuple[int, int]] = {}
 _lock = threading.Lock()
 
 
@@ -180,10 +200,10 @@ class _Swapped:
         self.undo, places = [], {}
         me = threading.get_ident()
         with _lock:
-            owner, depth = _users.get(self.module, (me, 0))
+            owner, depth = _users.get(id(self.module), (me, 0))
             self.owned = owner == me
             if self.owned:
-                _users[self.module] = (me, depth + 1)
+                _users[id(self.module)] = (me, depth + 1)
         callee = self.module if self.owned else _skeleton(self.module, {})
         _forget_computed()
         try:
@@ -204,14 +224,14 @@ class _Swapped:
         if not self.owned:
             return
         with _lock:
-            owner, depth = _users[self.module]
+            owner, depth = _users[id(self.module)]
             if depth > 1:
-                _users[self.module] = (owner, depth - 1)
+                _users[id(self.module)] = (owner, depth - 1)
             else:
-                del _users[self.module]
+                del _users[id(self.module)]
 
     def _put(self, module, name, value):
-        *path, key = name.split(".")
+        path, key = _path_of(name)
         if not key:
             raise KeyError(f'tensor name can\'t be empty string "": functional_call got {name!r}')
         holder = module
@@ -237,11 +257,18 @@ class _Swapped:
         return members, key
 
 
+@lru_cache(1024)
+def _path_of(name):
+    """The names of the modules on the way to a tensor, and its own."""
+    *path, key = name.split(".")
+    return path, key
+
+
 def _forget_computed():
     """What `parametrize.cached` remembers was computed from other tensors."""
-    from adjoint.nn.utils import parametrize
-
-    parametrize._cache.clear()
+    parametrize = sys.modules.get("adjoint.nn.utils.parametrize")
+    if parametrize is not None:
+        parametrize._cache.clear()
 
 
 class _Given:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections import defaultdict, deque
+from itertools import islice
 from typing import Any
 
 from adjoint.utils._pytree_nodes import (
@@ -47,9 +48,16 @@ class TreeSpec:
         self.type = type
         self._context = context
         self._children = children_specs
-        self.num_children = len(children_specs)
-        self.num_nodes = 1 + sum([child.num_nodes for child in children_specs])
-        self.num_leaves = 1 if type is None else sum([child.num_leaves for child in children_specs])
+        self.num_children = count = len(children_specs)
+        nodes, leaves = 1, type is None
+        for child in children_specs:
+            if child is _LEAF:
+                continue
+            count -= 1
+            nodes += child.num_nodes
+            leaves += child.num_leaves
+        # Most children are leaves, of one form.
+        self.num_nodes, self.num_leaves = nodes + count, leaves + count
 
     @property
     def context(self) -> Context:
@@ -124,7 +132,7 @@ class LeafSpec(TreeSpec):
 
 
 PyTreeSpec = TreeSpec
-_LEAF = LeafSpec()
+_LEAF: LeafSpec = LeafSpec()
 
 
 def _hashable(context):
@@ -208,17 +216,25 @@ def _take_apart(tree, leaves, kinds, is_leaf):
         leaves.append(tree)
         return _LEAF
     children, context = definition.flatten_fn(tree)
-    return TreeSpec(
-        definition.type, context, [_take_apart(child, leaves, kinds, is_leaf) for child in children]
-    )
+    specs = []
+    for child in children:
+        if kinds[type(child)] is None:
+            leaves.append(child)
+            specs.append(_LEAF)
+        else:
+            specs.append(_take_apart(child, leaves, kinds, is_leaf))
+    return TreeSpec(definition.type, context, specs)
 
 
 def _put_together(spec, leaves):
     if spec.type is None:
         return next(leaves)
-    return WITH_DATACLASSES[spec.type].unflatten_fn(
-        [_put_together(child, leaves) for child in spec._children], spec._context
-    )
+    count = spec.num_children
+    if spec.num_nodes == count + 1 and spec.num_leaves == count:
+        children = list(islice(leaves, count))
+    else:
+        children = [_put_together(child, leaves) for child in spec._children]
+    return WITH_DATACLASSES[spec.type].unflatten_fn(children, spec._context)
 
 
 def _take_up_to(spec, tree, parts):
