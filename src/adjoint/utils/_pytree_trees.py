@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import types
 from collections import defaultdict, deque
-from itertools import islice
 from typing import Any
 
+from adjoint._C import _put_together, _set_tree_forms, _take_apart
 from adjoint.utils._pytree_nodes import (
     LISTED,
     MAPPINGS,
@@ -87,7 +87,7 @@ class TreeSpec:
                 f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
                 f"holds {self.num_leaves} items ({self})."
             )
-        return _put_together(self, iter(leaves))
+        return _put_together(self, leaves)
 
     def flatten_up_to(self, tree: PyTree) -> list:
         """The parts of `tree`, which begins with this form, that stand where this form has leaves."""
@@ -133,6 +133,7 @@ class LeafSpec(TreeSpec):
 
 PyTreeSpec = TreeSpec
 _LEAF: LeafSpec = LeafSpec()
+_set_tree_forms(TreeSpec, _LEAF, WITH_DATACLASSES)
 
 
 def _hashable(context):
@@ -208,33 +209,6 @@ def tree_unflatten(leaves, treespec: TreeSpec) -> PyTree:
             f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
         )
     return treespec.unflatten(leaves)
-
-
-def _take_apart(tree, leaves, kinds, is_leaf):
-    definition = kinds[type(tree)]
-    if definition is None or (is_leaf is not None and is_leaf(tree)):
-        leaves.append(tree)
-        return _LEAF
-    children, context = definition.flatten_fn(tree)
-    specs = []
-    for child in children:
-        if kinds[type(child)] is None:
-            leaves.append(child)
-            specs.append(_LEAF)
-        else:
-            specs.append(_take_apart(child, leaves, kinds, is_leaf))
-    return TreeSpec(definition.type, context, specs)
-
-
-def _put_together(spec, leaves):
-    if spec.type is None:
-        return next(leaves)
-    count = spec.num_children
-    if spec.num_nodes == count + 1 and spec.num_leaves == count:
-        children = list(islice(leaves, count))
-    else:
-        children = [_put_together(child, leaves) for child in spec._children]
-    return WITH_DATACLASSES[spec.type].unflatten_fn(children, spec._context)
 
 
 def _take_up_to(spec, tree, parts):
