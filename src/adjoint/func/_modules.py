@@ -67,9 +67,8 @@ def functional_call(
     >>> grad(lambda w, x: functional_call(layer, w, x).sum())(weights, ad.tensor([3.0, 4.0]))
     {'weight': tensor([[3., 4.]])}
     """
-    from adjoint.nn.module import Module
-
-    if not isinstance(module, Module):
+    modules = sys.modules.get("adjoint.nn.module")
+    if modules is None or not isinstance(module, modules.Module):
         raise TypeError(f"functional_call: expected a module, got {type(module)}")
     given = _one_dict(parameter_and_buffer_dicts)
     for name, value in given.items():
@@ -104,12 +103,14 @@ def _one_dict(dicts):
         raise ValueError(
             f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
         )
-    if not all(isinstance(d, dict) for d in dicts):
-        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     given: dict = {}
+    count = 0
     for d in dicts:
+        if not isinstance(d, dict):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
         given.update(d)
-    if len(given) != sum([len(d) for d in dicts]):
+        count += len(d)
+    if len(given) != count:
         repeated = [name for name in given if sum([name in d for d in dicts]) > 1]
         raise ValueError(
             f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
@@ -125,21 +126,20 @@ def _write_back(dicts, name, value):
 
 def _has_ties(module):
     """Whether the module has a parameter, a buffer or a submodule under several names."""
-    seen: set[int] = set()
-    count = 0
+    modules, tensors = set(), []
     waiting = [module]
     for holder in waiting:
-        count += 1
-        seen.add(id(holder))
-        for members in (holder._parameters, holder._buffers):
-            for tensor in members.values():
-                if tensor is not None:
-                    count += 1
-                    seen.add(id(tensor))
-        if len(seen) != count:
+        if holder is None:
+            continue
+        if holder in modules:
             return True
-        waiting += [child for child in holder._modules.values() if child is not None]
-    return False
+        modules.add(holder)
+        tensors += holder._parameters.values()
+        tensors += holder._buffers.values()
+        waiting += holder._modules.values()
+    different = {*map(id, tensors)}
+    different.discard(id(None))
+    return len(different) != len(tensors) - sum([t is None for t in tensors])
 
 
 def _names_of(module):
@@ -236,25 +236,33 @@ class _Swapped:
             raise KeyError(f'tensor name can\'t be empty string "": functional_call got {name!r}')
         holder = module
         for part in path:
-            holder = holder._modules.get(part) if hasattr(holder, "_modules") else None
+            try:
+                holder = holder._modules[part]
+            except (AttributeError, KeyError):
+                holder = None
             if holder is None:
                 raise AttributeError(
                     f"{module._get_name()} has no attribute `{part}`: functional_call got {name!r}"
                 )
-        computed = holder._modules.get("parametrizations")
-        if key in holder._parameters or key in holder._buffers:
-            members = holder._parameters if key in holder._parameters else holder._buffers
-        elif computed is not None and key in computed._modules:
-            members, value = computed._modules, _Given(value)
-        else:
-            # A tensor that is no parameter, or nothing that the module knows: an attribute for a while.
-            found = getattr(holder, key, None)
-            if found is not None and not isinstance(found, Tensor):
-                raise TypeError(f"attribute `{key}`: {found!r} is not an instance of torch.Tensor")
-            members = holder.__dict__
+        members = holder._parameters
+        if key not in members:
+            members = holder._buffers
+            if key not in members:
+                members, value = self._elsewhere(holder, key, value)
         self.undo.append((members, key, members.get(key, _NOTHING)))
         members[key] = value
         return members, key
+
+    def _elsewhere(self, holder, key, value):
+        """Where a tensor is put that is neither parameter nor buffer, and what is put there."""
+        computed = holder._modules.get("parametrizations")
+        if computed is not None and key in computed._modules:
+            return computed._modules, _Given(value)
+        # Nothing that the module knows: an attribute for a while.
+        found = getattr(holder, key, None)
+        if found is not None and not isinstance(found, Tensor):
+            raise TypeError(f"attribute `{key}`: {found!r} is not an instance of torch.Tensor")
+        return holder.__dict__, value
 
 
 @lru_cache(1024)
