@@ -25,6 +25,43 @@ BatchLevel& level_of(uint64_t number) {
   fail("this vmap() does not run in this thread");
 }
 
+Tensor batched_along(const Tensor& t, int64_t dim, const BatchLevel& level) {
+  const auto one = [&](const Tensor& x) { return batched(moved(x, dim, 0), level.number); };
+  return may_have_tangents(t) ? through_tangents(t, one) : one(t);
+}
+Tensor unbatched_along(const Tensor& t, int64_t dim, const BatchLevel& level) {
+  const auto one = [&](const Tensor& x) {
+    const Tensor all = unbatched(x, level);
+    return dim ? moved(all, 0, dim) : all;
+  };
+  return may_have_tangents(t) ? through_tangents(t, one) : one(t);
+}
+
+/// The dimension that a leaf has a number for, counted from the front, of `rank`; -1 where it is not as it should be.
+int64_t plain_dim(PyObject* dim, int64_t rank) {
+  if (!PyLong_CheckExact(dim)) return -1;
+  int overflow = 0;
+  const int64_t d = PyLong_AsLongLongAndOverflow(dim, &overflow);
+  return overflow || d < -rank || d >= rank ? -1 : d < 0 ? d + rank : d;
+}
+
+/// How many samples there are along these dimensions, None for leaves that are not mapped over; -1 where anything is not as it
+/// should be, which the caller then tells. Dimensions are counted from the front afterwards.
+int64_t samples_along(nb::list leaves, nb::list dims) {
+  int64_t samples = -1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const nb::handle dim = dims[i], leaf = leaves[i];
+    if (dim.is_none()) continue;
+    if (!is_tensor(leaf.ptr())) return -1;
+    const Tensor& t = unwrap(leaf.ptr());
+    const int64_t d = plain_dim(dim.ptr(), t.dim());
+    if (d < 0 || (samples >= 0 && t.size(d) != samples)) return -1;
+    samples = t.size(d);
+    dims[i] = d;
+  }
+  return samples;
+}
+
 nb::object described(const BatchLevel* level) {
   if (!level) return nb::none();
   static const char* const names[] = {"error", "different", "same"};
@@ -73,17 +110,30 @@ void bind_batching(nb::module_& m) {
         "The innermost vmap() of this thread: number, batch size, randomness, whether it is strict, whether what it computes is recorded "
         "outside, whether it wrote memory from outside. None where there is none.");
   m.def("_batching_level", [](uint64_t number) { return described(open_batch_level(number)); });
-  m.def("_batched", [](const Tensor& t, int64_t dim, uint64_t number) {
+  m.def("_samples_along", &samples_along);
+  m.def("_batched_each", [](nb::list leaves, nb::list dims, uint64_t number) {
     const BatchLevel& level = level_of(number);
-    return through_tangents(t, [&](const Tensor& x) { return batched(moved(x, dim, 0), level.number); });
-  }, "The tensor that stands for each slice along a dimension.");
-  m.def("_unbatched", [](const Tensor& t, int64_t dim, uint64_t number) {
+    nb::list all;
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims[i].is_none()) all.append(leaves[i]);
+      else all.append(batched_along(unwrap(nb::handle(leaves[i]).ptr()), nb::cast<int64_t>(dims[i]), level));
+    return all;
+  }, "Leaves, of which those with a dimension stand for each slice along it.");
+  m.def("_unbatched_each", [](nb::list leaves, nb::list dims, uint64_t number) -> nb::object {
     const BatchLevel& level = level_of(number);
-    return through_tangents(t, [&](const Tensor& x) {
-      const Tensor all = unbatched(x, level);
-      return dim ? moved(all, 0, dim) : all;
-    });
-  }, "All samples of a tensor, along a new dimension.");
+    nb::list all;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const nb::handle leaf = leaves[i];
+      const int64_t d = is_tensor(leaf.ptr()) ? plain_dim(nb::handle(dims[i]).ptr(), unwrap(leaf.ptr()).dim() + 1) : -1;
+      if (d < 0) return nb::none();
+      all.append(unbatched_along(unwrap(leaf.ptr()), d, level));
+    }
+    return all;
+  }, "All samples of each leaf, along a new dimension; None where a leaf or a dimension is not as it should be.");
+  m.def("_batched", [](const Tensor& t, int64_t dim, uint64_t number) { return batched_along(t, dim, level_of(number)); },
+        "The tensor that stands for each slice along a dimension.");
+  m.def("_unbatched", [](const Tensor& t, int64_t dim, uint64_t number) { return unbatched_along(t, dim, level_of(number)); },
+        "All samples of a tensor, along a new dimension.");
   m.def("_is_batched", [](const Tensor& t, uint64_t number) { return is_batched(t) && (!number || batch_level_of(t) == number); }, nb::arg(), nb::arg("level") = 0);
   m.def("_batch_of", [](const Tensor& t) -> nb::object {
     if (!is_batched(t)) return nb::none();

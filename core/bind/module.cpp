@@ -145,6 +145,7 @@ NB_MODULE(_C, m) {
   bind_interpreter(m);
   bind_forward(m);
   bind_batching(m);
+  bind_trees(m);
   bind_random(m);
   bind_optimizers(m);
 }

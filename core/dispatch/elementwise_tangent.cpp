@@ -8,10 +8,14 @@
 
 #include "dispatch/elementwise.h"
 
+#include <algorithm>
+
 #include "autograd/arithmetic.h"
+#include "kernels/run_loop.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
+#include "runtime/parallel.h"
 #include "transforms/forward.h"
 #include "transforms/transformed.h"
 
@@ -112,6 +116,111 @@ Tensor elementwise_tangent(const DualCall& c) {
     }
   }
   return sum;
+}
+
+namespace {
+
+/// A walk over memory in blocks, in which loops of the value and of the tangent follow one another while a block is near.
+struct DualWalk {
+  static constexpr int64_t kBlock = 512;
+  static constexpr int kMost = 2 * kMostInputs;
+  int count = 0;
+  const char* data[kMost];
+  int64_t item[kMost];
+  unsigned constant = 0;
+
+  /// Take an operand of n elements, or of one number, in; false where it lies otherwise.
+  bool add(const Tensor& t, int64_t n) {
+    const bool one = t.numel() == 1;
+    if (t->flags & TensorImpl::kBatched || !t.is_contiguous() || (t.numel() != n && !one)) return false;
+    constant |= unsigned{one} << count;
+    data[count] = t.bytes();
+    item[count++] = t.itemsize();
+    return true;
+  }
+  /// f(addresses of the operands, at, elements) for each block.
+  template <class F> void run(int64_t n, const F& f) const {
+    runtime::parallel_for(0, n, StraightCall::kSerial, [&](int64_t begin, int64_t end) {
+      alignas(64) char repeated[kMost][kBlock * sizeof(double)];
+      const char* p[kMost];
+      for (int k = 0; k < count; ++k)
+        if (constant >> k & 1) repeat_value(repeated[k], data[k], item[k], kBlock);
+      for (int64_t at = begin; at < end; at += kBlock) {
+        for (int k = 0; k < count; ++k) p[k] = constant >> k & 1 ? repeated[k] : data[k] + at * item[k];
+        f(p, at, std::min(kBlock, end - at));
+      }
+    });
+  }
+};
+
+}  // namespace
+
+bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results) {
+  if (thread_state.watched || c.op.writes) return false;
+  Tensor in[kMostInputs];
+  const ElementwiseInfo& op = given_inputs(*c.op.elementwise, c.arguments.data(), in);
+  const Tensor& lead = *std::max_element(in, in + op.arity, [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
+  const DType type = lead.dtype();
+  const int slot = loop_slot(type);
+  const int64_t n = lead.numel();
+  if (n <= StraightCall::kSerial || (type != DType::Float32 && type != DType::Float64) || !(op.direct >> index_of(type) & 1) || op.result != ResultType::Same)
+    return false;
+  const Ref<DualLevel> level = next_level(all, 0);
+  if (!level || next_level(all, level->number)) return false;
+  // The inputs, and then those tangents that count.
+  DualWalk walk;
+  for (int i = 0; i < op.arity; ++i) {
+    const Tensor& t = in[i];
+    const bool alike = t.dim() == 0 || same(t.sizes(), lead.sizes());
+    if (t.dtype() != (i == op.condition ? DType::Bool : type) || !alike || (thread_state.grad && t.requires_grad()) || !walk.add(t, n)) return false;
+  }
+  int tangents[kMostInputs];
+  int terms = 0;
+  bool computes = false;
+  for (int i = 0; i < op.arity; ++i) {
+    tangents[i] = -1;
+    const Tensor t = i == op.condition || op.rules[i] == RuleKind::Zero ? Tensor() : tangent_of(in[i], *level);
+    if (!t.defined()) continue;
+    if (op.rules[i] == RuleKind::Missing || t.dtype() != type || t.numel() != in[i].numel() || (thread_state.grad && t.requires_grad())) return false;
+    tangents[i] = walk.count;
+    if (!walk.add(t, n)) return false;
+    ++terms;
+    computes |= op.rules[i] != RuleKind::One;
+    c.tangents[i] = t;  // held while its memory is read
+  }
+  // One term is a walk of its own as quickly: processors read few streams ahead better than many.
+  if (terms < 2 || !computes) return false;
+  double parameters[kMostParameters];
+  for (int k = 0; k < op.parameters; ++k) parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
+  const Tensor value = empty(lead.sizes(), type), tangent = empty(lead.sizes(), type);
+  const Loop add = info_of<Add>().loops.forward[slot], negate = info_of<Neg>().loops.forward[slot];
+  walk.run(n, [&](const char* const* p, int64_t at, int64_t m) {
+    alignas(64) char other[DualWalk::kBlock * sizeof(double)];
+    char* const y = value.bytes() + at * itemsize(type);
+    char* const t = tangent.bytes() + at * itemsize(type);
+    const void* operands[StraightCall::kOperands] = {};
+    std::copy_n(p, op.arity, operands);
+    op.loops.forward[slot](y, operands, m, parameters);
+    const char* sum = nullptr;
+    for (int i = 0; i < op.arity; ++i) {
+      if (tangents[i] < 0) continue;
+      const char* term = p[tangents[i]];
+      if (op.rules[i] != RuleKind::One) {
+        char* const to = sum == t ? other : t;
+        const void* taken[StraightCall::kOperands] = {term};
+        for (int k = 0; k < 4; ++k)
+          if (op.takes[i] >> k & 1) taken[k + 1] = k == 3 ? y : p[k];
+        (op.rules[i] == RuleKind::MinusOne ? negate : op.loops.backward[i][slot])(to, taken, m, parameters);
+        term = to;
+      }
+      const void* terms[StraightCall::kOperands] = {sum, term};
+      if (sum) add(t, terms, m, nullptr);
+      sum = sum ? t : term;
+    }
+  });
+  results.one = value;
+  set_tangent(value, *level, tangent, true);
+  return true;
 }
 
 }  // namespace adjoint

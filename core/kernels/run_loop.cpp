@@ -12,28 +12,21 @@ namespace {
 // Elements per block of operands that need converting or gathering: inputs and result stay in the first-level cache.
 constexpr int64_t kBlock = 512;
 
-void fill(char* to, const void* value, int64_t item, int64_t n) {
-  auto each = [&]<class T>(T v) {
-    std::memcpy(&v, value, sizeof v);
-    T* p = reinterpret_cast<T*>(to);
-    for (int64_t i = 0; i < n; ++i) p[i] = v;
-  };
-  switch (item) {
-    case 1: return each(uint8_t{});
-    case 2: return each(uint16_t{});
-    case 4: return each(uint32_t{});
-    case 8: return each(uint64_t{});
-    default: return each(Complex<double>{});
-  }
-}
-
 }  // namespace
+
+void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
+  typedef uint64_t Pattern __attribute__((vector_size(16), may_alias));
+  alignas(16) char repeated[16];
+  for (int64_t at = 0; at < 16; at += item) std::memcpy(repeated + at, value, static_cast<size_t>(item));
+  const Pattern pattern = *reinterpret_cast<const Pattern*>(repeated);
+  for (char* const end = to + n * item; to < end; to += 16) *reinterpret_cast<Pattern*>(to) = pattern;
+}
 
 void StraightCall::run_long(void* out, int64_t n) const {
   // A block of each constant, long enough for the longest piece.
   alignas(64) char blocks[kOperands][kBlock * sizeof(Complex<double>)];
   for (int k = 0; k < kOperands; ++k)
-    if (constant >> k & 1) fill(blocks[k], data[k], item[k], std::min(n, kBlock));
+    if (constant >> k & 1) repeat_value(blocks[k], data[k], item[k], std::min(n, kBlock));
   runtime::parallel_for(0, n, kSerial, [&](int64_t begin, int64_t end) {
     const int64_t step = constant ? kBlock : end - begin;
     for (int64_t at = begin; at < end; at += step) {
@@ -95,7 +88,8 @@ void run_loop(const LoopCall& call, const Tensor& out) {
         if (direct[k]) {
           in[s] = from;
         } else if (!constant[k] || at == 0) {
-          convert_strided(blocks[k], want, itemsize(want), from, have, strides[k + 1], m);
+          if (constant[k] && have == want) repeat_value(blocks[k], from, itemsize(want), m);
+          else convert_strided(blocks[k], want, itemsize(want), from, have, strides[k + 1], m);
           in[s] = blocks[k];
         }
       }

@@ -45,6 +45,9 @@ struct StraightCall {
   void run_long(void* out, int64_t n) const;
 };
 
+/// n times the same value, of `item` bytes. Written is up to the next multiple of 16 bytes.
+void repeat_value(char* to, const void* value, int64_t item, int64_t n);
+
 /// One loop over broadcast, strided operands of any types.
 struct LoopCall {
   Loop loop;
@@ -54,7 +57,6 @@ struct LoopCall {
   DType types[5] = {};                // the type the loop wants of each input
   DType out_type = DType::Float32;    // the type the loop writes
 };
-
 
 void run_loop(const LoopCall& call, const Tensor& out);
 

@@ -138,6 +138,7 @@ void call_dual(const Operator& op, std::span<const Value> arguments, const void*
   // A view's tangent is one of its base's, which has to lie like the base by then.
   if (op.view)
     for (Ref<DualLevel> level = next_level({given.data(), 1}, 0); level; level = next_level({given.data(), 1}, level->number)) settled_tangent(given[0], *level);
+  if (op.elementwise && elementwise_dual(call, given, results)) return;
   call_plain(op, arguments, results);
   if (op.writes) return write_dual(op, call, given, results);
   const std::span<const Tensor> all = all_of(results);

@@ -67,6 +67,9 @@ struct DualCall {
 Tensors tangents_of_results(const DualCall& call);
 /// Of element-wise operators, from the derivative.
 Tensor elementwise_tangent(const DualCall& call);
+/// Value and tangent of a large call in one walk over memory, where several inputs have tangents. False where this is not one:
+/// nothing is done then.
+bool elementwise_dual(DualCall& call, std::span<const Tensor> given, Results& results);
 /// Of any other, by transposing its reverse rule.
 Tensors transposed_tangents(const DualCall& call);
 

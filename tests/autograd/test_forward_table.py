@@ -7,7 +7,7 @@ reading at `jvp`.
 import numpy as np
 import pytest
 from helpers import array, tensor
-from samples import OPERATORS, cases
+from samples import OPERATORS, cases, function_of
 from structured_reference import WITHOUT_DIFFERENCES
 
 import adjoint as ad
@@ -220,3 +220,59 @@ def test_without_derivative(op):
             assert not recorded
             _, tangents = jvp(f, xs, [tensor(v) for v in values])
             assert not any(t.any() for t in tangents)
+
+
+LARGE = 20_000  # elements from which on the value and the tangent may be computed in one walk; a half of it is not
+
+
+@named([o for o in DIFFERENTIABLE if o["kind"] == "elementwise" and o["arity"] >= 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "numbers", [(), (0,), (1,)], ids=["tensors", "first is a number", "second is a number"]
+)
+def test_large_calls_as_their_halves(op, dtype, numbers):
+    rng = np.random.default_rng(11)
+    case = cases(op, dtype)[0]
+
+    def drawn_input(i):
+        shape = () if i in numbers else (LARGE,)
+        if i == op["condition"]:
+            return rng.uniform(0, 1, shape) < 0.5
+        return rng.uniform(*op["samples"], shape).astype(dtype)
+
+    values = [drawn_input(i) for i in range(op["arity"])]
+    ts = [rng.uniform(-1, 1, v.shape).astype(dtype) for v in values]
+    given = [i for i in range(op["arity"]) if i != op["condition"]]
+
+    def f(xs, ts, kept=given):
+        def g(*duals):
+            args = [tensor(x) for x in xs]
+            for i, x in zip(kept, duals, strict=True):
+                args[i] = x
+            rest, kwargs = case.arguments()
+            return function_of(op)(*args, *rest[op["arity"] :], **kwargs)
+
+        return jvp(g, [tensor(xs[i]) for i in kept], [tensor(ts[i]) for i in kept])
+
+    def half(v, k):
+        return v[k * LARGE // 2 : (k + 1) * LARGE // 2] if v.ndim else v
+
+    try:
+        (whole,), (tangent,) = f(values, ts)
+    except RuntimeError as e:
+        assert "0-dimensional" in str(e) or "dimension" in str(e), e  # a value that has to be a single number
+        return
+    halves = [f([half(v, k) for v in values], [half(t, k) for t in ts]) for k in (0, 1)]
+    np.testing.assert_array_equal(array(whole), np.concatenate([array(y[0]) for y, _ in halves]))
+    tolerance = (
+        1e-5 if dtype == "float32" else 1e-13
+    )  # a sum of several terms may be rounded in another order
+    wanted = np.concatenate([array(t[0]) for _, t in halves])
+    np.testing.assert_allclose(array(tangent), wanted, rtol=tolerance, atol=tolerance)
+    # Of one input alone.
+    for i in given:
+        (_,), (one,) = f(values, ts, [i])
+        pieces = [f([half(v, k) for v in values], [half(t, k) for t in ts], [i]) for k in (0, 1)]
+        np.testing.assert_allclose(
+            array(one), np.concatenate([array(t[0]) for _, t in pieces]), rtol=tolerance, atol=tolerance
+        )

@@ -44,7 +44,7 @@ struct Scratch {
 template <class T>
 bool has_product_loops(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kLeast = 16;
-  return best_variant<ProductTable<T>>().multiply && m >= 4 && n >= kLeast && m * k >= 64;
+  return best_variant<ProductTable<T>>().multiply && m >= 4 && n >= kLeast && (m * k >= 64 || k == 1);
 }
 
 /// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among threads.

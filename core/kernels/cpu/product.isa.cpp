@@ -223,9 +223,23 @@ void copy_block(int64_t lines, int64_t length, const T* from, int64_t step, T* t
     std::memcpy(to + i * to_step, from + i * step, static_cast<size_t>(length) * sizeof(T));
 }
 
+/// The product of a column and a row.
+template <class T>
+void multiply_outer(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, T* c, int64_t c_down) {
+  constexpr int W = kWidth<T>;
+  for (int64_t i = 0; i < m; ++i, c += c_down) {
+    const T number = a.data[i * a.down];
+    const Vector<T> x = number - Vector<T>{};
+    int64_t j = 0;
+    for (; j + W <= n; j += W) store(c + j, x * load(b.data + j));
+    for (; j < n; ++j) c[j] = number * b.data[j];
+  }
+}
+
 template <class T>
 void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start, int64_t start_down,
               T* c, int64_t c_down, T* scratch) {
+  if (k == 1 && b.across == 1 && !start) return multiply_outer(m, n, a, b, c, c_down);
   constexpr int P = kPanel<T>;
   alignas(64) T panel[kDepth * P], edge[kTile * P], start_edge[kTile * P];
   const bool by_rows = a.across == 1;

@@ -66,6 +66,41 @@ def fast(evaluation, generator, tolerances, error):
                     )
 
 
+def check_batched(evaluation, generator, error):
+    """Tangents for several directions at once are those for one after the other."""
+    from adjoint.func import vmap
+
+    for i, x in _numbered(evaluation):
+        directions = ad.stack(
+            [
+                jacobians.unit_vector(x.numel(), x.is_complex(), generator).to(x.dtype).reshape(x.shape)
+                for _ in range(2)
+            ]
+        )
+
+        def along(tangent, x=x):
+            return tuple(tangents(evaluation, x, tangent))
+
+        alone = [along(t) for t in directions]
+        try:
+            together = vmap(along, strict=True)(directions)
+        except RuntimeError as failure:
+            raise error(f"While computing batched gradients, got: {failure}\n\n{_BATCHED}") from failure
+        for (position, _), g, *wanted in zip(evaluation.outputs, together, *alone, strict=True):
+            with ad.no_grad():
+                expected = ad.stack(wanted)
+                if not ad.allclose(g, expected):
+                    raise error(
+                        f"For output {position} and input {i}:\n\n{_BATCHED}\n\nGot:\n{g}\n\nExpected:\n{expected}"
+                    )
+
+
+_BATCHED = (
+    "gradcheck failed while testing batched gradient computation with forward-mode AD: the tangent under vmap over directions "
+    "is something else than that of one direction after the other. check_batched_forward_grad=False leaves this out."
+)
+
+
 def check_undefined(evaluation, error):
     """An input without a tangent counts as one with a tangent of zeros."""
     from adjoint.autograd import forward_ad

@@ -70,7 +70,7 @@ def gradcheck(
     check_forward_ad : bool
         Whether forward mode is checked, too.
     check_batched_forward_grad : bool
-        Refused when true: tangents are not batched yet.
+        Whether tangents for several directions at once, by ``func.vmap``, must be those found one by one.
     check_backward_ad : bool
         Whether reverse mode is checked.
     fast_mode : bool
@@ -94,8 +94,6 @@ def gradcheck(
         `func` returns something, but no tensor.
     RuntimeError
         Elements of an input share memory, so that they cannot be moved one by one.
-    NotImplementedError
-        Batched tangents were asked for.
     AssertionError
         The checks that were asked for exclude each other, or outputs change their shape or type with the inputs.
 
@@ -114,10 +112,6 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    if check_batched_forward_grad:
-        raise NotImplementedError(
-            "gradcheck: check_batched_forward_grad=True needs tangents for several directions at once, which do not exist yet"
-        )
     inputs = jacobians.as_tuple(inputs)
     _check_inputs(inputs)
     tolerances = _Tolerances(rtol, atol, nondet_tol)
@@ -140,6 +134,10 @@ def gradcheck(
                 numerical = (_fast if fast_mode else _slow)(evaluation, tolerances, check_grad_dtypes)
             if check_forward_ad:
                 _forward(evaluation, numerical, tolerances, fast_mode, check_undefined_grad)
+            if check_batched_forward_grad:
+                from . import _gradcheck_forward as forward
+
+                forward.check_batched(evaluation, _generator(), GradcheckError)
             if check_batched_grad:
                 others.check_batched(outputs, _checked(inputs), GradcheckError)
             if check_backward_ad:

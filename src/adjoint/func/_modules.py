@@ -6,8 +6,9 @@ happens. While one thread does so, another gets a copy of the module's skeleton 
 
 from __future__ import annotations
 
+import sys
 import threading
-from weakref import WeakKeyDictionary
+from functools import lru_cache
 
 from adjoint._C import Tensor
 
@@ -66,9 +67,8 @@ def functional_call(
     >>> grad(lambda w, x: functional_call(layer, w, x).sum())(weights, ad.tensor([3.0, 4.0]))
     {'weight': tensor([[3., 4.]])}
     """
-    from adjoint.nn.module import Module
-
-    if not isinstance(module, Module):
+    modules = sys.modules.get("adjoint.nn.module")
+    if modules is None or not isinstance(module, modules.Module):
         raise TypeError(f"functional_call: expected a module, got {type(module)}")
     given = _one_dict(parameter_and_buffer_dicts)
     for name, value in given.items():
@@ -76,8 +76,9 @@ def functional_call(
             raise TypeError(
                 f"{value!r} is not an instance of torch.Tensor: functional_call got it for {name!r}"
             )
-    names = _names_of(module) if tie_weights or strict else {}
-    values = _tied(names, given) if tie_weights else dict(given)
+    tied = tie_weights and _has_ties(module)
+    names = _names_of(module) if tied or strict else {}
+    values = _tied(names, given) if tied else dict(given)
     if strict:
         _check_all(module, names, values)
     if args is None:
@@ -102,14 +103,15 @@ def _one_dict(dicts):
         raise ValueError(
             f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
         )
-    if not all(isinstance(d, dict) for d in dicts):
-        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     given: dict = {}
-    repeated = []
+    count = 0
     for d in dicts:
-        repeated += [name for name in d if name in given]
+        if not isinstance(d, dict):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
         given.update(d)
-    if repeated:
+        count += len(d)
+    if len(given) != count:
+        repeated = [name for name in given if sum([name in d for d in dicts]) > 1]
         raise ValueError(
             f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
         )
@@ -120,6 +122,24 @@ def _write_back(dicts, name, value):
     for d in (dicts,) if isinstance(dicts, dict) else dicts:
         if name in d:
             d[name] = value
+
+
+def _has_ties(module):
+    """Whether the module has a parameter, a buffer or a submodule under several names."""
+    modules, tensors = set(), []
+    waiting = [module]
+    for holder in waiting:
+        if holder is None:
+            continue
+        if holder in modules:
+            return True
+        modules.add(holder)
+        tensors += holder._parameters.values()
+        tensors += holder._buffers.values()
+        waiting += holder._modules.values()
+    different = {*map(id, tensors)}
+    different.discard(id(None))
+    return len(different) != len(tensors) - sum([t is None for t in tensors])
 
 
 def _names_of(module):
@@ -162,8 +182,8 @@ def _check_all(module, names, values):
 
 # --- other tensors for a while ----------------------------------------------------------------------------------------
 
-#: By module, the thread that has put other tensors into it, and how often.
-_users: WeakKeyDictionary = WeakKeyDictionary()
+#: By the id of each module that has other tensors now, the thread that has put them into it, and how often.
+_users: dict[int, tuple[int, int]] = {}
 _lock = threading.Lock()
 
 
@@ -180,10 +200,10 @@ class _Swapped:
         self.undo, places = [], {}
         me = threading.get_ident()
         with _lock:
-            owner, depth = _users.get(self.module, (me, 0))
+            owner, depth = _users.get(id(self.module), (me, 0))
             self.owned = owner == me
             if self.owned:
-                _users[self.module] = (me, depth + 1)
+                _users[id(self.module)] = (me, depth + 1)
         callee = self.module if self.owned else _skeleton(self.module, {})
         _forget_computed()
         try:
@@ -204,44 +224,59 @@ class _Swapped:
         if not self.owned:
             return
         with _lock:
-            owner, depth = _users[self.module]
+            owner, depth = _users[id(self.module)]
             if depth > 1:
-                _users[self.module] = (owner, depth - 1)
+                _users[id(self.module)] = (owner, depth - 1)
             else:
-                del _users[self.module]
+                del _users[id(self.module)]
 
     def _put(self, module, name, value):
-        *path, key = name.split(".")
+        path, key = _path_of(name)
         if not key:
             raise KeyError(f'tensor name can\'t be empty string "": functional_call got {name!r}')
         holder = module
         for part in path:
-            holder = holder._modules.get(part) if hasattr(holder, "_modules") else None
+            try:
+                holder = holder._modules[part]
+            except (AttributeError, KeyError):
+                holder = None
             if holder is None:
                 raise AttributeError(
                     f"{module._get_name()} has no attribute `{part}`: functional_call got {name!r}"
                 )
-        computed = holder._modules.get("parametrizations")
-        if key in holder._parameters or key in holder._buffers:
-            members = holder._parameters if key in holder._parameters else holder._buffers
-        elif computed is not None and key in computed._modules:
-            members, value = computed._modules, _Given(value)
-        else:
-            # A tensor that is no parameter, or nothing that the module knows: an attribute for a while.
-            found = getattr(holder, key, None)
-            if found is not None and not isinstance(found, Tensor):
-                raise TypeError(f"attribute `{key}`: {found!r} is not an instance of torch.Tensor")
-            members = holder.__dict__
+        members = holder._parameters
+        if key not in members:
+            members = holder._buffers
+            if key not in members:
+                members, value = self._elsewhere(holder, key, value)
         self.undo.append((members, key, members.get(key, _NOTHING)))
         members[key] = value
         return members, key
 
+    def _elsewhere(self, holder, key, value):
+        """Where a tensor is put that is neither parameter nor buffer, and what is put there."""
+        computed = holder._modules.get("parametrizations")
+        if computed is not None and key in computed._modules:
+            return computed._modules, _Given(value)
+        # Nothing that the module knows: an attribute for a while.
+        found = getattr(holder, key, None)
+        if found is not None and not isinstance(found, Tensor):
+            raise TypeError(f"attribute `{key}`: {found!r} is not an instance of torch.Tensor")
+        return holder.__dict__, value
+
+
+@lru_cache(1024)
+def _path_of(name):
+    """The names of the modules on the way to a tensor, and its own."""
+    *path, key = name.split(".")
+    return path, key
+
 
 def _forget_computed():
     """What `parametrize.cached` remembers was computed from other tensors."""
-    from adjoint.nn.utils import parametrize
-
-    parametrize._cache.clear()
+    parametrize = sys.modules.get("adjoint.nn.utils.parametrize")
+    if parametrize is not None:
+        parametrize._cache.clear()
 
 
 class _Given:

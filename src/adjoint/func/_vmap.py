@@ -25,8 +25,10 @@ _RANDOMNESS = ("error", "different", "same")
 
 def _strict_by_default() -> bool:
     """What `strict` is where it is not given: whether programs written for torch run in this process."""
-    loader = getattr(sys.modules.get("torch"), "__loader__", None)
-    return type(loader).__module__ == "adjoint.as_torch._finder"
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return type(getattr(torch, "__loader__", None)).__module__ == "adjoint.as_torch._finder"
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, strict=None):
@@ -124,8 +126,11 @@ class _Mapped:
 
     def __call__(self, args, kwargs):
         leaves, spec = pytree.flatten_arguments(args)
-        dims = self.dims_of(args, leaves, spec)
-        size = self.size_of(leaves, dims)
+        dims = self.plain_dims(spec)
+        size = -1 if dims is None else _C._samples_along(leaves, dims)
+        if size < 0:  # most often with an error, to be told
+            dims = self.dims_of(args, leaves, spec)
+            size = self.size_of(leaves, dims)
         step = self.chunk_size
         if step is None or step >= size:
             return self.run(leaves, dims, spec, size, kwargs)
@@ -138,6 +143,20 @@ class _Mapped:
 
     def called(self):
         return f"vmap({name_of(self.func)}, in_dims={self.in_dims}, ...)(<inputs>)"
+
+    def plain_dims(self, spec):
+        """The dimensions for the leaves of the arguments, where `in_dims` says one thing of each argument; else None."""
+        in_dims = self.in_dims
+        if type(in_dims) is int:
+            return [in_dims] * spec.num_leaves
+        if type(in_dims) is not tuple or len(in_dims) != spec.num_children:
+            return None
+        dims: list[int | None] = []
+        for dim, child in zip(in_dims, spec._children):
+            if dim is not None and type(dim) is not int:
+                return None
+            dims += [dim] * child.num_leaves
+        return dims
 
     def dims_of(self, args, leaves, spec):
         """The dimension to map over of each leaf of the arguments, counted from the front; or None."""
@@ -201,8 +220,8 @@ class _Mapped:
         level = _C._enter_batching(size, _RANDOMNESS.index(self.randomness), strict)
         try:
             try:
-                samples = [x if d is None else _C._batched(x, d, level) for x, d in zip(leaves, dims)]
-                return self.take_out(self.func(*pytree.tree_unflatten(samples, spec), **kwargs), level)
+                samples = _C._batched_each(leaves, dims, level)
+                return self.take_out(self.func(*spec.unflatten(samples), **kwargs), level)
             except DataDependentError as e:
                 if strict or e.level != level:
                     raise
@@ -271,6 +290,10 @@ class _Mapped:
 
     def take_out(self, outputs, level):
         leaves, spec = pytree.tree_flatten(outputs)
+        if type(self.out_dims) is int:
+            found = _C._unbatched_each(leaves, [self.out_dims] * len(leaves), level)
+            if found is not None:
+                return spec.unflatten(found)
         results = []
         for x, dim in zip(leaves, self.out_dims_of(outputs, leaves, spec)):
             if dim is None:

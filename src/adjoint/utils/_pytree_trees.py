@@ -9,6 +9,7 @@ import types
 from collections import defaultdict, deque
 from typing import Any
 
+from adjoint._C import _put_together, _set_tree_forms, _take_apart
 from adjoint.utils._pytree_nodes import (
     LISTED,
     MAPPINGS,
@@ -47,9 +48,16 @@ class TreeSpec:
         self.type = type
         self._context = context
         self._children = children_specs
-        self.num_children = len(children_specs)
-        self.num_nodes = 1 + sum([child.num_nodes for child in children_specs])
-        self.num_leaves = 1 if type is None else sum([child.num_leaves for child in children_specs])
+        self.num_children = count = len(children_specs)
+        nodes, leaves = 1, type is None
+        for child in children_specs:
+            if child is _LEAF:
+                continue
+            count -= 1
+            nodes += child.num_nodes
+            leaves += child.num_leaves
+        # Most children are leaves, of one form.
+        self.num_nodes, self.num_leaves = nodes + count, leaves + count
 
     @property
     def context(self) -> Context:
@@ -79,7 +87,7 @@ class TreeSpec:
                 f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
                 f"holds {self.num_leaves} items ({self})."
             )
-        return _put_together(self, iter(leaves))
+        return _put_together(self, leaves)
 
     def flatten_up_to(self, tree: PyTree) -> list:
         """The parts of `tree`, which begins with this form, that stand where this form has leaves."""
@@ -124,7 +132,8 @@ class LeafSpec(TreeSpec):
 
 
 PyTreeSpec = TreeSpec
-_LEAF = LeafSpec()
+_LEAF: LeafSpec = LeafSpec()
+_set_tree_forms(TreeSpec, _LEAF, WITH_DATACLASSES)
 
 
 def _hashable(context):
@@ -200,25 +209,6 @@ def tree_unflatten(leaves, treespec: TreeSpec) -> PyTree:
             f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
         )
     return treespec.unflatten(leaves)
-
-
-def _take_apart(tree, leaves, kinds, is_leaf):
-    definition = kinds[type(tree)]
-    if definition is None or (is_leaf is not None and is_leaf(tree)):
-        leaves.append(tree)
-        return _LEAF
-    children, context = definition.flatten_fn(tree)
-    return TreeSpec(
-        definition.type, context, [_take_apart(child, leaves, kinds, is_leaf) for child in children]
-    )
-
-
-def _put_together(spec, leaves):
-    if spec.type is None:
-        return next(leaves)
-    return WITH_DATACLASSES[spec.type].unflatten_fn(
-        [_put_together(child, leaves) for child in spec._children], spec._context
-    )
 
 
 def _take_up_to(spec, tree, parts):
