@@ -79,5 +79,6 @@ void bind_storage(nanobind::module_& m);
 void bind_interpreter(nanobind::module_& m);
 void bind_forward(nanobind::module_& m);
 void bind_batching(nanobind::module_& m);
+void bind_primitive(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 }  // namespace adjoint::bind

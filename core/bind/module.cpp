@@ -147,4 +147,5 @@ NB_MODULE(_C, m) {
   bind_batching(m);
   bind_random(m);
   bind_optimizers(m);
+  bind_primitive(m);
 }
