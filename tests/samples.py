@@ -27,6 +27,7 @@ from reference import MASKS, NUMBERS, OPTIONS
 from structured_reference import INVARIANTS, MISSING
 
 import adjoint as ad
+import adjoint.fft  # noqa: F401 - its operators are declared when it is imported
 
 OPERATORS = ad._C.operators()
 ROWS = {row["name"]: row for row in OPERATORS}

@@ -8,6 +8,7 @@ the results first. `INVARIANTS` says what of them a derivative can be checked on
 import numpy as np
 from creation_reference import CHECKS as CREATION_CHECKS
 from creation_reference import REFERENCES as CREATION
+from fourier_reference import REFERENCES as FOURIER
 from linalg_reference import CHECKS as LINALG_CHECKS
 from linalg_reference import REFERENCES as LINALG
 from network_reference import REFERENCES as NETWORK
@@ -181,6 +182,7 @@ def times(a, b):
 REFERENCES = {
     **CREATION,
     **LINALG,
+    **FOURIER,
     **NETWORK,
     **REDUCTION,
     "_add_multiple": lambda x, y, alpha: x + alpha * y,

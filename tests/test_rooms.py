@@ -65,4 +65,5 @@ def test_every_family_that_a_header_declares_is_in_the_table():
         for family in FAMILY.findall(header.read_text())
     }
     assert len(declared) > 25
-    assert set(declared) == {row["family"] for row in ad._C.operators()}
+    # Rows that Python declares have no header.
+    assert set(declared) == {row["family"] for row in ad._C.operators()} - {"Declared"}

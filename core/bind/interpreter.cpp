@@ -14,24 +14,6 @@ namespace nb = nanobind;
 
 namespace adjoint::bind {
 
-namespace {
-
-using Function = std::shared_ptr<PyObject>;
-Function function_of(nb::handle f) { return f.is_none() ? nullptr : hold(f.ptr()); }
-
-nb::object sequence_of(std::span<const Tensor> tensors) {
-  nb::object list = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
-  for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
-  return list;
-}
-
-nb::object called(const Function& f, nb::handle first, nb::handle second = {}, nb::handle third = {}) {
-  nb::object r = nb::steal(PyObject_CallFunctionObjArgs(f.get(), first.ptr(), second.ptr(), third.ptr(), nullptr));
-  if (!r.is_valid()) throw nb::python_error();
-  return r;
-}
-
-/// Read what Python gives for the results of a call. `who` must do what: "an interpreter must supply".
 void read_results(const Operator& op, nb::handle r, Results& results, const char* who) {
   if (!op.several && is_tensor(r.ptr())) {
     results.one = unwrap(r.ptr());
@@ -50,6 +32,23 @@ void read_results(const Operator& op, nb::handle r, Results& results, const char
     fail<ValueError>(who, " ", expected, " results of ", op.name, "(), but it gave ", results.many.size());
   if (!op.several) results.one = results.many.front();
   else results.kind = op.results ? Results::Kind::Tuple : Results::Kind::List;
+}
+
+namespace {
+
+using Function = std::shared_ptr<PyObject>;
+Function function_of(nb::handle f) { return f.is_none() ? nullptr : hold(f.ptr()); }
+
+nb::object sequence_of(std::span<const Tensor> tensors) {
+  nb::object list = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+  return list;
+}
+
+nb::object called(const Function& f, nb::handle first, nb::handle second = {}, nb::handle third = {}) {
+  nb::object r = nb::steal(PyObject_CallFunctionObjArgs(f.get(), first.ptr(), second.ptr(), third.ptr(), nullptr));
+  if (!r.is_valid()) throw nb::python_error();
+  return r;
 }
 
 class PythonObserver final : public Observer {

@@ -148,4 +148,5 @@ NB_MODULE(_C, m) {
   bind_trees(m);
   bind_random(m);
   bind_optimizers(m);
+  bind_primitive(m);
 }

@@ -389,6 +389,14 @@ const Operator* operator_of(PyObject* o) {
   return PyObject_TypeCheck(o, operator_type) ? reinterpret_cast<OperatorObject*>(o)->op : nullptr;
 }
 
+PyObject* add_operator(const Operator& op) {
+  auto* overloads = new Overloads;  // as long as the row, for ever
+  overloads->rows.push_back(&op);
+  PyObject* callable = new_operator(*overloads, Style::Plain, op.name);
+  if (callable) callables.try_emplace(&op, Py_NewRef(callable));
+  return callable;
+}
+
 bool add_operators(PyObject* module) {
   operator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&operator_spec));
   if (!operator_type) return false;

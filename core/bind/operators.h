@@ -4,7 +4,7 @@
 // signature in the table; element-wise calls on tensors take a shorter way.
 #pragma once
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include <memory>
 #include <vector>
@@ -50,6 +50,11 @@ inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
 /// one); and the row of a callable, null for other objects.
 PyObject* operator_object(const Operator& op, CallForm form = CallForm::Function);
 const Operator* operator_of(PyObject* o);
+
+/// The callable of a row that came after those of the families; a new reference.
+PyObject* add_operator(const Operator& op);
+/// Read what Python gives for the results of a call. `who` must do what: "an interpreter must supply".
+void read_results(const Operator& op, nanobind::handle given, Results& results, const char* who);
 
 /// A tensor from an operand that is a tensor or a number; undefined if it is neither.
 Tensor operand(PyObject* o, DType like);

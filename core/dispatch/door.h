@@ -29,7 +29,7 @@ template <class P> inline constexpr bool is_list = argument_t<P>::form == Form::
 template <class... P> struct OwnedTuple {
   using Tuple = std::tuple<typename argument_t<P>::Owned...>;
   static_assert(alignof(Tuple) <= 8);
-  static void own(void* owned, const void* const* at) {
+  static void own(const RuleTable&, void* owned, const void* const* at) {
     [&]<size_t... I>(std::index_sequence<I...>) {
       new (owned) Tuple{argument_t<P>::own(*static_cast<const std::remove_cvref_t<P>*>(at[I]))...};
     }(std::index_sequence_for<P...>{});
@@ -248,7 +248,7 @@ template <class X> uint16_t flags_of(const X& x) {
 }
 
 /// Boxed calls, for transforms and bindings.
-template <class Op, class R, class... P> void boxed(const Value* v, Results& results) {
+template <class Op, class R, class... P> void boxed(const Operator&, const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
     R r = DoorOf<Op, R, P...>::call(argument_t<P>::unbox(v[I])...);
     if constexpr (std::is_same_v<R, Tensor>) {

@@ -118,7 +118,7 @@ template <class Op> ElementwiseInfo InfoOf<Op>::value = {
 
 namespace table {
 
-template <class Op> void boxed_elementwise(const Value* v, Results& results) {
+template <class Op> void boxed_elementwise(const Operator&, const Value* v, Results& results) {
   Tensor in[Op::arity];
   const ElementwiseInfo& op = given_inputs(info_of<Op>(), v, in);
   double p[count_parameters(Op::parameters) + 1];
@@ -159,7 +159,7 @@ template <class Op> void add_elementwise(const char* family, int index) {
   for (int i = 0; i < Op::arity; ++i) row->kinds.push_back(defaults_to_none(Op::inputs, i) ? &kind_of<OptionalTensor> : &kind_of<Tensor>);
   for (int k = 0; k < count_parameters(Op::parameters); ++k)
     row->kinds.push_back(defaults_to_none(Op::parameters, k) ? &kind_of<std::optional<double>> : &kind_of<double>);
-  row->boxed = &boxed_elementwise<Op>;
+  row->door = &boxed_elementwise<Op>;
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
   row->inplace = Op::inplace;
@@ -183,7 +183,7 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   if constexpr (requires { Op::samples.text; }) row->samples = Op::samples.text;
   row->types = Op::types;
   row->kinds = {&kind_of<P>...};
-  row->boxed = &door::boxed<Op, R, P...>;
+  row->door = &door::boxed<Op, R, P...>;
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;

@@ -24,6 +24,7 @@ struct Results {
 
 struct ElementwiseInfo;
 struct RuleTable;  // dispatch/rule_node.h
+struct DualCall;   // transforms/forward.h
 
 /// Inputs of an element-wise operator, and parameters besides.
 inline constexpr int kMostInputs = 3, kMostParameters = 6;
@@ -45,8 +46,8 @@ struct Operator {
   const char* samples = "";
   TypeSet types = 0;
   std::vector<const ArgKind*> kinds;
-  /// For C++ and for transforms: the call, after this door's checks.
-  void (*boxed)(const Value* arguments, Results& results);
+  /// The operator's door, for a call whose arguments are boxed.
+  void (*door)(const Operator& row, const Value* arguments, Results& results);
   const ElementwiseInfo* elementwise;  // null for structured operators
   const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
   bool view, writes, inplace, differentiable, function, method;
@@ -62,6 +63,11 @@ struct Operator {
   uint32_t linear_terms = 0, linear_factors = 0;
   /// How it is computed on batches; null where the types of its parameters say so, or nothing does.
   batching::Rule batch = nullptr;
+  /// The tangents of its results, where it states a rule of its own; null where its other rules give them.
+  Tensors (*tangents)(const DualCall& call) = nullptr;
+
+  /// For C++ and for transforms: the call, after the door's checks.
+  void boxed(const Value* arguments, Results& results) const { door(*this, arguments, results); }
 };
 
 /// What is done with the result: it is given back, it takes the place of the first argument, or that of out=.

@@ -68,7 +68,7 @@ Ref<Node> RuleNode::make(const RuleTable& table, const void* const* arguments, u
   begin(parts.shapes);
   begin(parts.layouts);
   begin(parts.list_sizes);
-  if (table.all.arguments) table.owned->own(parts.owned, arguments);
+  if (table.all.arguments) table.owned->own(table, parts.owned, arguments);
   Ref<Node> owner = Ref<Node>::steal(node);  // from here on it is whole, and edges may be refused
   each_of(table.tensors, [&](int p) { parts.edges[node->edge_of(p)] = edge_to(tensor_at(arguments, p)); });
   for (size_t i = 0; i < list; ++i) parts.edges[node->edge_of(table.list) + i] = edge_to(list_at(arguments, table.list)[i]);

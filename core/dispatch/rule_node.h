@@ -35,10 +35,11 @@ struct Need {
 };
 
 /// How the arguments that are no tensors are kept: a tuple of which the node knows only this.
+struct RuleTable;
 struct OwnedArguments {
   size_t bytes;
   /// Copy the arguments at these addresses to `owned`.
-  void (*own)(void* owned, const void* const* arguments);
+  void (*own)(const RuleTable& table, void* owned, const void* const* arguments);
   /// Box them, each with its kind; those that are not kept have none.
   void (*box)(const void* owned, Value* values, const ArgKind** kinds);
   void (*destroy)(void* owned) noexcept;
@@ -88,6 +89,7 @@ class RuleNode final : public Node {
   InputList list();
   ListSizes list_sizes();
   const void* owned() { return parts().owned; }
+  const RuleTable& table() const { return table_; }
 
   /// The block is longer than the class.
   static void operator delete(RuleNode* node, std::destroying_delete_t) noexcept;

@@ -174,6 +174,7 @@ void call_dual(const Operator& op, std::span<const Value> arguments, const void*
 
 Tensors tangents_of_results(const DualCall& call) {
   const Operator& op = call.op;
+  if (op.tangents) return op.tangents(call);
   if (op.elementwise) return {elementwise_tangent(call)};
   uint32_t terms = op.view ? 1 : op.linear_terms;
   const auto has_tangent = [&](size_t parameter) {

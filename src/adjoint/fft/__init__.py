@@ -1,0 +1,374 @@
+"""Discrete Fourier transforms, with torch.fft's names and conventions; derivatives of all orders, forward mode and vmap.
+
+SciPy computes them where it is installed, else NumPy; float32 stays float32 (with NumPy before 2.0 it takes the way by
+float64). Along a dimension of n points
+
+    fft:  X[k] = Σ x[m] exp(-2πi mk/n)        ifft:  x[m] = 1/n Σ X[k] exp(2πi mk/n)
+
+`norm` says which direction divides: "backward" (the default) that of the inverse, "forward" the other, "ortho" each by √n.
+The functions below bring arguments into the form of the three operators in `_transforms`. Start reading at `fft`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C, _register
+from adjoint._arguments import give, need_tensors
+from adjoint._C import Tensor
+from adjoint._creation import arange, creation
+from adjoint.fft._transforms import c2c, c2r, r2c
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+_LAST_TWO = (-2, -1)
+
+# --- along one dimension -------------------------------------------------------------------------------------------------
+
+
+def fft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+    """The discrete Fourier transform along a dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex; integers count as the default type.
+    n : int, optional
+        How many points: the dimension is cut, or continued by zeros, to that length.
+    dim : int
+        The dimension.
+    norm : {"backward", "forward", "ortho"}, optional
+        Which direction divides by the number of points: see `adjoint.fft`.
+    out : Tensor, optional
+        Where the result goes.
+
+    Raises
+    ------
+    RuntimeError
+        For no points at all, or a type other than float32, float64 and their complex ones.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.fft.fft(ad.tensor([1.0, 2.0, 3.0, 4.0])).real
+    tensor([10., -2., -2., -2.])
+    """
+    return _complex("fft", input, n, dim, norm, False, out)
+
+
+def ifft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+    """The inverse of `fft`."""
+    return _complex("ifft", input, n, dim, norm, True, out)
+
+
+def rfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+    """`fft` of real numbers: its first n // 2 + 1 values, of which the others are conjugates.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.fft.rfft(ad.ones(4)).real
+    tensor([4., 0., 0.])
+    """
+    return _to_half("rfft", input, n, dim, norm, False, out)
+
+
+def ihfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+    """`ifft` of real numbers: its first n // 2 + 1 values. The inverse of `hfft`."""
+    return _to_half("ihfft", input, n, dim, norm, True, out)
+
+
+def irfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+    """The inverse of `rfft`: n real numbers; without n, an even number of them."""
+    return _from_half("irfft", input, n, dim, norm, True, out)
+
+
+def hfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+    """The real `fft` of a signal of which, since it is Hermitian, the first half is given."""
+    return _from_half("hfft", input, n, dim, norm, False, out)
+
+
+def _complex(name, input, n, dim, norm, inverse, out):
+    x = _checked(name, input, norm, n=n, dim=dim)
+    dim = _one(x, dim)
+    x = _resized(x, [dim], [n])
+    return _given(out, c2c(x, [dim], norm or "backward", inverse), name)
+
+
+def _to_half(name, input, n, dim, norm, inverse, out):
+    x = _real(name, _checked(name, input, norm, n=n, dim=dim))
+    dim = _one(x, dim)
+    x = _resized(x, [dim], [n])
+    return _given(out, r2c(x, [dim], norm or "backward", inverse), name)
+
+
+def _from_half(name, input, n, dim, norm, inverse, out):
+    x = _checked(name, input, norm, n=n, dim=dim)
+    dim = _one(x, dim)
+    n = 2 * (x.shape[dim] - 1) if n is None else n
+    return _given(out, _half_to_real(x, [dim], [n], norm, inverse), name)
+
+
+# --- along several -------------------------------------------------------------------------------------------------------
+
+
+def fftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+    """The discrete Fourier transform along several dimensions: all, or as many last ones as `s` has sizes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Real or complex; integers count as the default type.
+    s : tuple of int, optional
+        The number of points in each dimension; -1 for those that there are.
+    dim : tuple of int, optional
+        The dimensions.
+    norm : {"backward", "forward", "ortho"}, optional
+        Which direction divides by the number of points: see `adjoint.fft`.
+    out : Tensor, optional
+        Where the result goes.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.fft.fftn(ad.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
+    return _complex_n("fftn", input, s, dim, norm, False, out)
+
+
+def ifftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+    """The inverse of `fftn`."""
+    return _complex_n("ifftn", input, s, dim, norm, True, out)
+
+
+def rfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+    """`fftn` of real numbers: of the last dimension the first half."""
+    return _to_half_n("rfftn", input, s, dim, norm, False, out)
+
+
+def ihfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+    """`ifftn` of real numbers: of the last dimension the first half. The inverse of `hfftn`."""
+    return _to_half_n("ihfftn", input, s, dim, norm, True, out)
+
+
+def irfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+    """The inverse of `rfftn`."""
+    return _from_half_n("irfftn", input, s, dim, norm, True, out)
+
+
+def hfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+    """The real `fftn` of a signal of which, since it is Hermitian, half of the last dimension is given."""
+    return _from_half_n("hfftn", input, s, dim, norm, False, out)
+
+
+def _complex_n(name, input, s, dim, norm, inverse, out):
+    x = _checked(name, input, norm)
+    dims, sizes = _several(name, x, s, dim)
+    return _given(out, c2c(_resized(x, dims, sizes), dims, norm or "backward", inverse), name)
+
+
+def _to_half_n(name, input, s, dim, norm, inverse, out):
+    x = _real(name, _checked(name, input, norm))
+    dims, sizes = _several(name, x, s, dim, least=1)
+    return _given(out, r2c(_resized(x, dims, sizes), dims, norm or "backward", inverse), name)
+
+
+def _from_half_n(name, input, s, dim, norm, inverse, out):
+    x = _checked(name, input, norm)
+    dims, sizes = _several(name, x, s, dim, least=1)
+    if sizes[-1] is None:
+        sizes[-1] = 2 * (x.shape[dims[-1]] - 1)
+    return _given(out, _half_to_real(x, dims, sizes, norm, inverse), name)
+
+
+def _of_two(function):
+    def two(input, s=None, dim=_LAST_TWO, norm=None, *, out=None):
+        dim = _LAST_TWO if dim is None else dim
+        return function(input, s, dim, norm, out=out)
+
+    two.__name__ = two.__qualname__ = function.__name__[:-1] + "2"
+    two.__doc__ = f"`{function.__name__}` along two dimensions, the last ones unless `dim` names others."
+    two.__annotations__ = {"return": Tensor}
+    return two
+
+
+fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = map(_of_two, (fftn, ifftn, rfftn, irfftn, hfftn, ihfftn))
+
+
+# --- arguments -----------------------------------------------------------------------------------------------------------
+
+
+def _checked(name, input, norm, **numbers):
+    """The input in a type that has a transform; numbers are ints."""
+    need_tensors(f"fft_{name}", input=input)
+    for argument, value in numbers.items():
+        if value is not None and (isinstance(value, (bool, float)) or not hasattr(value, "__index__")):
+            raise TypeError(f"fft_{name}(): argument '{argument}' must be int, not {type(value).__name__}")
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+    if input.dtype in (_C.float16, _C.bfloat16):
+        raise RuntimeError(
+            f"Unsupported dtype {'Half' if input.dtype is _C.float16 else 'BFloat16'}: {name} computes in float32 or float64"
+        )
+    return input if input.is_floating_point() or input.is_complex() else input.to(_C.get_default_dtype())
+
+
+def _real(name, x):
+    if x.is_complex():
+        kind = "real-valued" if name in ("rfftn", "ihfftn") else "real"
+        kinds = {_C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble"}
+        raise RuntimeError(f"{name} expects a {kind} input tensor, but got {kinds[x.dtype]}")
+    return x
+
+
+def _one(x, dim):
+    """A dimension, counted from the front."""
+    if x.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if not -x.ndim <= dim < x.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {dim})"
+        )
+    return dim % x.ndim
+
+
+def _several(name, x, s, dim, least=0):
+    """The dimensions, counted from the front, and the sizes asked for: None where those are that there are."""
+    s = (s,) if hasattr(s, "__index__") else s
+    dim = (dim,) if hasattr(dim, "__index__") else dim
+    if dim is None:
+        if s is not None and len(s) > x.ndim:
+            raise RuntimeError(
+                f"Got shape with {len(s)} values but input tensor only has {x.ndim} dimensions."
+            )
+        dims = [*range(0 if s is None else x.ndim - len(s), x.ndim)]
+    else:
+        if s is not None and len(s) != len(dim):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+        dims = [_one(x, d) for d in dim]
+        if len({*dims}) != len(dims):
+            raise RuntimeError("FFT dims must be unique")
+    if len(dims) < least:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    return dims, [None if n == -1 else n for n in s] if s is not None else [None] * len(dims)
+
+
+def _resized(x, dims, sizes):
+    """The input cut, or continued by zeros, to so many points along dimensions; refused where that leaves none."""
+    for d, n in zip(dims, sizes):
+        n = x.shape[d] if n is None else n
+        if n < 1:
+            raise RuntimeError(f"Invalid number of data points ({n}) specified")
+        if n < x.shape[d]:
+            x = x.narrow(d, 0, n)
+        elif n > x.shape[d]:
+            x = _C.constant_pad_nd(x, [0, 0] * (x.ndim - 1 - d) + [0, n - x.shape[d]])
+    return x
+
+
+def _half_to_real(x, dims, sizes, norm, inverse):
+    n = sizes[-1]
+    if n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    x = _resized(x, dims, [*sizes[:-1], n // 2 + 1])
+    if not x.is_complex():
+        x = x.to(_C.complex128 if x.dtype is _C.float64 else _C.complex64)
+    return c2r(x, dims, norm or "backward", inverse, n)
+
+
+def _given(out, result, name):
+    if out is not None and out.is_complex() != result.is_complex():
+        kind = "complex" if result.is_complex() else "floating point"
+        found = out.type().rpartition(".")[2].removesuffix("Tensor")
+        raise RuntimeError(f"{name} expects a {kind} output tensor, but got {found}")
+    return give(out, result, f"fft_{name}", 5)
+
+
+# --- frequencies ---------------------------------------------------------------------------------------------------------
+
+
+def _frequencies(name, n, first, count, d, dtype):
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{name} requires a floating point or complex dtype")
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    numbers = arange(count, dtype=dtype or _C.get_default_dtype())
+    if first:
+        numbers[-first:] -= n
+    return numbers * (1.0 / (n * d) if n * d else float("inf"))
+
+
+@creation
+def fftfreq(n, d=1.0, *, dtype=None) -> Tensor:
+    """The frequencies of `fft` for n points at a distance of `d`: 0, 1, … and the negative ones, over n d.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
+    return _frequencies("fftfreq", n, n // 2, n, d, dtype)
+
+
+@creation
+def rfftfreq(n, d=1.0, *, dtype=None) -> Tensor:
+    """The frequencies of `rfft` for n points at a distance of `d`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
+    return _frequencies("rfftfreq", n, 0, n // 2 + 1, d, dtype)
+
+
+def fftshift(input, dim=None) -> Tensor:
+    """The result of `fftn` with the frequency zero in the middle of each dimension.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.fft.fftshift(ad.fft.fftfreq(4))
+    tensor([-0.5000, -0.2500,  0.0000,  0.2500])
+    """
+    return _shifted("fftshift", input, dim, lambda n: n // 2)
+
+
+def ifftshift(input, dim=None) -> Tensor:
+    """The inverse of `fftshift`."""
+    return _shifted("ifftshift", input, dim, lambda n: (n + 1) // 2)
+
+
+def _shifted(name, input, dim, by):
+    need_tensors(f"fft_{name}", input=input)
+    dims = range(input.ndim) if dim is None else (dim,) if hasattr(dim, "__index__") else dim
+    dims = [_one(input, d) for d in dims]
+    return _C.roll(input, [by(input.shape[d]) for d in dims], dims) if dims else input.clone()
+
+
+_register.publish(globals())
