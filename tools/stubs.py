@@ -199,7 +199,10 @@ def compiled_stub(module, rows):
     for name, kind in vars(module).items():
         if isinstance(kind, type) and name not in declared:
             lines += class_stub(name, kind)
-    lines += ["class Generator:", "    def __init__(self, device: Any = ...) -> None: ..."]
+    lines += [
+        "class Generator:",
+        "    def __init__(self, device: Any = ..., *, stream: str | None = ...) -> None: ...",
+    ]
     lines += [
         f"    def {n}(self, *args: Any) -> Any: ..."
         for n, v in vars(module.Generator).items()

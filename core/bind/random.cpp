@@ -1,6 +1,8 @@
 // Generators. What is drawn from them: ops/random.h.
 #include "for_size.h"
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 
 #include "bind/caster.h"
 #include "kernels/copy.h"
@@ -14,16 +16,23 @@ namespace {
 
 using runtime::Generator;
 
+Generator::Kind kind_of(const std::string& stream) {
+  if (stream == "counter") return Generator::Kind::Counter;
+  if (stream == "torch") return Generator::Kind::Torch;
+  fail<ValueError>("Generator(): expected stream to be 'counter' or 'torch', but got '", stream, "'");
+}
 Generator& chosen(Generator* g) { return g ? *g : runtime::default_generator(); }
 
 }  // namespace
 
 void bind_random(nb::module_& m) {
   nb::class_<Generator>(m, "Generator", "A source of random numbers with its own seed and position.")
-      .def("__init__", [](Generator* g, const nb::object& device) {
+      .def("__init__", [](Generator* g, const nb::object& device, std::optional<std::string> stream) {
         if (!device.is_none()) nb::module_::import_("adjoint._device").attr("check_device")(device);
-        new (g) Generator();
-      }, nb::arg("device") = nb::none())
+        new (g) Generator(Generator::default_seed, stream ? kind_of(*stream) : Generator::default_kind());
+      }, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("stream") = nb::none())
+      .def_prop_ro("stream", [](Generator& g) { return g.kind() == Generator::Kind::Torch ? "torch" : "counter"; },
+                   "Which numbers it draws: \"counter\", functions of seed and position, or \"torch\", those of torch's generator.")
       .def("manual_seed", [](nb::object self, int64_t seed) { nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed)); return self; }, nb::arg("seed"))
       .def_prop_ro("device", [](Generator&) { return nb::module_::import_("adjoint._device").attr("cpu"); }, "Where it draws: the CPU.")
       .def("seed", &Generator::seed)
@@ -41,6 +50,10 @@ void bind_random(nb::module_& m) {
         nb::cast<Generator&>(self).set_state({reinterpret_cast<const std::byte*>(d.bytes()), static_cast<size_t>(d.numel())});
         return self;
       }, nb::arg("new_state"));
+  m.def("_draw_as_torch", [] {
+    Generator::set_default_kind(Generator::Kind::Torch);
+    runtime::default_generator().set_kind(Generator::Kind::Torch);
+  }, "From now on, generators that are made without a stream draw torch's numbers, the default one too.");
   m.def("_default_generator", []() -> Generator& { return runtime::default_generator(); }, nb::rv_policy::reference);
   m.def("_use_generator", [](Generator* g) { return runtime::use_generator(g); }, nb::arg("generator").none(), nb::rv_policy::reference,
         "Let this thread draw from another generator, which the caller keeps alive; returns the one before, or None.");

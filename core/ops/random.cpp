@@ -2,7 +2,10 @@
 #include "for_size.h"
 #include "ops/random.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "dispatch/family.h"
 #include "kernels/copy.h"
@@ -35,8 +38,52 @@ template <class F> void fill(const Tensor& t, F&& f) {
   if (to.get() != t.get()) copy_into(t, to);
 }
 
+/// The dimensions in the order of the elements in memory.
+Tensor by_memory(const Tensor& t) {
+  std::vector<size_t> order(t.sizes().size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return t.strides()[a] > t.strides()[b]; });
+  Dims sizes, strides;
+  for (const size_t d : order) {
+    sizes.push_back(t.sizes()[d]);
+    strides.push_back(t.strides()[d]);
+  }
+  return over(Ref<Storage>::share(t->storage), t.dtype(), sizes.span(), strides.span(), t.offset());
+}
+
+/// Where the generator's numbers are torch's: draw(stream, T* out, n) writes floats or doubles for the elements as they lie in
+/// memory. False where they are not.
+template <class Draw> bool fill_as_torch(const Tensor& t, OptionalGenerator g, Draw&& draw) {
+  return chosen(g).draw_torch([&](runtime::TorchStream& stream) {
+    const bool wide = t.dtype() != DType::Float32 && (t.dtype() == DType::Float64 || !t.is_floating());
+    const Tensor ordered = by_memory(t);
+    const Tensor to = ordered.is_contiguous() && (t.dtype() == DType::Float32 || t.dtype() == DType::Float64)
+                          ? ordered
+                          : empty(ordered.sizes(), wide ? DType::Float64 : DType::Float32);
+    if (wide) draw(stream, to.data<double>(), to.numel());
+    else draw(stream, to.data<float>(), to.numel());
+    if (to.get() != ordered.get()) copy_into(ordered, to);
+  });
+}
+
 void need_floating(const Tensor& t, const char* op) {
   if (!t.is_floating()) fail("\"", op, "\" not implemented for '", name_of(t.dtype()), "': expected a floating-point tensor");
+}
+
+/// The largest integer up to which a type holds all of them.
+int64_t largest_integer(DType type) {
+  switch (type) {
+    case DType::Bool: return 1;
+    case DType::UInt8: return UINT8_MAX;
+    case DType::Int8: return INT8_MAX;
+    case DType::Int16: return INT16_MAX;
+    case DType::Int32: return INT32_MAX;
+    case DType::BFloat16: return 1 << 8;
+    case DType::Float16: return 1 << 11;
+    case DType::Float32: return 1 << 24;
+    case DType::Float64: return int64_t{1} << 53;
+    default: return INT64_MAX;
+  }
 }
 
 /// Real and imaginary parts of a complex tensor, side by side; a real one as it is.
@@ -52,6 +99,18 @@ Tensor parts_of(const Tensor& t) {
 void fill_uniform(const Tensor& t, double low, double high, OptionalGenerator g) {
   need_floating(t, "uniform_");
   if (!(low <= high)) fail("uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high);
+  const auto draw = [&]<class T>(runtime::TorchStream& stream, T* out, int64_t n) {
+    stream.uniform(out, n, low, high);
+    // What a 16-bit type rounds to the upper bound becomes the lower one, too.
+    if (itemsize(t.dtype()) > 2) return;
+    const auto stored = [&](T x) {
+      const float f = static_cast<float>(x);
+      return t.dtype() == DType::Float16 ? static_cast<float>(Half(f)) : static_cast<float>(BFloat16(f));
+    };
+    for (int64_t i = 0; i < n; ++i)
+      if (stored(out[i]) == stored(static_cast<T>(high))) out[i] = static_cast<T>(low);
+  };
+  if (fill_as_torch(t, g, draw)) return;
   // A 16-bit number has fewer digits than the draw: the rest is cut off, so that rounding never reaches the upper bound.
   const float digits = t.dtype() == DType::Float16 ? 2048.0f : t.dtype() == DType::BFloat16 ? 256.0f : 0.0f;
   fill(t, [&]<class T>(T* p, int64_t n) {
@@ -67,18 +126,41 @@ void fill_normal(const Tensor& t, double mean, double deviation, OptionalGenerat
   if (t.is_complex()) deviation /= std::sqrt(2.0);
   const Tensor parts = parts_of(t);
   need_floating(parts, "normal_");
+  const auto draw = [&]<class T>(runtime::TorchStream& stream, T* out, int64_t n) {
+    if (n >= 16 && parts.is_contiguous()) return stream.normal_blocks(out, n, mean, deviation, itemsize(parts.dtype()) == 2);
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(stream.normal(mean, deviation));
+  };
+  if (fill_as_torch(parts, g, draw)) return;
   fill(parts, [&]<class T>(T* p, int64_t n) { runtime::fill_normal(chosen(g), p, n, static_cast<T>(mean), static_cast<T>(deviation)); });
 }
 
-void fill_integers(const Tensor& t, int64_t low, int64_t high, OptionalGenerator g) {
-  if (low >= high) fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high);
+/// Integers in [low, high), or up to the largest that the type holds exactly.
+void fill_integers(const Tensor& t, int64_t low, std::optional<int64_t> high, OptionalGenerator g) {
+  const int64_t largest = largest_integer(t.dtype());
+  if (low >= high.value_or(INT64_MAX) && (high || low > largest)) fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high.value_or(largest));
+  const uint64_t range = static_cast<uint64_t>(high ? *high : largest) - static_cast<uint64_t>(low) + (high ? 0 : 1);
+  const bool drawn = chosen(g).draw_torch([&](runtime::TorchStream& stream) {
+    const Tensor ordered = by_memory(t);
+    const Tensor to = t.dtype() == DType::Int64 && ordered.is_contiguous() ? ordered : empty(ordered.sizes(), DType::Int64);
+    // All of a type of up to 32 bits takes one word.
+    const bool narrow = !high && low == 0 && range <= uint64_t{1} << 32;
+    for (int64_t i = 0, n = to.numel(); i < n; ++i)
+      to.data<int64_t>()[i] = narrow ? static_cast<int64_t>(stream.word() % range) : stream.integer(low, range);
+    if (to.get() != ordered.get()) copy_into(ordered, to);
+  });
+  if (drawn) return;
   const Tensor wide = t.dtype() == DType::Int64 && t.is_contiguous() ? t : empty(t.sizes(), DType::Int64);
-  runtime::fill_randint(chosen(g), wide.data<int64_t>(), wide.numel(), low, high);
+  if (range == 0) runtime::fill_bits(chosen(g), reinterpret_cast<uint64_t*>(wide.data<int64_t>()), wide.numel());
+  else runtime::fill_randint(chosen(g), wide.data<int64_t>(), wide.numel(), low, static_cast<int64_t>(static_cast<uint64_t>(low) + range));
   if (wide.get() != t.get()) copy_into(t, wide);
 }
 
 void fill_bernoulli(const Tensor& t, double p, OptionalGenerator g) {
   if (!(p >= 0 && p <= 1)) fail("bernoulli_ expects p to be in [0, 1], but got p=", p);
+  const auto draw = [&]<class T>(runtime::TorchStream& stream, T* out, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(stream.bernoulli(p));
+  };
+  if (fill_as_torch(t, g, draw)) return;
   fill(t, [&]<class T>(T* out, int64_t n) { runtime::fill_bernoulli(chosen(g), out, n, p); });
 }
 
@@ -131,7 +213,10 @@ Tensor BernoulliEach::forward(const Tensor& self, OptionalGenerator generator) {
   const auto draw = [&]<class T>(const T* q) {
     for (int64_t i = 0; i < p.numel(); ++i)
       if (!(q[i] >= 0 && q[i] <= 1)) fail("Expected p_in >= 0 && p_in <= 1 to be true, but element ", i, " is ", q[i]);
-    runtime::fill_bernoulli_each(chosen(generator), out.data<T>(), q, p.numel());
+    const bool drawn = chosen(generator).draw_torch([&](runtime::TorchStream& stream) {
+      for (int64_t i = 0; i < p.numel(); ++i) out.data<T>()[i] = static_cast<T>(stream.bernoulli(q[i]));
+    });
+    if (!drawn) runtime::fill_bernoulli_each(chosen(generator), out.data<T>(), q, p.numel());
   };
   if (p.dtype() == DType::Float64) draw(p.data<double>());
   else draw(p.data<float>());
@@ -148,7 +233,8 @@ Tensor RandPerm::forward(int64_t n, DType dtype, OptionalGenerator generator) {
   if (n < 0) fail("randperm(): n must be non-negative, but got ", n);
   const int64_t sizes[] = {n};
   const Tensor t = empty(sizes, DType::Int64);
-  runtime::random_permutation(chosen(generator), t.data<int64_t>(), n);
+  if (!chosen(generator).draw_torch([&](runtime::TorchStream& stream) { stream.permutation(t.data<int64_t>(), n); }))
+    runtime::random_permutation(chosen(generator), t.data<int64_t>(), n);
   return dtype == DType::Int64 ? t : copy_of(t, dtype);
 }
 
@@ -173,7 +259,11 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
   if (self.dim() == 2) sizes.push_back(rows);
   sizes.push_back(num_samples);
   const Tensor out = empty(sizes.span(), DType::Int64);
-  runtime::multinomial(chosen(generator), weights.data<double>(), rows, columns, num_samples, replacement, out.data<int64_t>());
+  const bool narrow = self.dtype() != DType::Float64;
+  const bool drawn = chosen(generator).draw_torch([&](runtime::TorchStream& stream) {
+    stream.multinomial(weights.data<double>(), rows, columns, num_samples, replacement, narrow, out.data<int64_t>());
+  });
+  if (!drawn) runtime::multinomial(chosen(generator), weights.data<double>(), rows, columns, num_samples, replacement, out.data<int64_t>());
   return out;
 }
 
@@ -188,10 +278,14 @@ Tensor Normal::forward(const Tensor& self, double mean, double std, OptionalGene
 Tensor ExponentialFill::forward(const Tensor& self, double rate, OptionalGenerator generator) {
   need_floating(self, "exponential_");
   if (!(rate > 0)) fail("exponential_ expects lambda > 0.0, but found lambda=", rate);
+  const auto draw = [&]<class T>(runtime::TorchStream& stream, T* out, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(stream.exponential(rate));
+  };
+  if (fill_as_torch(self, generator, draw)) return self;
   fill(self, [&]<class T>(T* p, int64_t n) { runtime::fill_exponential(chosen(generator), p, n, static_cast<T>(rate)); });
   return self;
 }
-Tensor RandomIntegers::forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator) {
+Tensor RandomIntegers::forward(const Tensor& self, int64_t low, std::optional<int64_t> high, OptionalGenerator generator) {
   fill_integers(self, low, high, generator);
   return self;
 }

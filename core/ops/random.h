@@ -143,10 +143,10 @@ struct ExponentialFill : RandomWrite {
 
 struct RandomIntegers : RandomWrite {
   static constexpr auto name = "_random";
-  static constexpr auto doc = "Write integers drawn evenly from low up to but without high.";
-  static constexpr auto signature = "self, low, high, generator=None";
+  static constexpr auto doc = "Write integers drawn evenly from low up to but without high; up to all that the type holds, where that is not given.";
+  static constexpr auto signature = "self, low, high=None, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0, 2", "(0, 3), 0, 1, generator=None"};
-  static Tensor forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator);
+  static Tensor forward(const Tensor& self, int64_t low, std::optional<int64_t> high, OptionalGenerator generator);
 };
 
 struct Bernoulli : RandomWrite {

@@ -3,6 +3,7 @@
 #include "runtime/random.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -16,9 +17,31 @@
 
 namespace adjoint::runtime {
 
+namespace {
+constinit std::atomic<Generator::Kind> kind_of_new = Generator::Kind::Counter;
+}
+
+Generator::Kind Generator::default_kind() { return kind_of_new.load(std::memory_order_relaxed); }
+void Generator::set_default_kind(Kind kind) { kind_of_new.store(kind, std::memory_order_relaxed); }
+
+Generator::Generator(uint64_t seed, Kind kind) : stream_{seed, 0}, torch_(kind == Kind::Torch ? new TorchStream(seed) : nullptr) {}
+
+Generator::Kind Generator::kind() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return torch_ ? Kind::Torch : Kind::Counter;
+}
+
+void Generator::set_kind(Kind kind) {
+  const uint64_t seed = initial_seed();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stream_ = {seed, 0};
+  torch_.reset(kind == Kind::Torch ? new TorchStream(seed) : nullptr);
+}
+
 void Generator::manual_seed(uint64_t seed) {
   const std::lock_guard<std::mutex> lock(mutex_);
   stream_ = {seed, 0};
+  if (torch_) torch_->restart(seed);
 }
 
 uint64_t Generator::seed() {
@@ -31,12 +54,13 @@ uint64_t Generator::seed() {
 
 uint64_t Generator::initial_seed() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return stream_.seed;
+  return torch_ ? torch_->seed() : stream_.seed;
 }
 
 Generator::State Generator::state() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  State bytes;
+  if (torch_) return torch_->state();
+  State bytes(state_bytes);
   for (size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<std::byte>(stream_.seed >> (8 * i));
     bytes[8 + i] = static_cast<std::byte>(stream_.block >> (8 * i));
@@ -45,6 +69,7 @@ Generator::State Generator::state() const {
 }
 
 void Generator::set_state(std::span<const std::byte> bytes) {
+  if (draw_torch([&](TorchStream& stream) { stream.set_state(bytes); })) return;
   if (bytes.size() != state_bytes) {
     throw std::invalid_argument("the state of a generator has " + std::to_string(state_bytes) +
                                 " bytes, got " + std::to_string(bytes.size()));
@@ -60,6 +85,7 @@ void Generator::set_state(std::span<const std::byte> bytes) {
 
 philox::Stream Generator::reserve(uint64_t blocks) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (torch_) return {torch_->long_word(), 0};  // a sequence of its own
   const philox::Stream taken = stream_;
   stream_.block += blocks;
   return taken;

@@ -1,4 +1,4 @@
-// Random numbers: a generator is a seed and a position, and every fill is a function of both and of the
+// Random numbers: a generator is a seed and a position (or torch's generator, torch_stream.h), and every fill is a function of both and of the
 // element's index. So the numbers are the same for any number of threads, and a saved state is two integers.
 //
 // A fill of n elements takes the positions that it needs from the generator, under its lock, and then
@@ -10,13 +10,15 @@
 // Start reading at `Generator`, then philox.h, then random_fill.cpp.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "runtime/philox.h"
+#include "runtime/torch_stream.h"
 
 namespace adjoint::runtime {
 
@@ -24,9 +26,11 @@ class Generator {
  public:
   static constexpr uint64_t default_seed = 67280421310721;
   static constexpr size_t state_bytes = 16;
-  using State = std::array<std::byte, state_bytes>;
+  using State = std::vector<std::byte>;
+  /// Which numbers: those that depend on a counter alone, or torch's, one after another (torch_stream.h).
+  enum class Kind { Counter, Torch };
 
-  explicit Generator(uint64_t seed = default_seed) : stream_{seed, 0} {}
+  explicit Generator(uint64_t seed = default_seed, Kind kind = default_kind());
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
@@ -36,17 +40,32 @@ class Generator {
   uint64_t seed();
   uint64_t initial_seed() const;
 
-  /// Seed and position, little-endian.
+  Kind kind() const;
+  /// Starts the sequence of another kind at the same seed.
+  void set_kind(Kind kind);
+  /// The kind of generators that are made without one.
+  static Kind default_kind();
+  static void set_default_kind(Kind kind);
+
+  /// Seed and position, little-endian (`state_bytes`); of torch's numbers, what torch gives.
   State state() const;
-  /// Throws std::invalid_argument unless there are `state_bytes`.
+  /// Throws std::invalid_argument where it is not the state of a generator of this kind.
   void set_state(std::span<const std::byte> bytes);
 
   /// Takes the next `blocks` blocks of four words for the caller.
   philox::Stream reserve(uint64_t blocks);
 
+  /// f(TorchStream&), under the generator's lock, where that is its kind; else false.
+  template <class F> bool draw_torch(F&& f) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (torch_) f(*torch_);
+    return torch_ != nullptr;
+  }
+
  private:
   mutable std::mutex mutex_;
   philox::Stream stream_;
+  std::unique_ptr<TorchStream> torch_;
 };
 
 /// The generator of this thread, if it has one of its own, else the process's. Like any other, that may be used by

@@ -274,19 +274,23 @@ class Filling(Members):
         """Fill with exponentials of numbers drawn from the normal distribution."""
         if std <= 0:
             raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+        if _as_torch(generator):
+            return self.copy_(_C._normal(_one_by_one(self), mean, std, generator).exp_())
         return self.normal_(mean, std, generator=generator).exp_()
 
     def cauchy_(self, median=0.0, sigma=1.0, *, generator=None) -> Tensor:
         """Fill with numbers drawn from the Cauchy distribution."""
         if sigma <= 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-        return (
-            self.uniform_(-0.5, 0.5, generator=generator)
+        drawn = _one_by_one(self) if _as_torch(generator) else self
+        drawn = (
+            drawn.uniform_(-0.5, 0.5, generator=generator)
             .mul_(3.141592653589793)
             .tan_()
             .mul_(sigma)
             .add_(median)
         )
+        return self if drawn is self else self.copy_(drawn)
 
     def geometric_(self, p, *, generator=None) -> Tensor:
         """Fill with the number of trials until the first success, each of probability `p`."""
@@ -294,6 +298,9 @@ class Filling(Members):
             raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
         from math import log1p
 
+        if _as_torch(generator):
+            drawn = _one_by_one(self).uniform_(generator=generator)
+            return self.copy_(drawn.log_().div_(log1p(-p)).ceil_())
         if self.is_floating_point():
             return self.exponential_(-log1p(-p), generator=generator).ceil_()
         drawn = _C._exponential(_C._empty(self.shape, _C.float64), -log1p(-p), generator)
@@ -304,8 +311,6 @@ class Filling(Members):
         if len(args) == 1:
             args = (0, *args)
         low, high = _two(args, bounds, "from", "to", 0, None, "random_")
-        if high is None:
-            high = _LARGEST.get(str(self.dtype).rpartition(".")[2], 2**63 - 1)
         return _C._random(self, low, high, generator)
 
     def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:
@@ -328,18 +333,13 @@ class Drawing(Members):
         return bernoulli(self, p, generator=generator)
 
 
-# One more than the largest integer that each dtype holds exactly.
-_LARGEST = {
-    "bool": 2,
-    "uint8": 256,
-    "int8": 128,
-    "int16": 2**15,
-    "int32": 2**31,
-    "bfloat16": 2**8 + 1,
-    "float16": 2**11 + 1,
-    "float32": 2**24 + 1,
-    "float64": 2**53 + 1,
-}
+def _as_torch(generator):
+    return (generator or _C._default_generator()).stream == "torch"
+
+
+def _one_by_one(like):
+    """Doubles that torch draws one after another, not in blocks: they are not contiguous."""
+    return _C._empty((*like.shape, 2), _C.float64).select(-1, 0)
 
 
 def _two(args, named, first, second, low, high, name):

@@ -52,7 +52,7 @@ STANDINS = "adjoint.as_torch.standins"
 
 
 def install():
-    """Put the finder in front, make the module `torch`, let types print as torch's."""
+    """Put the finder in front, make the module `torch`, let types print as torch's and numbers be drawn as there."""
     present = sys.modules.get("torch")
     if present is not None:
         if isinstance(getattr(present, "__loader__", None), _Loader):
@@ -65,6 +65,7 @@ def install():
     sys.meta_path.insert(0, _Finder)
     sys.meta_path.append(_Names)
     _print_as_torch()
+    adjoint._C._draw_as_torch()
     return import_module("torch")
 
 

@@ -52,10 +52,9 @@ class Laplace(Distribution):
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape=Size()):
-        # The difference of two exponential variables.
-        shape = self._extended_shape(sample_shape)
-        up, down = (self.loc.new_empty(shape).exponential_() for _ in range(2))
-        return self.loc + self.scale * (up - down)
+        drawn = self.loc.new_empty(self._extended_shape(sample_shape))
+        drawn = drawn.uniform_(ad.finfo(drawn.dtype).eps - 1, 1)
+        return self.loc - self.scale * drawn.sign() * (-drawn.abs()).log1p()
 
     def log_prob(self, value):
         self._check(value)

@@ -109,7 +109,7 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Normal with the given mean and standard deviation, conditioned on [a, b] (by inversion)."""
+    """Normal with the given mean and standard deviation, conditioned on [a, b] (by rejection)."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -117,12 +117,27 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
             stacklevel=2,
         )
 
-    def cdf(x):
+    def below(x):
         return (1.0 + math.erf((x - mean) / (std * math.sqrt(2.0)))) / 2.0
 
-    uniform_(tensor, 2 * cdf(a) - 1, 2 * cdf(b) - 1, generator)
     with ad.no_grad():
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+        if below(b) - below(a) > 0.3:
+            low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
+            normal_(tensor, mean, std, generator)
+            while (outside := (tensor < low) | (tensor > high)).any():
+                again = ad.empty_like(tensor).normal_(mean, std, generator=generator)
+                tensor.copy_(ad.where(outside, again, tensor))
+            return tensor
+        # Most of the distribution lies outside: even draws from [a, b], each kept with its density over the largest.
+        largest = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+        pending = None
+        while pending is None or pending.any():
+            drawn = ad.empty_like(tensor).uniform_(a, b, generator=generator)
+            tensor.copy_(drawn if pending is None else ad.where(pending, drawn, tensor))
+            density = drawn.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(largest)
+            refused = ad.empty_like(tensor).uniform_(generator=generator).log_() > density
+            pending = refused if pending is None else pending & refused
+        return tensor
 
 
 def constant_(tensor, val):
@@ -240,18 +255,16 @@ def orthogonal_(tensor, gain=1, generator=None):
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with ad.no_grad():
-        vectors = ad.empty(min(rows, columns), max(rows, columns), dtype=tensor.dtype, device=tensor.device)
-        normal_(vectors, 0, 1, generator)
+        matrix = ad.empty(rows, columns, dtype=tensor.dtype, device=tensor.device)
+        normal_(matrix, 0, 1, generator)
         # The signs that Gram and Schmidt choose make the result uniform over the orthogonal group.
-        q = _orthonormal(vectors)
-        if rows > columns:
-            q = q.mT
+        q = _orthonormal(matrix) if rows < columns else _orthonormal(matrix.mT).mT
         return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
 
 
 def _orthonormal(vectors):
     """The rows of a matrix made orthonormal from the first on (Gram and Schmidt, twice for full precision)."""
-    basis = vectors.double()
+    basis = vectors.to(ad.float64, copy=True)
     for i in range(len(basis)):
         v = basis[i].clone()
         for _ in range(2):

@@ -1,0 +1,236 @@
+// See torch_stream.h. Multiplications and additions are fused where torch's are, and only there: this file is compiled with
+// -ffp-contract=off.
+#include "runtime/torch_stream.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/philox.h"
+
+namespace adjoint::runtime {
+
+void TorchStream::restart(uint64_t seed) {
+  seed_ = seed;
+  uint32_t x = state_[0] = static_cast<uint32_t>(seed);
+  for (uint32_t i = 1; i < kWords; ++i) x = state_[i] = 1812433253u * (x ^ x >> 30) + i;
+  left_ = 1;
+  next_ = 0;
+  second_.reset();
+}
+
+void TorchStream::twist() {
+  const auto step = [this](int i, int next, int far) {
+    const uint32_t y = (state_[i] & 0x80000000u) | (state_[next] & 0x7fffffffu);
+    state_[i] = state_[far] ^ y >> 1 ^ ((state_[next] & 1) ? 0x9908b0dfu : 0);
+  };
+  for (int i = 0; i < kWords - 397; ++i) step(i, i + 1, i + 397);
+  for (int i = kWords - 397; i < kWords - 1; ++i) step(i, i + 1, i + 397 - kWords);
+  step(kWords - 1, 0, 396);
+  left_ = kWords;
+  next_ = 0;
+}
+
+// --- The state ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The fields of the layout, by the bytes at which they lie.
+constexpr size_t kStateBytes = 5056, kLeft = 8, kSeeded = 12, kNext = 16, kStateAt = 24, kSecond = 5024, kHasSecond = 5040;
+
+template <class T> void put(std::vector<std::byte>& to, size_t at, T value) { std::memcpy(to.data() + at, &value, sizeof value); }
+template <class T> T get(std::span<const std::byte> from, size_t at) {
+  T value;
+  std::memcpy(&value, from.data() + at, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::byte> TorchStream::state() const {
+  std::vector<std::byte> bytes(kStateBytes);
+  put(bytes, 0, seed_);
+  put(bytes, kLeft, int32_t{left_});
+  put(bytes, kSeeded, int32_t{1});
+  put(bytes, kNext, uint64_t{next_});
+  for (size_t i = 0; i < kWords; ++i) put(bytes, kStateAt + 8 * i, uint64_t{state_[i]});
+  put(bytes, kSecond, second_.value_or(0));
+  put(bytes, kHasSecond, int32_t{second_.has_value()});
+  return bytes;
+}
+
+void TorchStream::set_state(std::span<const std::byte> bytes) {
+  if (bytes.size() != kStateBytes)
+    throw std::invalid_argument("the state of a generator of torch's numbers has " + std::to_string(kStateBytes) + " bytes, got " + std::to_string(bytes.size()));
+  const auto left = get<int32_t>(bytes, kLeft);
+  const auto next = get<uint64_t>(bytes, kNext);
+  if (left < 1 || left > kWords || next > kWords || (left > 1 && next + static_cast<uint64_t>(left) > kWords + 1))
+    throw std::invalid_argument("not the state of a generator of torch's numbers: its position is " + std::to_string(next) + ", and " + std::to_string(left) + " words are left");
+  seed_ = get<uint64_t>(bytes, 0);
+  left_ = left;
+  next_ = static_cast<uint32_t>(next);
+  for (size_t i = 0; i < kWords; ++i) state_[i] = static_cast<uint32_t>(get<uint64_t>(bytes, kStateAt + 8 * i));
+  second_.reset();
+  if (get<int32_t>(bytes, kHasSecond)) second_ = get<double>(bytes, kSecond);
+}
+
+// --- Fills -------------------------------------------------------------------------------------------------------------
+
+// What rounds to the upper bound becomes the lower one.
+void TorchStream::uniform(float* out, int64_t n, double low, double high) {
+  const float from = static_cast<float>(low), to = static_cast<float>(high), width = to - from;
+  for (int64_t i = 0; i < n; ++i) {
+    const float x = std::fma(unit_float(), width, from);
+    out[i] = x == to ? from : x;
+  }
+}
+void TorchStream::uniform(double* out, int64_t n, double low, double high) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = std::fma(unit(), high - low, low);
+    out[i] = x == high ? low : x;
+  }
+}
+
+double TorchStream::normal(double mean, double deviation) {
+  double drawn;
+  if (second_) {
+    drawn = *second_;
+    second_.reset();
+  } else {
+    const double turn = unit(), u = unit();
+    const double radius = std::sqrt(-2 * std::log1p(-u)), angle = 2 * std::numbers::pi * turn;
+    second_ = radius * std::sin(angle);
+    drawn = radius * std::cos(angle);
+  }
+  return std::fma(drawn, deviation, mean);
+}
+
+namespace {
+
+constexpr int kLanes = 8;
+
+// Logarithm, sine and cosine of single precision as the Cephes library has them (Moshier, 1984-2000), with each
+// product that is added to something fused into the sum.
+
+ADJOINT_RANDOM_INLINE float log_of(float x) {
+  const int32_t bits = std::bit_cast<int32_t>(x);
+  float e = static_cast<float>((bits >> 23) - 127) + 1;
+  float m = std::bit_cast<float>((bits & ~0x7f800000) | std::bit_cast<int32_t>(0.5f));
+  const bool low = m < std::numbers::sqrt2_v<float> / 2;
+  const float more = low ? m : 0;
+  m = m - 1;
+  e = e - (low ? 1.0f : 0.0f);
+  m = m + more;
+  const float z = m * m;
+  float y = 7.0376836292e-2f;
+  for (const float c : {-1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
+                        -2.4999993993e-1f, 3.3333331174e-1f})
+    y = __builtin_fmaf(y, m, c);
+  y = __builtin_fmaf(y * m, z, e * -2.12194440e-4f);
+  y = __builtin_fmaf(-0.5f, z, y);
+  return __builtin_fmaf(e, 0.693359375f, m + y);
+}
+
+ADJOINT_RANDOM_INLINE void circle(float x, float& sine, float& cosine) {
+  const int32_t octant = (static_cast<int32_t>(x * 1.27323954473516f) + 1) & ~1;
+  const float y = static_cast<float>(octant);
+  x = __builtin_fmaf(y, -0.78515625f, x);
+  x = __builtin_fmaf(y, -2.4187564849853515625e-4f, x);
+  x = __builtin_fmaf(y, -3.77489497744594108e-8f, x);
+  const float z = x * x;
+  float c = __builtin_fmaf(2.443315711809948e-5f, z, -1.388731625493765e-3f);
+  c = __builtin_fmaf(c, z, 4.166664568298827e-2f);
+  c = __builtin_fmaf(c * z, z, -0.5f * z) + 1;
+  float s = __builtin_fmaf(-1.9515295891e-4f, z, 8.3321608736e-3f);
+  s = __builtin_fmaf(s, z, -1.6666654611e-1f);
+  s = __builtin_fmaf(s * z, x, x);
+  const bool swapped = octant & 2;
+  sine = swapped ? c : s;
+  cosine = swapped ? s : c;
+  if (octant & 4) sine = -sine;
+  if ((octant + 2) & 4) cosine = -cosine;
+}
+
+/// Sixteen numbers of [0, 1) become normal: the first half gives the radii, the second the angles.
+ADJOINT_VECTOR_CLONES void make_normal(float* block, float mean, float deviation) {
+  for (int i = 0; i < kLanes; ++i) {
+    const float radius = __builtin_sqrtf(-2.0f * log_of(1.0f - block[i]));
+    float sine, cosine;
+    circle(2 * std::numbers::pi_v<float> * block[i + kLanes], sine, cosine);
+    block[i] = __builtin_fmaf(radius * cosine, deviation, mean);
+    block[i + kLanes] = __builtin_fmaf(radius * sine, deviation, mean);
+  }
+}
+void make_normal(double* block, double mean, double deviation) {
+  for (int i = 0; i < kLanes; ++i) {
+    const double radius = std::sqrt(-2 * std::log(1 - block[i])), angle = 2 * std::numbers::pi * block[i + kLanes];
+    block[i] = std::fma(radius * std::cos(angle), deviation, mean);
+    block[i + kLanes] = std::fma(radius * std::sin(angle), deviation, mean);
+  }
+}
+
+template <class T> void fill_blocks(TorchStream& stream, T* out, int64_t n, T mean, T deviation, bool blockwise) {
+  constexpr int64_t block = 2 * kLanes;
+  if (!blockwise) stream.uniform(out, n, 0, 1);
+  for (int64_t i = 0; i + block <= n; i += block) {
+    if (blockwise) stream.uniform(out + i, block, 0, 1);
+    make_normal(out + i, mean, deviation);
+  }
+  if (n % block == 0) return;
+  // The last block anew, so that it is whole.
+  stream.uniform(out + n - block, block, 0, 1);
+  make_normal(out + n - block, mean, deviation);
+}
+
+}  // namespace
+
+void TorchStream::normal_blocks(float* out, int64_t n, double mean, double deviation, bool blockwise) {
+  fill_blocks(*this, out, n, static_cast<float>(mean), static_cast<float>(deviation), blockwise);
+}
+void TorchStream::normal_blocks(double* out, int64_t n, double mean, double deviation, bool blockwise) {
+  fill_blocks(*this, out, n, mean, deviation, blockwise);
+}
+
+double TorchStream::exponential(double rate) { return -1 / rate * std::log1p(-unit()); }
+
+void TorchStream::permutation(int64_t* out, int64_t n) {
+  std::iota(out, out + n, int64_t{0});
+  const bool wide = n >= UINT32_MAX / 20;
+  for (int64_t i = 0; i < n - 1; ++i) {
+    const uint64_t drawn = (wide ? long_word() : word()) % static_cast<uint64_t>(n - i);
+    std::swap(out[i], out[i + static_cast<int64_t>(drawn)]);
+  }
+}
+
+void TorchStream::multinomial(const double* weights, int64_t rows, int64_t columns, int64_t samples, bool replacement, bool narrow, int64_t* out) {
+  const auto rounded = [narrow](double x) { return narrow ? static_cast<double>(static_cast<float>(x)) : x; };
+  std::vector<double> keys(static_cast<size_t>(columns));
+  if (replacement && samples > 1) {
+    for (int64_t r = 0; r < rows; ++r, weights += columns) {
+      double sum = 0;
+      for (int64_t c = 0; c < columns; ++c) keys[static_cast<size_t>(c)] = sum = rounded(sum + weights[c]);
+      for (double& key : keys) key = rounded(key / sum);
+      keys.back() = 1;
+      for (int64_t s = 0; s < samples; ++s) *out++ = std::ranges::lower_bound(keys, unit()) - keys.begin();
+    }
+    return;
+  }
+  // The largest of weights over exponential draws, after all rows have drawn.
+  std::vector<double> all(static_cast<size_t>(rows * columns));
+  for (double& q : all) q = rounded(exponential(1));
+  std::vector<int64_t> order(static_cast<size_t>(columns));
+  for (int64_t r = 0; r < rows; ++r, weights += columns) {
+    for (int64_t c = 0; c < columns; ++c) keys[static_cast<size_t>(c)] = rounded(weights[c] / all[static_cast<size_t>(r * columns + c)]);
+    std::iota(order.begin(), order.end(), int64_t{0});
+    std::partial_sort(order.begin(), order.begin() + samples, order.end(),
+                      [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)] || (keys[static_cast<size_t>(a)] == keys[static_cast<size_t>(b)] && a < b); });
+    out = std::copy_n(order.begin(), samples, out);
+  }
+}
+
+}  // namespace adjoint::runtime
