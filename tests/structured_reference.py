@@ -97,7 +97,7 @@ def masked_scatter(x, mask, source):
 
 
 def scatter(x, dim, index, src, reduce):
-    how = {None: None, "add": np.add, "multiply": np.multiply}[reduce]
+    how = {None: None, "add": np.add, "multiply": np.multiply, "amax": np.maximum, "amin": np.minimum}[reduce]
     values = src[tuple(slice(n) for n in index.shape)] if isinstance(src, np.ndarray) else src
     return written(x, spots(x.shape, index, dim), values, how)
 
@@ -284,6 +284,9 @@ REFERENCES = {
     "_scatter_value": scatter,
     "_scatter_multiply": lambda x, dim, index, src: scatter(x, dim, index, src, "multiply"),
     "_scatter_multiply_value": lambda x, dim, index, value: scatter(x, dim, index, value, "multiply"),
+    "_scatter_extreme": lambda x, dim, index, src, largest: scatter(
+        x, dim, index, src, "amax" if largest else "amin"
+    ),
     "scatter_add": lambda x, dim, index, src: written(
         x, spots(x.shape, index, dim), src[tuple(slice(n) for n in index.shape)], adding(x)
     ),

@@ -77,6 +77,7 @@ nb::list table() {
 
 void bind_runtime(nb::module_& m) {
   m.def("operators", &table, "The operator table: a dict per operator.");
+  m.def("_return_types", [] { return nb::steal<nb::dict>(return_types()); }, "The types of several results with names, by operator.");
   m.def("get_num_threads", [] { return runtime::get_num_threads(); }, "Threads that one operation may use.");
   m.def("set_num_threads", [](int n) {
     if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);

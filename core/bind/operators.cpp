@@ -42,7 +42,7 @@ struct OperatorObject {
   PyObject* name;
 };
 PyTypeObject* operator_type = nullptr;
-std::map<std::string, PyTypeObject*> result_types;
+std::map<const Operator*, PyTypeObject*> result_types;
 /// The callable of each row, under its first name, and that of its form in place; owned.
 std::map<const Operator*, PyObject*> callables, callables_in_place;
 /// What each public name stands for; never destroyed.
@@ -51,27 +51,36 @@ std::map<std::string, Overloads>& overloads_by_name() {
   return all;
 }
 
-PyObject* wrap_all(Tensors& ts, const char* returns) {
+/// The public name of a row; empty where it has none.
+std::string_view public_name(const Operator& op) { return *op.overloads ? op.overloads : *op.name == '_' ? "" : op.name; }
+
+/// The type of several results that have names: adjoint.return_types.sort. Rows of one function that return the same share it.
+PyTypeObject* result_type(const Operator& op) {
+  PyTypeObject*& type = result_types[&op];
+  if (type) return type;
+  for (const auto& [row, made] : result_types)
+    if (made && !public_name(op).empty() && public_name(*row) == public_name(op) && std::string_view(row->returns) == op.returns) return type = made;
+  // "values, indices"
+  auto* names = new std::vector<std::string>;
+  for (std::string_view rest = op.returns; !rest.empty();) {
+    const size_t comma = rest.find(',');
+    names->emplace_back(rest.substr(0, comma));
+    rest = comma == std::string_view::npos ? "" : rest.substr(rest.find_first_not_of(' ', comma + 1));
+  }
+  auto* fields = new std::vector<PyStructSequence_Field>;
+  for (auto& f : *names) fields->push_back({f.c_str(), nullptr});
+  fields->push_back({nullptr, nullptr});
+  auto* known_as = new std::string(public_name(op).empty() ? "adjoint.return_type" : "adjoint.return_types." + std::string(public_name(op)));
+  PyStructSequence_Desc desc{known_as->c_str(), "Several results of one operator, by name.", fields->data(), static_cast<int>(names->size())};
+  return type = PyStructSequence_NewType(&desc);
+}
+
+PyObject* wrap_all(Tensors& ts, const Operator& op) {
   const auto n = static_cast<Py_ssize_t>(ts.size());
   PyObject* tuple;
-  if (*returns) {
-    PyTypeObject*& type = result_types[returns];
-    if (!type) {
-      // "values, indices"
-      std::vector<std::string>* names = new std::vector<std::string>;
-      for (std::string_view rest = returns; !rest.empty();) {
-        const size_t comma = rest.find(',');
-        names->emplace_back(rest.substr(0, comma));
-        rest = comma == std::string_view::npos ? "" : rest.substr(rest.find_first_not_of(' ', comma + 1));
-      }
-      auto* fields = new std::vector<PyStructSequence_Field>;
-      for (auto& f : *names) fields->push_back({f.c_str(), nullptr});
-      fields->push_back({nullptr, nullptr});
-      PyStructSequence_Desc desc{"adjoint.return_type", "Several results of one operator, by name.", fields->data(), static_cast<int>(names->size())};
-      type = PyStructSequence_NewType(&desc);
-      if (!type) return nullptr;
-    }
-    tuple = PyStructSequence_New(type);
+  if (*op.returns) {
+    PyTypeObject* type = result_type(op);
+    tuple = type ? PyStructSequence_New(type) : nullptr;
     for (Py_ssize_t i = 0; tuple && i < n; ++i) PyStructSequence_SetItem(tuple, i, wrap(std::move(ts[i])));
     return tuple;
   }
@@ -80,8 +89,8 @@ PyObject* wrap_all(Tensors& ts, const char* returns) {
   return tuple;
 }
 
-PyObject* wrap_results(Results& r, const char* returns) {
-  return r.kind == Results::Kind::One ? wrap(std::move(r.one)) : wrap_all(r.many, returns);
+PyObject* wrap_results(Results& r, const Operator& op) {
+  return r.kind == Results::Kind::One ? wrap(std::move(r.one)) : wrap_all(r.many, op);
 }
 
 /// What is given as out=: a tensor, or a tuple of them for several results.
@@ -243,7 +252,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     Unlocked u(unlock);
     op.boxed(v, r);
   }
-  return wrap_results(r, op.returns);
+  return wrap_results(r, op);
 }
 
 PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -395,6 +404,19 @@ PyObject* add_operator(const Operator& op) {
   PyObject* callable = new_operator(*overloads, Style::Plain, op.name);
   if (callable) callables.try_emplace(&op, Py_NewRef(callable));
   return callable;
+}
+
+PyObject* return_types() {
+  PyObject* all = PyDict_New();
+  for (const Operator* op : operators()) {
+    if (!*op->returns || public_name(*op).empty()) continue;
+    PyTypeObject* type = result_type(*op);
+    if (!type || PyDict_SetItemString(all, std::string(public_name(*op)).c_str(), reinterpret_cast<PyObject*>(type)) < 0) {
+      Py_CLEAR(all);
+      break;
+    }
+  }
+  return all;
 }
 
 bool add_operators(PyObject* module) {

@@ -22,6 +22,8 @@ inline constexpr int64_t kUnlockStructuredFrom = 8192;
 void add_operator_slots(std::vector<PyType_Slot>& slots);
 /// The callables: functions into the module, methods into the type.
 bool add_operators(PyObject* module);
+/// The named tuples of operators with several results, by public name; a new dict, null after an error.
+PyObject* return_types();
 
 /// Counts on the memory that a call reads and writes while other threads run, which may give its tensors another.
 class KeptMemory {

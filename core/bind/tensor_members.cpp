@@ -141,6 +141,16 @@ PyGetSetDef getset[] = {
     {"is_cuda", get_false, nullptr, nullptr, nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
+    {"is_sparse_csr", get_false, nullptr, nullptr, nullptr},
+    {"is_nested", get_false, nullptr, nullptr, nullptr},
+    {"is_mkldnn", get_false, nullptr, nullptr, nullptr},
+    {"is_ipu", get_false, nullptr, nullptr, nullptr},
+    {"is_maia", get_false, nullptr, nullptr, nullptr},
+    {"is_mps", get_false, nullptr, nullptr, nullptr},
+    {"is_mtia", get_false, nullptr, nullptr, nullptr},
+    {"is_vulkan", get_false, nullptr, nullptr, nullptr},
+    {"is_xla", get_false, nullptr, nullptr, nullptr},
+    {"is_xpu", get_false, nullptr, nullptr, nullptr},
     {"is_meta", get_false, nullptr, nullptr, nullptr},
     {}};
 

@@ -84,7 +84,7 @@ void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& values, Bef
 /// The elements of self that `index` names along dimension d: one for each of its own. Where self is another
 /// tensor made `flat`, negative ones count from the end. Shapes are checked already.
 void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat, const char* op);
-enum class Scattering { Write, Add, Multiply };
+enum class Scattering { Write, Add, Multiply, Largest, Smallest };
 /// The reverse: `out`, which is new, gets the elements of `base`, or zeros where that is undefined, and then those of src, or one
 /// value where that is undefined, where `index` says.
 void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src, const Scalar& value, Scattering how, const char* op);

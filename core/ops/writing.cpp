@@ -132,6 +132,22 @@ Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int
   const Recorded all = at_source((Recorded(g) * (Recorded(self) * product).conj()).tensor) / factors.conj();
   return select(at_source(zeros_there) == Recorded(marks), all, none).tensor;
 }
+Tensor ScatterExtreme::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, bool largest) {
+  if (!(types & types::bit(self.dtype()))) fail("scatter_reduce(): the largest and the smallest of ", name_of(self.dtype()), " are not defined: expected real numbers");
+  const int d = wrap_dim(dim, self.dim(), "scatter");
+  const Tensor where = scatter_index(self, d, index, &src, "scatter"), out = empty(self.sizes(), self.dtype());
+  scatter_into(out, self, d, where, src, Scalar(0), largest ? Scattering::Largest : Scattering::Smallest, "scatter");
+  return out;
+}
+// Equal elements share.
+Tensor ScatterExtreme::share(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& result, bool of_self) {
+  const Tensor there = scatter_source(result, src.sizes(), dim, index);
+  const Tensor self_is = call<Equal>(self, result), src_is = call<Equal>(src, there);
+  const Tensor count = call<ScatterAdd>(call<To>(self_is, g.dtype()), dim, index, call<To>(src_is, g.dtype()));
+  const Recorded each = Recorded(g) / Recorded(count), none(zero_like(g));
+  if (of_self) return select(Recorded(self_is), each, none).tensor;
+  return select(Recorded(src_is), Recorded(scatter_source(each.tensor, src.sizes(), dim, index)), none).tensor;
+}
 Tensor ScatterAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
   return scattered(self, dim, index, &src, nullptr, "add", name);
 }

@@ -180,6 +180,25 @@ struct ScatterMultiplyValue : Structured {
   }};
 };
 
+struct ScatterExtreme : Structured {
+  static constexpr auto name = "_scatter_extreme";
+  static constexpr TypeSet types = types::real;
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "A copy with the largest, or smallest, of each element and those of src that `index` sends to it.";
+  static constexpr auto signature = "self, dim, index, src, largest=True";
+  static constexpr auto samples = Cases{"(3, 4), 0, [[0, 1, 2, 0], [0, 0, 1, 1]], (2, 4)", "(3, 4), 1, [[3, 0], [1, 1], [0, 3]], (3, 3), largest=False",
+                                        "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
+  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, bool largest);
+  static Tensor share(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& result, bool of_self);
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src, Output<0> result) {
+        return share(g, self, dim, index, src, result, true);
+      },
+      rule_of<3>([](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src, Output<0> result) {
+        return share(g, self, dim, index, src, result, false);
+      })};
+};
+
 struct ScatterAdd : Structured {
   static constexpr auto name = "scatter_add";
   static constexpr auto batch = batching::leading;
@@ -257,6 +276,6 @@ struct MaskedScatter : Structured {
 };
 
 using Writing = Family<Copy, Fill, ZeroAll, ZeroBasic, SetBasic, ZeroIndex, IndexPut, Scatter, ScatterValue, ScatterMultiply,
-                       ScatterMultiplyValue, ScatterAdd, IndexAdd, IndexFill, IndexCopy, MaskedScatter>;
+                       ScatterMultiplyValue, ScatterExtreme, ScatterAdd, IndexAdd, IndexFill, IndexCopy, MaskedScatter>;
 
 }  // namespace adjoint

@@ -105,10 +105,12 @@ _LAZY = (
     "func",
     "library",
     "linalg",
+    "masked",
     "models",
     "nn",
     "optim",
     "random",
+    "return_types",
     "serialization",
     "special",
     "testing",
@@ -128,8 +130,8 @@ _LATER = {
 }
 _LATER.update(
     dict.fromkeys(
-        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear channel_shuffle "
-        "cosine_embedding_loss cosine_similarity ctc_loss feature_alpha_dropout group_norm gru gru_cell "
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ avg_pool1d batch_norm bilinear channel_shuffle "
+        "cosine_embedding_loss cosine_similarity ctc_loss dropout_ feature_alpha_dropout feature_alpha_dropout_ group_norm gru gru_cell "
         "hinge_embedding_loss instance_norm kl_div lstm lstm_cell margin_ranking_loss max_pool1d max_pool1d_with_indices "
         "max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rnn_relu "
         "rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ triplet_margin_loss".split(),
@@ -148,8 +150,9 @@ def __getattr__(name):
 
         if name in TYPES:
             return TYPES[name]
-    if name.endswith("_") and isinstance(globals().get(name[:-1]), _C.Operator) and hasattr(Tensor, name):
-        # Every operator's in-place form as a function: relu_(x).
+    plain = globals().get(name[:-1]) if name.endswith("_") else None
+    if isinstance(plain, (_C.Operator, _C.Composition)) and hasattr(Tensor, name):
+        # Every in-place form as a function: relu_(x).
         return getattr(Tensor, name)
     if name in _LAZY:
         from importlib import import_module

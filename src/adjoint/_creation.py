@@ -17,6 +17,7 @@ __all__ = [
     "arange",
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "eye",
     "full",
@@ -25,6 +26,7 @@ __all__ = [
     "logspace",
     "ones",
     "ones_like",
+    "range",
     "scalar_tensor",
     "tril_indices",
     "triu_indices",
@@ -231,6 +233,24 @@ def _whole(*numbers):
     return [int(x) for x in numbers]
 
 
+@creation(out=False)
+def empty_permuted(size, physical_layout, *, dtype=None) -> Tensor:
+    """A tensor whose dimensions lie in memory in the order `physical_layout`, from the outermost; its elements are arbitrary."""
+    if sorted(physical_layout) != [*_places(size)]:
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(physical_layout)}"
+            if len(size) != len(physical_layout)
+            else f"empty_permuted(): physical_layout must name each dimension once, but got {tuple(physical_layout)}"
+        )
+    made = _empty([size[d] for d in physical_layout], dtype)
+    return made.permute([list(physical_layout).index(d) for d in _places(size)])
+
+
+def _places(sizes):
+    return (d for d, _ in enumerate(sizes))
+
+
 @creation
 def arange(start=0, end=None, step=1, *, dtype=None) -> Tensor:
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
@@ -287,6 +307,29 @@ def _ends(name, start, end, dtype):
 
 def _rank(x):
     return x.ndim if isinstance(x, Tensor) else 0
+
+
+@creation
+def range(start=0, end=None, step=1, *, dtype=None) -> Tensor:
+    """Numbers from `start` to `end`, which is included, `step` apart; torch has given it up for `arange`."""
+    if end is None:
+        raise TypeError("range() missing 1 required positional argument: 'end'")
+    from warnings import warn
+
+    warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's "
+        "range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        stacklevel=4,
+    )
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) / step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}"
+        )
+    count = int((end - start) / step) + 1
+    places = _C._arange(0, count, 1, _C.float64, False)
+    return (places * step + start).to(_C.get_default_dtype() if dtype is None else dtype)
 
 
 @creation

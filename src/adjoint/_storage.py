@@ -340,6 +340,17 @@ class Memory(Members):
         _replace_memory(self, _part(source, storage_offset, size, stride, self.dtype))
         return self
 
+    def is_set_to(self, tensor) -> bool:
+        """Whether both are the same elements of the same memory, in the same order."""
+        mine, theirs = self.untyped_storage(), tensor.untyped_storage()
+        return (
+            mine.data_ptr() == theirs.data_ptr()
+            and mine.nbytes() == theirs.nbytes()
+            and self.storage_offset() == tensor.storage_offset()
+            and self.shape == tensor.shape
+            and self.stride() == tensor.stride()
+        )
+
 
 def _part(source, offset, size, stride, dtype):
     """The tensor that `set_` describes."""

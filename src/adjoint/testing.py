@@ -1,11 +1,12 @@
-"""Comparing tensors in tests. Start reading at `assert_close`."""
+"""Comparing tensors in tests, and tensors to test with. Start reading at `assert_close`."""
 
 from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._device import check_device as _check_device
 
-__all__ = ["assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 # Relative and absolute tolerance by dtype; exact for integers.
 _TOLERANCE = {
@@ -19,7 +20,18 @@ _TOLERANCE = {
 
 
 def assert_close(
-    actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True, check_stride=False, msg=None
+    actual,
+    expected,
+    *,
+    allow_subclasses=True,
+    rtol=None,
+    atol=None,
+    equal_nan=False,
+    check_device=True,
+    check_dtype=True,
+    check_layout=True,
+    check_stride=False,
+    msg=None,
 ):
     """Raise AssertionError, with the largest difference and its place, unless two values are close.
 
@@ -28,12 +40,14 @@ def assert_close(
 
     Parameters
     ----------
-    actual, expected : Tensor, number, or sequence or mapping of these
+    actual, expected : Tensor, array, number, None, or sequence or mapping of these
+    allow_subclasses : bool
+        Whether values of related types are compared; else their types must be the same.
     rtol, atol : float, optional
         Given both or neither; by default they follow the dtypes.
     equal_nan : bool
         Whether NaN is close to NaN.
-    check_dtype, check_stride : bool
+    check_device, check_dtype, check_layout, check_stride : bool
         Whether these must agree too.
     msg : str, or function of the message, optional
 
@@ -43,45 +57,106 @@ def assert_close(
     >>> ad.testing.assert_close(ad.tensor([1.0]), ad.tensor([1.0 + 1e-7]))
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("rtol and atol must both be specified or both be unspecified")
-    problem = _compare(actual, expected, rtol, atol, equal_nan, check_dtype, check_stride, "")
+        raise ValueError(
+            "Both 'rtol' and 'atol' must be either specified or omitted: they must both be specified or both be unspecified, "
+            f"but got no {'rtol' if rtol is None else 'atol'}."
+        )
+    checks = {
+        "device": check_device,
+        "dtype": check_dtype,
+        "layout": check_layout,
+        "stride()": check_stride,
+    }
+    problem = _compare(actual, expected, (rtol, atol, equal_nan, checks, allow_subclasses), "")
     if problem:
         raise AssertionError(problem if msg is None else msg(problem) if callable(msg) else msg)
 
 
-def _compare(actual, expected, rtol, atol, equal_nan, check_dtype, check_stride, where):
-    more = (rtol, atol, equal_nan, check_dtype, check_stride)
-    if isinstance(expected, dict):
-        if not isinstance(actual, dict) or actual.keys() != expected.keys():
-            return f"The keys of the mappings do not match{where}."
+def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg="") -> None:
+    """`assert_close` of old, which compares values alone."""
+    from warnings import warn
+
+    warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
+        "Please use `torch.testing.assert_close()` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    actual, expected = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (actual, expected))
+    if rtol is None and atol is None:
+        loose = {_C.float16: (1e-3, 1e-3), _C.float32: (1e-4, 1e-5), _C.float64: (1e-5, 1e-8)}
+        pairs = [loose.get(x.dtype, _TOLERANCE.get(x.dtype, (0.0, 0.0))) for x in (actual, expected)]
+        rtol, atol = (max(p[i] for p in pairs) for i in (0, 1))
+    assert_close(
+        actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None
+    )
+
+
+def _compare(actual, expected, how, where):
+    """What does not match, as a text; None where all does."""
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        missing = [k for k in expected if k not in actual]
+        additional = [k for k in actual if k not in expected]
+        if missing or additional:
+            return (
+                f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {missing}\n"
+                f"Additional keys in the actual mapping: {additional}{_at(where)}"
+            )
         parts = [(actual[k], expected[k], f"{where}[{k!r}]") for k in expected]
-    elif isinstance(expected, (list, tuple)):
-        if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
-            return f"The length of the sequences do not match{where}."
+    elif isinstance(actual, (list, tuple)) and isinstance(expected, (list, tuple)):
+        if len(actual) != len(expected):
+            return f"The length of the sequences mismatch: {len(actual)} != {len(expected)}{_at(where)}"
         parts = [(a, e, f"{where}[{i}]") for i, (a, e) in enumerate(zip(actual, expected, strict=True))]
+    elif actual is None or expected is None:
+        if actual is expected:
+            return None
+        return f"None mismatch: {actual} is not {expected}{_at(where)}"
     else:
-        return _compare_tensors(actual, expected, *more, where)
+        return _compare_values(actual, expected, *how, where)
     for a, e, place in parts:
-        problem = _compare(a, e, *more, place)
+        problem = _compare(a, e, how, place)
         if problem:
             return problem
     return None
 
 
-def _compare_tensors(actual, expected, rtol, atol, equal_nan, check_dtype, check_stride, where):
-    numbers = not isinstance(actual, Tensor) and not isinstance(expected, Tensor)
+def _at(where):
+    return f"\n\nThe failure occurred for item {where}" if where else ""
+
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def _compare_values(actual, expected, rtol, atol, equal_nan, checks, allow_subclasses, where):
+    numbers = isinstance(actual, _NUMBERS) and isinstance(expected, _NUMBERS)
+    related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+    comparable = all(
+        isinstance(x, (Tensor, *_NUMBERS)) or hasattr(x, "__array__") for x in (actual, expected)
+    )
+    if (
+        not comparable
+        or not (numbers or related)
+        or not allow_subclasses
+        and type(actual) is not type(expected)
+    ):
+        raise TypeError(
+            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}."
+        )
+    if numbers and (isinstance(actual, bool) or isinstance(expected, bool)):
+        return None if actual is expected else f"Booleans mismatch: {actual} is not {expected}{_at(where)}"
+    if numbers and checks["dtype"] and type(actual) is not type(expected):
+        return f"The (d)types do not match: {type(actual)} != {type(expected)}.{_at(where)}"
     wide = None
     if numbers:
         kinds = (type(actual), type(expected))
         wide = _C.complex128 if complex in kinds else _C.float64 if float in kinds else None
     a, e = (x.detach() if isinstance(x, Tensor) else _C.tensor(x, wide) for x in (actual, expected))
-    place = f" (at {where})" if where else ""
-    if a.shape != e.shape:
-        return f"The values for attribute 'shape' do not match: {a.shape} != {e.shape}.{place}"
-    if check_dtype and not numbers and a.dtype is not e.dtype:
-        return f"The values for attribute 'dtype' do not match: {a.dtype} != {e.dtype}.{place}"
-    if check_stride and a.stride() != e.stride():
-        return f"The values for attribute 'stride()' do not match: {a.stride()} != {e.stride()}.{place}"
+    for name, wanted in {"shape": True, **checks}.items():
+        mine, theirs = (getattr(x, name.removesuffix("()")) for x in (a, e))
+        if name == "stride()":
+            mine, theirs = mine(), theirs()
+        if wanted and mine != theirs and not (numbers and name == "dtype"):
+            return f"The values for attribute '{name}' do not match: {mine} != {theirs}.{_at(where)}"
     if rtol is None:
         pairs = [_TOLERANCE.get(x.dtype, (0.0, 0.0)) for x in (a, e)]
         rtol, atol = (max(p[i] for p in pairs) for i in (0, 1))
@@ -97,14 +172,22 @@ def _compare_tensors(actual, expected, rtol, atol, equal_nan, check_dtype, check
         common = _C.float64
     distance = (a.to(common) - e.to(common)).abs().reshape(-1)
     relative = distance / e.to(common).abs().reshape(-1)
+    exact = rtol == 0 and atol == 0
+    close = "equal" if exact else "close"
+    allowed = ["" if exact else f" (up to {tolerance} allowed)" for tolerance in (atol, rtol)]
+    if numbers:
+        return (
+            f"Scalars are not {close}!\n\nExpected {expected} but got {actual}.\n"
+            f"Absolute difference: {abs(actual - expected)}{allowed[0]}\n"
+            f"Relative difference: {relative.item()}{allowed[1]}{_at(where)}"
+        )
     flat = wrong.reshape(-1)
     largest, most = (_C.where(flat, x, -1.0).argmax().item() for x in (distance, relative))
-    head = "Scalars are not close!" if a.ndim == 0 else "Tensor-likes are not close!"
     return (
-        f"{head}{place}\n\n"
+        f"{'Scalars' if a.ndim == 0 else 'Tensor-likes'} are not {close}!\n\n"
         f"Mismatched elements: {count} / {a.numel()} ({100 * count / a.numel():.1f}%)\n"
-        f"Greatest absolute difference: {distance[largest].item()} at index {_index(largest, a.shape)} (up to {atol} allowed)\n"
-        f"Greatest relative difference: {relative[most].item()} at index {_index(most, a.shape)} (up to {rtol} allowed)"
+        f"Greatest absolute difference: {distance[largest].item()} at index {_index(largest, a.shape)}{allowed[0]}\n"
+        f"Greatest relative difference: {relative[most].item()} at index {_index(most, a.shape)}{allowed[1]}{_at(where)}"
     )
 
 
@@ -114,3 +197,85 @@ def _index(flat, shape):
         flat, i = divmod(flat, n)
         index.append(i)
     return tuple(reversed(index))
+
+
+def make_tensor(
+    *shape,
+    dtype,
+    device="cpu",
+    low=None,
+    high=None,
+    requires_grad=False,
+    noncontiguous=False,
+    exclude_zero=False,
+    memory_format=None,
+) -> Tensor:
+    """A tensor of random elements from [low, high): by default [-9, 9), [-9, 10) for integers, [0, 10) for uint8, both for bool.
+
+    Parameters
+    ----------
+    noncontiguous : bool
+        Whether the elements lie two apart; without effect on fewer than two.
+    exclude_zero : bool
+        Whether zeros become the smallest positive number of the dtype.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.testing.make_tensor(2, 3, dtype=ad.int64, low=1, high=3)
+    >>> x.shape, bool(((x == 1) | (x == 2)).all())
+    (adjoint.Size([2, 3]), True)
+    """
+    from adjoint import empty, finfo, iinfo, randint
+
+    _check_device(device)
+    dtype = _C._dtype(dtype)
+    sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    floating = dtype.is_floating_point or dtype.is_complex
+    if requires_grad and not floating:
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}"
+        )
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got noncontiguous={noncontiguous} "
+            f"and memory_format={memory_format}"
+        )
+    if dtype is _C.bool:
+        default, lowest, highest = (0, 2), 0, 2
+    elif floating:
+        default, highest = (-9, 9), finfo(dtype).max
+        lowest = -highest
+    else:
+        default = (0, 10) if dtype is _C.uint8 else (-9, 10)
+        lowest, highest = iinfo(dtype).min, iinfo(dtype).max + 1
+    low, high = (d if given is None else given for given, d in zip((low, high), default, strict=True))
+    if low != low or high != high:
+        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
+    if low >= high:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    if high < lowest or low >= highest:
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports "
+            f"[{lowest}, {highest})"
+        )
+    low, high = max(low, lowest), min(high, highest)
+    count = 1
+    for size in sizes:
+        count *= size
+    apart = 2 if noncontiguous and count > 1 else 1
+    if floating:
+        parts = empty((*sizes, apart), dtype=dtype)
+        if dtype.is_complex:
+            parts = _C.view_as_real(parts)
+        # Half of each bound: their distance may be out of range.
+        parts.uniform_(low / 2, high / 2).mul_(2)
+        made = _C.view_as_complex(parts) if dtype.is_complex else parts
+    else:
+        made = randint(int(low), int(high), (*sizes, apart), dtype=_C.int64).to(dtype)
+    made = made[..., 0] if apart == 2 else made.reshape(tuple(sizes))
+    if exclude_zero:
+        made.masked_fill_(made == 0, finfo(dtype).tiny if floating else 1)
+    if memory_format is not None:
+        made = made.clone(memory_format=memory_format)
+    return made.requires_grad_() if requires_grad else made

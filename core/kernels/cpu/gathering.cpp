@@ -259,6 +259,15 @@ T multiplied(T a, T b) {
     return static_cast<T>(a * b);
 }
 
+/// The larger or smaller of two; NaN where one of them is.
+template <class T>
+T extreme(T a, T b, bool largest) {
+  if constexpr (is_complex_v<T>)
+    return a;
+  else
+    return b != b || (largest ? b > a : b < a) ? b : a;
+}
+
 }  // namespace
 
 void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
@@ -328,6 +337,9 @@ void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor
     const T fixed = src.defined() ? T() : value.to<T>();
     if (how == Scattering::Add)
       scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return added<T>(a, b); });
+    else if (how != Scattering::Multiply)
+      scatter_with<T>(lines, bounds, begin, src, fixed,
+                      [largest = how == Scattering::Largest](T a, T b) { return extreme(a, b, largest); });
     else
       scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
   });

@@ -36,7 +36,7 @@ def fill(module) -> None:
 
 
 # What torch publishes twice: methods as functions.
-_METHODS = ("detach", "detach_", "fill_", "is_same_size", "is_signed", "nan_to_num_", "zero_")
+_METHODS = ("detach", "detach_", "fill_", "is_same_size", "is_signed", "nan_to_num_", "resize_as_", "zero_")
 
 
 def late(name):
@@ -98,6 +98,20 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 @extra
+def get_deterministic_debug_mode() -> int:
+    return 0
+
+
+@extra
+def set_deterministic_debug_mode(debug_mode) -> None:
+    """Nothing to switch: see `use_deterministic_algorithms`."""
+    if debug_mode not in (0, 1, 2, "default", "warn", "error"):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected `default`, `warn`, `error` or 0, 1, 2, but got {debug_mode}"
+        )
+
+
+@extra
 def set_float32_matmul_precision(precision) -> None:
     """Products of float32 matrices are always of full precision."""
     if precision not in ("highest", "high", "medium"):
@@ -138,6 +152,27 @@ def is_distributed(input) -> bool:
 
 
 @extra
+def is_warn_always_enabled() -> bool:
+    return getattr(adjoint.autograd, "_warn_always", False)
+
+
+@extra
+def get_device(input) -> int:
+    return input.get_device()
+
+
+@extra
+def set_anomaly_enabled(enabled, check_nan=True) -> None:
+    adjoint.autograd.set_detect_anomaly(enabled, check_nan)
+
+
+@extra
+def to_dlpack(tensor):
+    """The capsule of ``tensor.__dlpack__()``, as other libraries take it."""
+    return tensor.__dlpack__()
+
+
+@extra
 def set_warn_always(b) -> None:
     adjoint.autograd._warn_always = bool(b)
     warnings.simplefilter("always" if b else "default", UserWarning)
@@ -145,3 +180,4 @@ def set_warn_always(b) -> None:
 
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
+_EXTRA["fill"] = lambda input, value: input.clone().fill_(value)

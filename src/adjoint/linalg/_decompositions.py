@@ -10,7 +10,16 @@ from adjoint import _C, _register
 from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint.linalg._checks import LinAlgError, matrices, raise_where, square, tensor
-from adjoint.linalg._results import result_type
+from adjoint.return_types import linalg_cholesky_ex as CholeskyResult
+from adjoint.return_types import linalg_eig as EigResult
+from adjoint.return_types import linalg_eigh as EighResult
+from adjoint.return_types import linalg_ldl_factor as LdlResult
+from adjoint.return_types import linalg_ldl_factor_ex as LdlExResult
+from adjoint.return_types import linalg_lu as LuResult
+from adjoint.return_types import linalg_lu_factor as LuFactorResult
+from adjoint.return_types import linalg_lu_factor_ex as LuFactorExResult
+from adjoint.return_types import linalg_qr as QrResult
+from adjoint.return_types import linalg_svd as SvdResult
 
 __all__ = [
     "cholesky",
@@ -29,17 +38,6 @@ __all__ = [
     "svd",
     "svdvals",
 ]
-
-CholeskyResult = result_type("linalg_cholesky_ex", "L info")
-EigResult = result_type("linalg_eig", "eigenvalues eigenvectors")
-EighResult = result_type("linalg_eigh", "eigenvalues eigenvectors")
-LdlResult = result_type("linalg_ldl_factor", "LD pivots")
-LdlExResult = result_type("linalg_ldl_factor_ex", "LD pivots info")
-LuResult = result_type("linalg_lu", "P L U")
-LuFactorResult = result_type("linalg_lu_factor", "LU pivots")
-LuFactorExResult = result_type("linalg_lu_factor_ex", "LU pivots info")
-QrResult = result_type("linalg_qr", "Q R")
-SvdResult = result_type("linalg_svd", "U S Vh")
 
 
 def _tracked(A):

@@ -15,7 +15,10 @@ from adjoint.linalg._checks import (
     square,
     tensor,
 )
-from adjoint.linalg._results import result_type
+from adjoint.return_types import linalg_inv_ex as InvResult
+from adjoint.return_types import linalg_lstsq as LstsqResult
+from adjoint.return_types import linalg_slogdet as SlogdetResult
+from adjoint.return_types import linalg_solve_ex as SolveResult
 
 __all__ = [
     "det",
@@ -32,11 +35,6 @@ __all__ = [
     "tensorinv",
     "tensorsolve",
 ]
-
-InvResult = result_type("linalg_inv_ex", "inverse info")
-LstsqResult = result_type("linalg_lstsq", "solution residuals rank singular_values")
-SlogdetResult = result_type("linalg_slogdet", "sign logabsdet")
-SolveResult = result_type("linalg_solve_ex", "result info")
 
 
 def solve_ex(A, B, *, left=True, check_errors=False, out=None):

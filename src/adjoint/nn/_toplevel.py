@@ -48,6 +48,7 @@ __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_max_pool1d",
     "alpha_dropout",
+    "alpha_dropout_",
     "avg_pool1d",
     "batch_norm",
     "bilinear",
@@ -55,7 +56,9 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "ctc_loss",
+    "dropout_",
     "feature_alpha_dropout",
+    "feature_alpha_dropout_",
     "group_norm",
     "gru",
     "gru_cell",
@@ -84,6 +87,21 @@ __all__ = [
     "rrelu_",
     "triplet_margin_loss",
 ]
+
+
+def dropout_(input, p, train):
+    """`dropout` in place."""
+    return functional.dropout(input, p, train, inplace=True)
+
+
+def alpha_dropout_(input, p, train):
+    """`nn.functional.alpha_dropout` in place."""
+    return alpha_dropout(input, p, train, inplace=True)
+
+
+def feature_alpha_dropout_(input, p, train):
+    """`nn.functional.feature_alpha_dropout` in place."""
+    return feature_alpha_dropout(input, p, train, inplace=True)
 
 
 def _named(reduction):

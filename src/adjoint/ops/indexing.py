@@ -36,6 +36,16 @@ def argwhere(input) -> Tensor:
 
 
 @composition
+def nonzero_static(input, *, size, fill_value=-1, out=None) -> Tensor:
+    """The indices of the first `size` elements that are not zero, as rows; rows that are left hold `fill_value`."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
+    found = _C._nonzero(input)[:size]
+    rest = _C._full((size - found.shape[0], input.ndim), fill_value, _C.int64)
+    return give(out, _C.cat((found, rest)), "nonzero_static")
+
+
+@composition
 def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
     """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements.
 

@@ -18,9 +18,9 @@ def _linalg():
 
 
 def _results():
-    from adjoint.linalg import _results
+    from adjoint import return_types
 
-    return _results
+    return return_types
 
 
 @composition
@@ -116,7 +116,7 @@ def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
 @composition
 def qr(input, some=True, *, out=None):
     """Orthonormal columns and an upper triangle: `linalg.qr`, with mode 'complete' where not `some`."""
-    return give_all(out, _results().Qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr")
+    return give_all(out, _results().qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr")
 
 
 @composition
@@ -129,9 +129,9 @@ def svd(input, some=True, compute_uv=True, *, out=None):
         S = _linalg().svdvals(input)
         m, n = input.shape[-2:]
         zeros = [input.new_zeros((*input.shape[:-2], k, k)) for k in (m, n)]
-        return _results().Svd(zeros[0], S, zeros[1])
+        return _results().svd(zeros[0], S, zeros[1])
     U, S, Vh = _linalg().svd(input, full_matrices=not some)
-    return give_all(out, _results().Svd(U, S, Vh.mH), "svd")
+    return give_all(out, _results().svd(U, S, Vh.mH), "svd")
 
 
 @composition
@@ -139,7 +139,7 @@ def geqrf(input, *, out=None):
     """R and, below its diagonal, the reflectors of a QR factorisation; and their factors tau. Not differentiable."""
     from adjoint.linalg._checks import matrices
 
-    return give_all(out, _results().Geqrf(*_C._geqrf(matrices(input, "geqrf", "input"))), "geqrf")
+    return give_all(out, _results().geqrf(*_C._geqrf(matrices(input, "geqrf", "input"))), "geqrf")
 
 
 @composition
@@ -195,7 +195,77 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     P, L, U = unpack(LU_data, LU_pivots)
     nothing = LU_data.new_zeros((0,))
     parts = (P if unpack_pivots else nothing, L if unpack_data else nothing, U if unpack_data else nothing)
-    return give_all(out, _results().LuUnpacked(*parts), "lu_unpack")
+    return give_all(out, _results().lu_unpack(*parts), "lu_unpack")
+
+
+@composition
+def lu(A, *, pivot=True, get_infos=False, out=None):
+    """LU and pivots, as `linalg.lu_factor` gives them, which has taken its place; with `get_infos` also where it fails."""
+    result = _linalg().lu_factor_ex(A, pivot=pivot)
+    if not get_infos and bool((result[2] != 0).any()):
+        result = _linalg().lu_factor(A, pivot=pivot)
+    result = tuple(result) if get_infos else tuple(result[:2])
+    if out is None:
+        return result
+    if not isinstance(out, (tuple, list)) or len(out) != len(result):
+        raise TypeError(f"lu(): argument 'out' must be a tuple of {len(result)} Tensors")
+    return tuple(give(to, value, "lu") for to, value in zip(out, result))
+
+
+def _range_of(A, q, niter):
+    """Orthonormal columns that nearly span what A maps to: N. Halko, P. Martinsson and J. Tropp (2011), algorithm 4.4."""
+    from adjoint._random import randn
+
+    qr = _linalg().qr
+    Q = qr(A @ randn(A.shape[-1], q, dtype=A.dtype))[0]
+    for _ in range(niter):
+        Q = qr(A @ qr(A.mH @ Q)[0])[0]
+    return Q
+
+
+@composition(method=False)
+def svd_lowrank(A, q=6, niter=2, M=None) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest `q` singular values of A - M and their vectors, approximately: U, S, V. It draws random numbers.
+
+    Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53 (2011), algorithm 5.1, with `niter` steps
+    of subspace iteration.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> U, S, V = ad.svd_lowrank(ad.diag(ad.arange(1.0, 5.0)), q=4)
+    >>> S
+    tensor([4.0000, 3.0000, 2.0000, 1.0000])
+    """
+    q = 6 if q is None else q
+    A = A if M is None else A - M.expand(A.shape)
+    if A.shape[-2] < A.shape[-1]:
+        V, S, U = svd_lowrank(A.mH, q, niter)
+        return U, S, V
+    Q = _range_of(A, q, 2 if niter is None else niter)
+    U, S, Vh = _linalg().svd(Q.mH @ A, full_matrices=False)
+    return Q @ U, S, Vh.mH
+
+
+@composition(method=False)
+def pca_lowrank(A, q=None, center=True, niter=2) -> tuple[Tensor, Tensor, Tensor]:
+    """The principal components of observations, one per row, approximately: `svd_lowrank` of the centred matrix.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.arange(6.0).reshape(-1, 1) * ad.tensor([[3.0, 4.0]])
+    >>> U, S, V = ad.pca_lowrank(x, q=1)
+    >>> V[:, 0].abs()
+    tensor([0.6000, 0.8000])
+    """
+    m, n = A.shape[-2:]
+    q = min(6, m, n) if q is None else q
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)
 
 
 @composition
@@ -206,7 +276,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     B, triangle = input, A.mT if transpose else A
     triangle, B = broadcast(triangle, B, "triangular_solve")
     X = _linalg().solve_triangular(triangle, B, upper=upper != transpose, unitriangular=unitriangular)
-    return give_all(out, _results().TriangularSolved(X, A.clone()), "triangular_solve")
+    return give_all(out, _results().triangular_solve(X, A.clone()), "triangular_solve")
 
 
 @composition(method=False)

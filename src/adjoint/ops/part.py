@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import give
 from adjoint._C import Tensor
+from adjoint._device import contiguous_format
 from adjoint._register import composition
 
 
@@ -86,3 +88,54 @@ def unsafe_split(tensor, split_size, dim=0) -> tuple[Tensor, ...]:
 def unsafe_split_with_sizes(input, split_sizes, dim=0) -> tuple[Tensor, ...]:
     """`split_with_sizes`, with parts that may be written in place: they are copies, and share no memory."""
     return tuple(part.clone() for part in input.split_with_sizes(split_sizes, dim))
+
+
+# --- copies of views -------------------------------------------------------------------------------------------------
+
+
+def sliced(input, dim=0, start=None, end=None, step=1) -> Tensor:
+    """The view ``start:end:step`` of a dimension."""
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
+        )
+    return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)]
+
+
+def _copier(name, view, several=False):
+    def copied(input, *args, out=None, **kwargs):
+        result = view(input, *args, **kwargs)
+        if not several:
+            return give(out, result.clone(memory_format=contiguous_format), name)
+        if out is None:
+            return tuple(part.clone(memory_format=contiguous_format) for part in result)
+        if len(out) != len(result):
+            raise RuntimeError(f"{name}(): expected {len(result)} tensors in out, but got {len(out)}")
+        for to, part in zip(out, result):
+            give(to, part, name, 4)
+        return None
+
+    copied.__name__ = copied.__qualname__ = name
+    copied.__doc__ = f"`{name.removesuffix('_copy')}` as a copy, which shares no memory with its input."
+    composition(copied, method=name == "narrow_copy")
+
+
+for _name in (
+    "as_strided detach diagonal expand narrow permute select squeeze t transpose unfold unsqueeze view view_as_complex "
+    "view_as_real"
+).split():
+    # What a method of that name does, whatever it becomes.
+    _copier(
+        _name + "_copy", lambda input, *args, _name=_name, **kwargs: getattr(input, _name)(*args, **kwargs)
+    )
+_copier("alias_copy", lambda input: input)
+_copier("slice_copy", sliced)
+for _name in ("split", "split_with_sizes", "unbind"):
+    _copier(
+        _name + "_copy",
+        lambda input, *args, _name=_name, **kwargs: getattr(input, _name)(*args, **kwargs),
+        several=True,
+    )
+del _name

@@ -6,7 +6,7 @@ import builtins
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._register import Members, composition, extend
 
 
 @composition
@@ -17,6 +17,21 @@ def float_power(input, exponent, *, out=None) -> Tensor:
     wide = _C.complex128 if whole else _C.float64
     base, exponent = (x.to(wide) if isinstance(x, Tensor) else x for x in (input, exponent))
     return _C.pow(base, exponent, out=out)
+
+
+@extend
+class Power(Members):
+    def float_power_(self, exponent) -> Tensor:
+        """`float_power` in place, of a tensor of float64 or complex128: no other can hold the result."""
+        complex_power = self.is_complex() or isinstance(exponent, complex)
+        complex_power = complex_power or isinstance(exponent, Tensor) and exponent.is_complex()
+        wide = _C.complex128 if complex_power else _C.float64
+        if self.dtype is not wide:
+            raise RuntimeError(
+                f"the base given to float_power_ has dtype {self.dtype._type_name} but the operation's result requires dtype "
+                f"{wide._type_name}"
+            )
+        return self.pow_(exponent)
 
 
 @composition(inplace=True)

@@ -146,3 +146,18 @@ def _cross(input, other, dim, out=None):
     x, y, z = input.unbind(dim)
     u, v, w = other.unbind(dim)
     return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim, out=out)
+
+
+@composition(inplace=True)
+def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None) -> Tensor:
+    """``beta * input + alpha *`` the sum of the products of two batches of matrices."""
+    if batch1.ndim != 3 or batch2.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor" if batch1.ndim != 3 else "batch2 must be a 3D tensor")
+    if batch1.shape[0] != batch2.shape[0] or batch1.shape[2] != batch2.shape[1]:
+        raise RuntimeError(
+            "addbmm(): expected batches of the same size whose matrices can be multiplied, but got shapes "
+            f"{list(batch1.shape)} and {list(batch2.shape)}"
+        )
+    # One product: rows of all left matrices beside each other, columns of all right ones below each other.
+    left, right = batch1.transpose(0, 1).reshape(batch1.shape[1], -1), batch2.reshape(-1, batch2.shape[2])
+    return _C.addmm(input, left, right, beta=beta, alpha=alpha, out=out)

@@ -6,9 +6,11 @@ Order statistics such as `quantile` are in `sorting`, integrals in `scan`. Start
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
+from adjoint.ops.sorting import searchsorted
+from adjoint.ops.writing import _neutral, scatter_reduce
 
 
 @composition
@@ -181,3 +183,219 @@ class Sums(Members):
         if not dims:
             return self
         return self.sum(dims, keepdim=True).view(size)
+
+
+# --- segments and intervals ------------------------------------------------------------------------------------------
+
+
+@composition(method=False)
+def segment_reduce(
+    data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None
+) -> Tensor:
+    """Consecutive elements along a dimension combined, segment by segment.
+
+    Parameters
+    ----------
+    data : Tensor, shape (..., n, ...)
+    reduce : 'sum', 'mean', 'max', 'min' or 'prod'
+    lengths : Tensor of integers, shape (..., segments)
+        How many elements each segment has; dimensions before `axis` as those of `data`.
+    offsets : Tensor of integers, shape (..., segments + 1)
+        Or where each begins, and the last ends.
+    initial : number, optional
+        Takes part in each segment.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.segment_reduce(ad.tensor([1.0, 2.0, 3.0]), "sum", lengths=ad.tensor([2, 0, 1]))
+    tensor([3., 0., 3.])
+    """
+    if reduce not in ("sum", "mean", "max", "min", "prod"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, max or min, got {reduce}")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    given = lengths if lengths is not None else offsets
+    axis %= data.ndim
+    if given.ndim != axis + 1 or given.shape[:-1] != data.shape[:axis]:
+        raise RuntimeError(
+            f"segment_reduce(): expected lengths or offsets of {axis + 1} dimension(s) that begin as those of data, "
+            f"{list(data.shape)}, but got shape {list(given.shape)}"
+        )
+    if lengths is None:
+        ends, lengths = offsets[..., 1:], offsets[..., 1:] - offsets[..., :-1]
+    else:
+        ends = lengths.cumsum(-1)
+    size, count = data.shape[axis], lengths.shape[-1]
+    if not unsafe:
+        if bool((lengths < 0).any()):
+            raise RuntimeError("segment_reduce(): lengths contains negative value!")
+        if ends.numel() and not bool((ends[..., -1] == size).all()):
+            raise RuntimeError(
+                "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+            )
+    # The segment of each element is the number of those that end before it or with it.
+    places = _C._arange(0, size, 1, _C.int64, False).expand((*ends.shape[:-1], size)).contiguous()
+    at = searchsorted(ends.to(_C.int64).contiguous(), places, right=True)
+    tail = data.shape[axis + 1 :]
+    at = at.reshape((*at.shape, *[1] * len(tail))).expand(data.shape)
+    how = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    start = _neutral(how, data.dtype) if initial is None else initial
+    into = _C._full((*data.shape[:axis], count, *tail), start, data.dtype)
+    if how != "mean":
+        return scatter_reduce(into, axis, at, data, how)
+    number = lengths.reshape((*lengths.shape, *[1] * len(tail)))
+    mean = into.scatter_add(axis, at, data) / number
+    return mean if initial is None else _C.where(number == 0, into, mean)
+
+
+def _edges(flat, count, low, high):
+    """`count` + 1 edges of equal intervals of [low, high]."""
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return _C._linspace(low, high, count + 1, flat.dtype, False)
+
+
+def _extent(flat, name):
+    """Of all elements; torch's [0, 1] where there are none."""
+    if not flat.numel():
+        return 0.0, 1.0
+    low, high = (x.item() for x in _C.aminmax(flat))
+    if not (low - low == 0 == high - high):
+        raise RuntimeError(f"{name}: dimension 0's range [{low}, {high}] is not finite")
+    return low, high
+
+
+def _counts(name, points, edges, weight, density):
+    """How many rows of `points` lie in each box between the edges of its dimensions."""
+    shape = [e.numel() - 1 for e in edges]
+    inside, place = None, 0
+    for x, edge, size in zip(points.unbind(-1), edges, shape):
+        within = (x >= edge[0]) & (x <= edge[-1])
+        inside = within if inside is None else inside & within
+        # The last interval includes its end.
+        place = place * size + (searchsorted(edge, x, right=True) - 1).clamp(0, size - 1)
+    if weight is None:
+        weight = _C._full((points.shape[0],), 1, points.dtype)
+    elif weight.dtype is not points.dtype:
+        raise RuntimeError(
+            f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
+            f"input {points.dtype}, and weight {weight.dtype}"
+        )
+    total = 1
+    for size in shape:
+        total *= size
+    hist = _C._zeros((total,), points.dtype)
+    hist = hist.scatter_add(0, place[inside], weight.detach().reshape(-1)[inside]).reshape(shape)
+    if density:
+        hist = hist / hist.sum()
+        for d, edge in enumerate(edges):
+            widths = edge[1:] - edge[:-1]
+            hist = hist / widths.reshape([-1 if k == d else 1 for k in range(len(shape))])
+    return hist
+
+
+@composition
+def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+    """How many elements lie in each of several intervals; the last includes its end.
+
+    Parameters
+    ----------
+    bins : int, or Tensor of shape (k + 1)
+        The number of equal intervals; or their edges, rising.
+    range : (low, high), optional
+        What equal intervals cover; by default all elements.
+    weight : Tensor of the shape of `input`, optional
+        What each element counts.
+    density : bool
+        Scaled so that the integral is 1.
+
+    Returns
+    -------
+    hist, bin_edges : Tensor
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> hist, edges = ad.histogram(ad.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0))
+    >>> hist
+    tensor([0., 2., 1., 0.])
+    """
+    from adjoint.return_types import histogram as result_type
+
+    flat = input.detach().reshape(-1)
+    _need_floating("histogram", flat)
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError(
+            "torch.histogram: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            f"innermost dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
+        )
+    if isinstance(bins, Tensor):
+        edges = bins
+    else:
+        _need_bins("histogram", bins)
+        edges = _edges(flat, bins, *(_extent(flat, "torch.histogram") if range is None else range))
+    hist = _counts("histogram", flat.unsqueeze(-1), [edges], weight, density)
+    return give_all(out, result_type(hist, edges), "histogram")
+
+
+@composition(method=False)
+def histogramdd(input, bins, *, range=None, weight=None, density=False):
+    """How many points, one per row, lie in each box of a grid.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., d)
+    bins : int, or d of them, or d Tensors of edges
+    range : sequence of 2 d numbers, optional
+        Lowest and highest of each dimension.
+
+    Returns
+    -------
+    hist : Tensor of d dimensions
+    bin_edges : tuple of d Tensors
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.histogramdd(ad.tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2]).hist
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    from adjoint.return_types import histogramdd as result_type
+
+    _need_floating("histogramdd", input)
+    if input.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    d = input.shape[-1]
+    points = input.detach().reshape(-1, d)
+    each = [bins] * d if isinstance(bins, int) else list(bins)
+    if len(each) != d:
+        raise RuntimeError(
+            f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input: expected {d}, got "
+            f"{len(each)}"
+        )
+    if range is not None and len(range) != 2 * d:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, but got {len(range)}"
+        )
+    edges = []
+    for k, bin in enumerate(each):
+        if not isinstance(bin, Tensor):
+            _need_bins("histogramdd", bin)
+            ends = _extent(points[:, k], "torch.histogramdd") if range is None else range[2 * k : 2 * k + 2]
+            bin = _edges(points, bin, *ends)
+        edges.append(bin)
+    return result_type(_counts("histogramdd", points, edges, weight, density), tuple(edges))
+
+
+def _need_floating(name, x):
+    if not x.is_floating_point():
+        raise NotImplementedError(f'"{name}" not implemented for {x.dtype._type_name!r}')
+
+
+def _need_bins(name, bins):
+    if bins <= 0:
+        raise RuntimeError(f"torch.{name}(): bins must be > 0, but got {bins}")

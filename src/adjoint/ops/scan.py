@@ -77,3 +77,76 @@ def _integral(add, y, x, dx, dim):
     if x.ndim == 1 and y.ndim > 1:
         steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
     return add(ends * steps, dim) / 2
+
+
+@composition(method=False)
+def gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple[Tensor, ...]:
+    """The derivative along each dimension of a function known at points, by differences of second order.
+
+    At points that are not equally far apart, by the parabola through each and its neighbours.
+
+    Parameters
+    ----------
+    spacing : number, sequence of numbers, or sequence of Tensors
+        How far apart points are, for all dimensions or for each; or where they are along each.
+    dim : int or tuple of int, optional
+        All, when left out.
+    edge_order : 1 or 2
+        Of the differences at the ends.
+
+    Returns
+    -------
+    tuple of Tensor, one for each dimension, of the shape of `input`
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.gradient(ad.tensor([1.0, 2.0, 4.0, 8.0]))
+    (tensor([1.0000, 1.5000, 3.0000, 4.0000]),)
+    """
+    dims = [dim] if isinstance(dim, int) else list(range(input.ndim) if dim is None else dim)
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if isinstance(spacing, Tensor) or isinstance(spacing, (int, float, complex)):
+        spacings = [spacing] * len(dims)
+    else:
+        spacings = list(spacing)
+        if len(spacings) != len(dims):
+            raise RuntimeError(
+                "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
+                f"same length, but got a spacing argument of length {len(spacings)} and a dim argument of length {len(dims)}."
+            )
+    if len({d % input.ndim for d in dims}) != len(dims):
+        raise RuntimeError(f"dim appears multiple times in the list of dims: {dims}")
+    x = input if input.is_floating_point() or input.is_complex() else input.to(_C.get_default_dtype())
+    results = []
+    for d, step in zip(dims, spacings):
+        size = input.shape[d]
+        if size < edge_order + 1:
+            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+        if isinstance(step, Tensor) and step.ndim and step.numel() != size:
+            raise RuntimeError(
+                f"torch.gradient expected each tensor of spacing to have as many elements as there are points: {size}, but got "
+                f"{step.numel()}"
+            )
+        results.append(_slopes(x.movedim(d, -1), step, edge_order).movedim(-1, d))
+    return tuple(results)
+
+
+def _slopes(x, step, edge_order):
+    """Along the last dimension; `step` is a number or where the points are."""
+    n = x.shape[-1]
+    uneven = isinstance(step, Tensor) and step.ndim > 0
+    h = step[1:] - step[:-1] if uneven else step
+    between = (x[..., 1:] - x[..., :-1]) / h
+    if uneven:
+        before, after = h[:-1], h[1:]
+        inner = (between[..., :-1] * after + between[..., 1:] * before) / (before + after)
+    else:
+        inner = (between[..., :-1] + between[..., 1:]) / 2
+    first, last = between[..., :1], between[..., -1:]
+    if edge_order == 2:
+        share = [h[0] / (h[0] + h[1]), h[-1] / (h[-1] + h[-2])] if uneven else [0.5, 0.5]
+        first = first + (between[..., :1] - between[..., 1:2]) * share[0]
+        last = last + (between[..., n - 2 :] - between[..., n - 3 : n - 2]) * share[1]
+    return _C.cat((first, inner, last), -1)

@@ -107,6 +107,17 @@ class Views(Members):
             return _view(self, size)
         return _reinterpret(self, _C._dtype(dtype))
 
+    def dim_order(self) -> tuple[int, ...]:
+        """The dimensions from the outermost in memory to the innermost.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2, 3).t().dim_order()
+        (1, 0)
+        """
+        return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride(d), d)))
+
     unsqueeze_ = _changing_shape("unsqueeze")
 
     squeeze_ = _changing_shape("squeeze")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint._register import composition
 
@@ -278,11 +278,15 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     >>> ad.quantile(ad.tensor([0.0, 1.0, 4.0]), 0.75)
     tensor(2.5000)
     """
+    return give(out, _quantiles("quantile", input, q, dim, keepdim, interpolation, False), "quantile")
+
+
+def _quantiles(name, input, q, dim, keepdim, interpolation, without_nan):
     if not input.is_floating_point():
-        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
-            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
     whole = dim is None
@@ -294,23 +298,87 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
         whole = True
     axis = 0 if whole else dim % input.ndim
     if values.numel() == 0:
-        raise RuntimeError("quantile() input tensor must be non-empty")
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
     single = not isinstance(q, Tensor) or q.ndim == 0
     wanted = q if isinstance(q, Tensor) else _C.tensor(q, input.dtype)
     wanted = wanted.reshape(-1)
     if not bool(((wanted >= 0) & (wanted <= 1)).all()):
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     ordered = values.sort(axis)[0].movedim(axis, -1)
-    place = wanted * (ordered.shape[-1] - 1)
+    last = ordered.shape[-1] - 1
+    if without_nan:
+        # Sorted last: each row has a last place of its own, and a dimension for the places in front.
+        last = (~ordered.isnan()).sum(-1) - 1
+        wanted = wanted.reshape(-1, *[1] * last.ndim)
+        last = last.clamp(min=0)
+    place = wanted * last
     if interpolation in ("lower", "higher", "nearest"):
         place = {"lower": place.floor, "higher": place.ceil, "nearest": place.round}[interpolation]()
     below = place.detach().floor()
-    low, high = ordered[..., below.to(_C.int64)], ordered[..., place.detach().ceil().to(_C.int64)]
+    low, high = (_at(ordered, p.to(_C.int64), without_nan) for p in (below, place.detach().ceil()))
     share = _C._full(place.shape, 0.5, place.dtype) if interpolation == "midpoint" else place - below
     result = _C.lerp(low, high, share.expand(low.shape))
     # NaN among the elements: sorted last, it is the result of its row.
-    result = _C.where(ordered[..., -1:].isnan(), ordered[..., -1:], result).movedim(-1, 0)
+    if not without_nan:
+        result = _C.where(ordered[..., -1:].isnan(), ordered[..., -1:], result).movedim(-1, 0)
     if keepdim:
         result = result.reshape((-1, *[1] * input.ndim)) if whole else result.unsqueeze(axis + 1)
-    result = result[0] if single else result
-    return give(out, result, "quantile")
+    return result[0] if single else result
+
+
+def _at(ordered, place, by_row):
+    """Elements along the last dimension: the same places of all rows, or each row's own, one for each along the first."""
+    if not by_row:
+        return ordered[..., place]
+    return ordered.gather(-1, place.movedim(0, -1)).movedim(-1, 0)
+
+
+@composition
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None) -> Tensor:
+    """The q-th quantiles of the elements that are not NaN; NaN where there are none. As `quantile` otherwise.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nanquantile(ad.tensor([0.0, ad.nan, 4.0]), 0.5)
+    tensor(2.)
+    """
+    return give(out, _quantiles("nanquantile", input, q, dim, keepdim, interpolation, True), "nanquantile")
+
+
+@composition
+def mode(input, dim=-1, keepdim=False, *, out=None):
+    """The element that occurs most often along a dimension, the least one of several, and the last place where it is.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> values, indices = ad.mode(ad.tensor([3, 1, 1, 3, 2]))
+    >>> values, indices
+    (tensor(1), tensor(2))
+    """
+    from adjoint.return_types import mode as result_type
+
+    if input.ndim == 0:
+        indices = _C._zeros((), _C.int64)
+        return give_all(out, result_type(input.clone(), indices), "mode")
+    n = input.size(dim)
+    if n == 0:
+        if input.numel() == 0 and all(size for d, size in enumerate(input.shape) if d != dim % input.ndim):
+            raise IndexError(f"mode(): Expected reduction dim {dim} to have non-zero size.")
+    ordered, place = input.detach().movedim(dim, -1).sort(-1, stable=True)
+    if not n:
+        place = _C._zeros((*ordered.shape[:-1], 1), _C.int64)
+    else:
+        # How many equal elements stand up to each: the first greatest number ends the run that is sought.
+        position = _C._arange(0, n, 1, _C.int64, False).expand(ordered.shape)
+        starts = _C._full(ordered.shape, True)
+        starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+        length = position - _C.where(starts, position, 0).cummax(-1)[0]
+        longest = (length == length.amax(-1, keepdim=True)).to(_C.uint8).argmax(-1, keepdim=True)
+        place = place.gather(-1, longest)
+    indices = place.movedim(-1, dim)
+    values = input.gather(dim, indices)
+    if not keepdim:
+        values, indices = values.squeeze(dim), indices.squeeze(dim)
+    return give_all(out, result_type(values, indices), "mode")

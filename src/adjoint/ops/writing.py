@@ -5,6 +5,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
+from adjoint.ops.part import sliced as _sliced
 
 
 @extend
@@ -106,3 +107,155 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
     if isinstance(src, Tensor):
         return _C._scatter(input, dim, index, src, reduce)
     return _C._scatter_value(input, dim, index, src, reduce)
+
+
+# --- into the copy of a part -----------------------------------------------------------------------------------------
+
+
+def _with_part(input, src, part):
+    """A copy of `input` in which the part that a function of it views holds `src`."""
+    result = input.clone()
+    view = part(result)
+    if view.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+            f"{list(view.shape)}"
+        )
+    view.copy_(src)
+    return result
+
+
+@composition
+def select_scatter(input, src, dim, index) -> Tensor:
+    """A copy of `input` with `src` in the place of ``input.select(dim, index)``.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.select_scatter(ad.zeros(2, 2), ad.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    return _with_part(input, src, lambda x: x.select(dim, index))
+
+
+@composition
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1) -> Tensor:
+    """A copy of `input` with `src` in the place of the slice ``start:end:step`` of a dimension."""
+    return _with_part(input, src, lambda x: _sliced(x, dim, start, end, step))
+
+
+@composition
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1) -> Tensor:
+    """A copy of `input` with `src` in the place of ``input.diagonal(offset, dim1, dim2)``."""
+    return _with_part(input, src, lambda x: x.diagonal(offset, dim1, dim2))
+
+
+@composition
+def as_strided_scatter(input, src, size, stride, storage_offset=None) -> Tensor:
+    """A copy of `input` with `src` in the place of ``input.as_strided(size, stride, storage_offset)``."""
+    return _with_part(input, src, lambda x: x.as_strided(size, stride, storage_offset))
+
+
+# --- what meets in one place -----------------------------------------------------------------------------------------
+
+#: The value that changes nothing, by how elements are combined.
+_NEUTRAL = {"sum": 0, "mean": 0, "prod": 1}
+
+
+def _neutral(reduce, dtype):
+    if reduce in _NEUTRAL:
+        return _NEUTRAL[reduce]
+    if dtype is _C.bool:
+        return reduce == "amin"
+    if dtype.is_floating_point:
+        return float("-inf" if reduce == "amax" else "inf")
+    from adjoint._dtypes import iinfo
+
+    return iinfo(dtype).min if reduce == "amax" else iinfo(dtype).max
+
+
+def _combined(input, dim, index, src, reduce, include_self, name):
+    """Elements of `src`, and of `input` if asked for, combined where `index` says; what gets none stays as it is."""
+    if src.dtype is not input.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    if not include_self:
+        untouched = _C._full(input.shape, True).scatter(dim, index, False)
+        input = _C.where(untouched, input, _C._full((), _neutral(reduce, input.dtype), input.dtype))
+    if reduce == "prod":
+        return _C._scatter_multiply(input, dim, index, src)
+    if reduce in ("amax", "amin"):
+        if input.dtype is _C.bool:
+            return _combined(input.to(_C.uint8), dim, index, src.to(_C.uint8), reduce, True, name).to(_C.bool)
+        return _C._scatter_extreme(input, dim, index, src, reduce == "amax")
+    total = input.scatter_add(dim, index, src)
+    if reduce == "sum":
+        return total
+    ones = _C._full(src.shape, 1, input.dtype)
+    count = _C._full(input.shape, int(include_self), input.dtype).scatter_add(dim, index, ones)
+    count = count.clamp(min=1)
+    return total / count if count.is_floating_point() or count.is_complex() else total // count
+
+
+@composition(inplace=True)
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True) -> Tensor:
+    """A copy of `input` in which the elements of `src` are combined where the indices along a dimension say.
+
+    Parameters
+    ----------
+    reduce : 'sum', 'prod', 'mean', 'amax' or 'amin'
+        How elements that meet are combined. Of equal extremes each gets its share of the gradient.
+    include_self : bool
+        Whether the element that was there takes part; where nothing comes, it stays.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> src, index = ad.tensor([1.0, 2, 3, 4]), ad.tensor([0, 1, 0, 1])
+    >>> ad.scatter_reduce(ad.zeros(3), 0, index, src, "mean", include_self=False)
+    tensor([2., 3., 0.])
+    """
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    return _combined(input, dim, index, src, reduce, include_self, "scatter_reduce")
+
+
+@composition(inplace=True)
+def index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Tensor:
+    """A copy of `input` in which the slices of `source` are combined with those that `index` names along a dimension.
+
+    Parameters
+    ----------
+    index : int64 or int32 Tensor, shape (n)
+    reduce : 'prod', 'mean', 'amax' or 'amin'
+    include_self : bool
+        Whether what was there takes part; slices that nothing comes to stay as they are.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    if index.ndim > 1:
+        raise IndexError(f"index_reduce(): Index is supposed to be a vector, but got {index.ndim} dimensions")
+    if input.ndim == 0:
+        flat = index_reduce(input.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self)
+        return flat.reshape(())
+    count = index.numel()
+    if source.ndim == 0 or source.size(dim) != count:
+        given = source.size(dim) if source.ndim else 1
+        if source.ndim or count != 1:
+            raise RuntimeError(
+                f"index_reduce_(): Number of indices ({count}) should be equal to source.size(dim): ({given}), for dim: "
+                f"{dim % input.ndim}"
+            )
+        source = source.reshape(1)
+    axis = dim % input.ndim
+    expected = [*input.shape[:axis], count, *input.shape[axis + 1 :]]
+    if [*source.shape] != expected:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    along = index.to(_C.int64).reshape([-1 if d == axis else 1 for d in range(input.ndim)]).expand(expected)
+    return _combined(input, axis, along, source, reduce, include_self, "index_reduce")

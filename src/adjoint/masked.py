@@ -1,0 +1,250 @@
+"""Functions of the elements where a mask holds, as torch.masked has them: reductions, softmax, cumulative sums.
+
+What is masked out is as if it were not there: a sum takes 0 for it, a product 1, a maximum the least number. Where nothing is
+left, a mean is NaN. The mask is bool, and broadcasts to the input; without one, all elements count. Start reading at `_filled`.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from adjoint import _C, _register
+from adjoint._C import Tensor
+from adjoint.ops.writing import _neutral
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
+
+
+def _mask(input, mask):
+    if mask.dtype is not _C.bool:
+        raise TypeError(f"masked: expected a mask of bool, but got {mask.dtype}")
+    return mask.expand(input.shape) if mask.ndim <= input.ndim else mask
+
+
+def _filled(input, mask, value):
+    """The input with a value where the mask does not hold."""
+    if mask is None:
+        return input
+    return _C.where(_mask(input, mask), input, _C._full((), value, input.dtype))
+
+
+def _typed(input, dtype):
+    return input if dtype is None else input.to(dtype)
+
+
+def _dims(input, dim):
+    """The dimensions to reduce, as a list; none given means all."""
+    if dim is None or not isinstance(dim, int) and not len(dim):
+        return list(range(input.ndim))
+    return [dim] if isinstance(dim, int) else list(dim)
+
+
+def _reduced(reduce):
+    name = reduce.__name__
+
+    def reduction(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+        x = _typed(input, dtype)
+        # Sums of bools and small integers are of int64.
+        if name in ("sum", "prod") and dtype is None and not (x.is_floating_point() or x.is_complex()):
+            x = x.to(_C.int64)
+        return reduce(_filled(x, mask, _neutral(name, x.dtype)), _dims(input, dim), keepdim)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = reduce.__doc__
+    return reduction
+
+
+@_reduced
+def sum(x, dims, keepdim):
+    """The sum of the elements where the mask holds: 0 where there are none.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.masked.sum(ad.tensor([1.0, 2.0, 4.0]), 0, mask=ad.tensor([True, False, True]))
+    tensor(5.)
+    """
+    return x.sum(dims, keepdim)
+
+
+@_reduced
+def prod(x, dims, keepdim):
+    """The product of the elements where the mask holds: 1 where there are none."""
+    for d in sorted((d % builtins.max(x.ndim, 1) for d in dims), reverse=True):
+        x = x.prod(d, keepdim=True)
+    return x if keepdim or not dims else x.squeeze(dims)
+
+
+@_reduced
+def amax(x, dims, keepdim):
+    """The largest element where the mask holds: the least number of the dtype where there are none."""
+    return x.amax(dims, keepdim)
+
+
+@_reduced
+def amin(x, dims, keepdim):
+    """The smallest element where the mask holds: the greatest number of the dtype where there are none."""
+    return x.amin(dims, keepdim)
+
+
+def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """Where the largest element is among those where the mask holds."""
+    x = _typed(input, dtype)
+    return _filled(x, mask, _neutral("amax", x.dtype)).argmax(dim, keepdim)
+
+
+def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """Where the smallest element is among those where the mask holds."""
+    x = _typed(input, dtype)
+    return _filled(x, mask, _neutral("amin", x.dtype)).argmin(dim, keepdim)
+
+
+def _counted(x, mask, dims):
+    """How many elements count, with reduced dimensions kept."""
+    if mask is None:
+        return _C._full((), x.numel() if not dims else _size(x, dims), x.dtype)
+    return _mask(x, mask).sum(dims, keepdim=True).to(x.dtype)
+
+
+def _size(x, dims):
+    size = 1
+    for d in dims:
+        size *= x.shape[d]
+    return size
+
+
+def _need_fractions(name, x):
+    if not (x.is_floating_point() or x.is_complex()):
+        raise ValueError(
+            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {x.dtype}"
+        )
+
+
+def _squeezed(x, dims, keepdim):
+    return x if keepdim else x.squeeze(dims)
+
+
+def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """The mean of the elements where the mask holds: NaN where there are none."""
+    x, dims = _typed(input, dtype), _dims(input, dim)
+    _need_fractions("mean", x)
+    total = _filled(x, mask, 0).sum(dims, True)
+    return _squeezed(total / _counted(x, mask, dims), dims, keepdim)
+
+
+def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """The median of the elements where the mask holds, the lower one of two: NaN where there are none."""
+    x = _typed(input, dtype)
+    if mask is None:
+        return x.median(dim, keepdim)[0]
+    _need_fractions("median", x)
+    return _filled(x, mask, float("nan")).nanmedian(dim, keepdim)[0]
+
+
+def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """The variance of the elements where the mask holds.
+
+    Parameters
+    ----------
+    correction : number, 1 when left out
+        What is taken from their count; 0 and 1 are `unbiased` False and True.
+    """
+    if unbiased is not None and correction is not None:
+        raise ValueError("Only one of unbiased and correction may be given")
+    less = (1 if unbiased is None else int(unbiased)) if correction is None else correction
+    x, dims = _typed(input, dtype), _dims(input, dim)
+    _need_fractions("var", x)
+    count = _counted(x, mask, dims)
+    centred = _filled(x - _filled(x, mask, 0).sum(dims, True) / count, mask, 0)
+    squares = (centred * centred.conj()).real if x.is_complex() else centred * centred
+    count = count.real if x.is_complex() else count
+    return _squeezed(squares.sum(dims, True) / (count - less).clamp(min=0), dims, keepdim)
+
+
+def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """The square root of `var`."""
+    return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
+
+
+def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """The vector norm of the elements where the mask holds."""
+    x = _typed(input, dtype)
+    _need_fractions("norm", x)
+    order = 2.0 if ord is None else float(ord)
+    nothing = float("inf") if order == float("-inf") else 0
+    return _C._vector_norm(_filled(x, mask, nothing), order, _dims(input, dim), keepdim)
+
+
+def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+    """``log(sum(exp(input)))`` of the elements where the mask holds: -inf where there are none."""
+    x = _typed(input, dtype)
+    _need_fractions("logsumexp", x)
+    return _filled(x, mask, float("-inf")).logsumexp(_dims(input, dim), keepdim)
+
+
+def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None) -> Tensor:
+    """``log(exp(input) + exp(other))``, without what its mask does not hold for."""
+    x, y = _typed(input, dtype), _typed(other, dtype)
+    return _C.logaddexp(_filled(x, input_mask, float("-inf")), _filled(y, other_mask, float("-inf")))
+
+
+def softmax(input, dim, *, dtype=None, mask=None) -> Tensor:
+    """`softmax` over the elements where the mask holds, and 0 elsewhere; NaN where there are none.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.masked.softmax(ad.zeros(3), 0, mask=ad.tensor([True, True, False]))
+    tensor([0.5000, 0.5000, 0.0000])
+    """
+    return _filled(_typed(input, dtype), mask, float("-inf")).softmax(dim)
+
+
+def log_softmax(input, dim, *, dtype=None, mask=None) -> Tensor:
+    """`log_softmax` over the elements where the mask holds, and -inf elsewhere; NaN where there are none."""
+    return _filled(_typed(input, dtype), mask, float("-inf")).log_softmax(dim)
+
+
+def softmin(input, dim, *, dtype=None, mask=None) -> Tensor:
+    """`softmax` of the negative."""
+    return softmax(-_typed(input, dtype), dim, mask=mask)
+
+
+def cumsum(input, dim, *, dtype=None, mask=None) -> Tensor:
+    """The sum up to each element of those where the mask holds."""
+    return _filled(_typed(input, dtype), mask, 0).cumsum(dim)
+
+
+def cumprod(input, dim, *, dtype=None, mask=None) -> Tensor:
+    """The product up to each element of those where the mask holds."""
+    return _filled(_typed(input, dtype), mask, 1).cumprod(dim)
+
+
+def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None) -> Tensor:
+    """Divided by the norm of the elements where the mask holds, or by `eps` where that is larger; 0 elsewhere."""
+    x = _typed(input, dtype)
+    length = norm(x, ord, dim, keepdim=True, mask=mask)
+    return _filled(x, mask, 0) / length.clamp(min=eps)
+
+
+_register.publish(globals())

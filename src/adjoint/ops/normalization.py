@@ -1,0 +1,33 @@
+"""Norms of slices, and slices made to fit a norm. Start reading at `renorm`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._arguments import give
+from adjoint._C import Tensor
+from adjoint._register import composition
+
+
+@composition(inplace=True)
+def renorm(input, p, dim, maxnorm, *, out=None) -> Tensor:
+    """Each slice along `dim` whose p-norm is greater than `maxnorm` scaled down to that norm.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.renorm(ad.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    axis = dim % input.ndim
+    norm = _C._vector_norm(input, float(p), [d for d in range(input.ndim) if d != axis], True)
+    long = norm.detach() > maxnorm
+    # torch's guard against a norm of nothing.
+    factor = _C.where(long, maxnorm / (_C.where(long, norm, 1.0) + 1e-7), 1.0)
+    return give(out, input * factor.to(input.dtype), "renorm")

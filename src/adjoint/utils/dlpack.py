@@ -1,0 +1,13 @@
+"""Tensors from other libraries, and to them, without copying: ``utils.dlpack.from_dlpack(array)``."""
+
+from __future__ import annotations
+
+from adjoint import from_dlpack
+from adjoint._C import Tensor
+
+__all__ = ["from_dlpack", "to_dlpack"]
+
+
+def to_dlpack(tensor: Tensor):
+    """What ``tensor.__dlpack__()`` gives: a capsule that other libraries take once."""
+    return tensor.__dlpack__()
