@@ -252,6 +252,7 @@ MAKERS = {
     "full": ((2,), 1),
     "eye": (2,),
     "arange": (3,),
+    "range": (0, 3),
     "linspace": (0, 1, 3),
     "logspace": (0, 1, 3),
     "rand": (2,),
@@ -263,6 +264,7 @@ MAKERS = {
 OTHERS = {
     "scalar_tensor": (1,),
     "empty_strided": ((2,), (1,)),
+    "empty_permuted": ((2,), (0,)),
     "tril_indices": (2, 2),
     "triu_indices": (2, 2),
     **{f"{name}_like": (ad.ones(2),) for name in ("empty", "zeros", "ones", "rand", "randn")},

@@ -68,7 +68,6 @@ def fast(evaluation, generator, tolerances, error):
 
 def check_batched(evaluation, generator, error):
     """Tangents for several directions at once are those for one after the other."""
-    from adjoint.func import vmap
 
     for i, x in _numbered(evaluation):
         directions = ad.stack(
@@ -83,7 +82,7 @@ def check_batched(evaluation, generator, error):
 
         alone = [along(t) for t in directions]
         try:
-            together = vmap(along, strict=True)(directions)
+            together = ad.vmap(along, strict=True)(directions)
         except RuntimeError as failure:
             raise error(f"While computing batched gradients, got: {failure}\n\n{_BATCHED}") from failure
         for (position, _), g, *wanted in zip(evaluation.outputs, together, *alone, strict=True):
