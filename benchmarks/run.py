@@ -36,6 +36,7 @@ GROUPS = [
     "autograd",
     "training",
     "layers",
+    "networks",
     "func",
     "large",
     "rows",

@@ -146,6 +146,43 @@ def layer_norm_backward(g, x, weight, dims, eps, needs):
     return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
 
 
+def by_sets(x, groups):
+    """(sets, elements), and back."""
+    if groups:
+        size = x.size // max(x.shape[0] * groups, 1)
+        return x.reshape(x.shape[0] * groups, size), lambda y: y.reshape(x.shape)
+    moved = np.moveaxis(x, 1, 0)
+    flat = moved.reshape(x.shape[1], int(np.prod(moved.shape[1:])))
+    return flat, lambda y: np.moveaxis(y.reshape(moved.shape), 0, 1)
+
+
+def per_channel(v, x):
+    return v.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+def channel_norm(x, weight, bias, mean, variance, groups, eps):
+    flat, back = by_sets(x, groups)
+    fixed = mean is not None
+    if not fixed:
+        mean, variance = np.mean(flat, 1), np.var(flat, 1)
+    y = back((flat - mean[:, None]) / np.sqrt(variance[:, None] + eps))
+    y = y * (1 if weight is None else per_channel(weight, x)) + (0 if bias is None else per_channel(bias, x))
+    shape = (x.shape[0], groups) if groups else (x.shape[1],)
+    return y, *((None, None) if fixed else (mean.reshape(shape), variance.reshape(shape)))
+
+
+def channel_norm_backward(g, x, weight, mean, variance, groups, eps, fixed, needs):
+    flat, back = by_sets(x, groups)
+    scale = 1 / np.sqrt(variance.reshape(-1, 1) + eps)
+    y = (flat - mean.reshape(-1, 1)) * scale
+    h, _ = by_sets(g if weight is None else g * per_channel(weight, x), groups)
+    average = lambda t: t.sum(1, keepdims=True) / max(t.shape[1], 1)  # noqa: E731
+    slope = back(scale * (h if fixed else h - average(h) - y * average(h * y)))
+    over = tuple(d for d in range(x.ndim) if d != 1)
+    results = slope, (g * back(y)).sum(over), g.sum(over)
+    return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
+
+
 def time(shape, sizes, reverse):
     """(the rows of a step, the rows of the state before it that are a step's, or None) for each step, in their order."""
     if not sizes:
@@ -307,6 +344,8 @@ REFERENCES = {
     "_embedding_backward": embedding_backward,
     "layer_norm": layer_norm,
     "_layer_norm_backward": layer_norm_backward,
+    "_channel_norm": channel_norm,
+    "_channel_norm_backward": channel_norm_backward,
     "_recurrence": recurrence,
     "_recurrence_backward": recurrence_backward,
     "_standard_gamma_grad": lambda a, x: gamma_draw_derivative(a, x) if a.size else a,

@@ -1,7 +1,8 @@
-// Normalisation: elements shifted and scaled to mean 0 and variance 1 over the last dimensions.
+// Normalisation: elements shifted and scaled to mean 0 and variance 1, over the last dimensions or by channels.
 //
-// One fused kernel forward, one backward, which saves the input alone and finds mean and variance again while a row is
-// in the cache. When the gradient is itself recorded (create_graph), it is written in recorded operations.
+// One fused kernel forward, one backward. Over the last dimensions that saves the input alone and finds mean and variance again
+// while a row is in the cache; by channels the statistics are results, which batch normalisation needs. When the gradient is
+// itself recorded (create_graph), it is written in recorded operations.
 #pragma once
 
 #include "kernels/normalization.h"
@@ -12,10 +13,21 @@ namespace adjoint {
 namespace batching {
 void layer_norm(BatchedCall& call);
 void layer_norm_backward(BatchedCall& call);
+void channel_norm(BatchedCall& call);
+void channel_norm_backward(BatchedCall& call);
 }  // namespace batching
 
 namespace rules {
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, Needs needs);
+/// What a call of _channel_norm was given, and the statistics that it found, or was given.
+struct ChannelNormCall {
+  Tensor input, weight, mean, variance;
+  int64_t groups;
+  double eps;
+  bool fixed;
+};
+/// Gradients of its tensors, from those of its results.
+Tensors channel_norm(const Tensor& g, const Tensor& g_mean, const Tensor& g_variance, const ChannelNormCall& call, Needs needs);
 }  // namespace rules
 
 struct LayerNorm : Structured {
@@ -49,6 +61,52 @@ struct LayerNormBackward : Structured {
   }
 };
 
-using Normalization = Family<LayerNorm, LayerNormBackward>;
+struct ChannelNorm : Structured {
+  static constexpr auto name = "_channel_norm";
+  static constexpr auto batch = batching::channel_norm;
+  static constexpr auto doc =
+      "Images (N, C, …) with mean 0 and variance 1 for each of `groups` groups of an image's channels, or, without groups, for each channel over "
+      "the batch, or by statistics that are given; times weight, plus bias for each channel. Also the means and variances that were found.";
+  static constexpr auto signature = "input, weight, bias, running_mean, running_var, groups, eps";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples =
+      Cases{"(3, 2, 4), (2,), (2,), None, None, 0, 1e-05", "(2, 4, 3, 2), (4,), (4,), None, None, 2, 0.1", "(4, 3), None, (3,), None, None, 0, 0.01",
+            "(2, 2, 5, 7), (2,), None, None, None, 0, 1e-05", "(1, 2, 6, 6), (2,), (2,), None, None, 2, 1e-05", "(2, 4), None, None, None, None, 2, 0.1",
+            "(2, 0, 3), None, None, None, None, 0, 1e-05", "(3, 2, 4), (2,), (2,), (2,), positive(2), 0, 0.1", "(2, 2, 6, 6), None, None, (2,), positive(2), 0, 0.1"};
+  static constexpr auto returns = "output, mean, variance";
+  static constexpr bool method = false;
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& input, OptionalTensor weight, OptionalTensor bias, OptionalTensor running_mean,
+                                                    OptionalTensor running_var, int64_t groups, double eps) {
+    return kernels::channel_norm(input, weight, bias, running_mean, running_var, groups, eps, name);
+  }
+  static constexpr auto vjp = JointRule{[](GradOf<0> g, GradOf<1> g_mean, GradOf<2> g_variance, NeededBy<Input<0>, 0, 1, 4> input,
+                                           NeededBy<Input<1>, 0, 3, 4> weight, Input<3> running_mean, Input<4> running_var, Output<1> mean,
+                                           Output<2> variance, Argument<int64_t, 5> groups, Argument<double, 6> eps, Needs needs) {
+    const bool fixed = running_mean.defined();
+    const Tensor &m = fixed ? static_cast<const Tensor&>(running_mean) : mean, &v = fixed ? static_cast<const Tensor&>(running_var) : variance;
+    return rules::channel_norm(g, g_mean, g_variance, {input, weight, m, v, groups, eps, fixed}, needs);
+  }};
+};
+
+struct ChannelNormBackward : Structured {
+  static constexpr auto name = "_channel_norm_backward";
+  static constexpr auto batch = batching::channel_norm_backward;
+  static constexpr auto doc =
+      "The gradients of _channel_norm in one pass: of the input, the weight and the bias, by the bits of `needs`; the statistics depend on "
+      "the input, unless they are `fixed`.";
+  static constexpr auto signature = "g, input, weight, mean, variance, groups, eps, fixed, needs";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples =
+      Cases{"(3, 2, 4), (3, 2, 4), (2,), (2,), positive(2), 0, 1e-05, False, 7", "(2, 4, 3, 2), (2, 4, 3, 2), (4,), (2, 2), positive(2, 2), 2, 0.1, False, 7",
+            "(2, 2, 6, 6), (2, 2, 6, 6), None, (2,), positive(2), 0, 0.1, True, 1", "(0, 2), (0, 2), (2,), (2,), positive(2), 0, 1e-05, False, 7"};
+  static constexpr auto returns = "input, weight, bias";
+  static constexpr bool method = false;
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input, OptionalTensor weight, const Tensor& mean, const Tensor& variance,
+                                                    int64_t groups, double eps, bool fixed, int64_t needs) {
+    return kernels::channel_norm_backward(g, input, weight, mean, variance, groups, eps, fixed, needs, name);
+  }
+};
+
+using Normalization = Family<LayerNorm, LayerNormBackward, ChannelNorm, ChannelNormBackward>;
 
 }  // namespace adjoint

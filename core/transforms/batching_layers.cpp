@@ -180,6 +180,84 @@ void layer_norm_backward(BatchedCall& c) {
   c.finished = true;
 }
 
+namespace {
+
+/// Channels of all samples side by side, which without groups have statistics of their own; or more images.
+struct Channels {
+  BatchedCall& c;
+  bool side_by_side;
+
+  /// Of (N, C, …), or of (C).
+  Tensor images(int i) const { return side_by_side ? joined(moved(c.in_front(i), 0, 1), 1) : joined(c.in_front(i), 0); }
+  OptionalTensor vector(int i) const {
+    if (!c.has(i)) return OptionalTensor();
+    return side_by_side ? OptionalTensor(joined(c.in_front(i), 0)) : OptionalTensor(c.tensor(i));
+  }
+  Tensor from_images(const Tensor& t) const { return side_by_side ? moved(parted(c, t, 1), 1, 0) : parted(c, t, 0); }
+  void give(const Tensors& results) const {
+    c.results.kind = Results::Kind::Tuple;
+    for (size_t i = 0; i < results.size(); ++i)
+      c.results.many.push_back(!results[i].defined() ? Tensor() : i == 0 ? from_images(results[0]) : parted(c, results[i], 0));
+  }
+};
+
+}  // namespace
+
+void channel_norm(BatchedCall& c) {
+  const int64_t groups = c.integer(5);
+  const double eps = c.number(6);
+  if (groups == 0 || (!c.batched(1) && !c.batched(2))) {
+    const Channels of{c, groups == 0};
+    return of.give(call_all<ChannelNorm>(of.images(0), of.vector(1), of.vector(2), of.vector(3), of.vector(4), groups, eps));
+  }
+  c.results.kind = Results::Kind::Tuple;
+  c.results.many = call_all<ChannelNorm>(c.bare(0), OptionalTensor(), OptionalTensor(), OptionalTensor(), OptionalTensor(), groups, eps);
+  Dims sizes(static_cast<size_t>(c.rank(0)), 1);
+  sizes[1] = c.tensor(0).size(1);
+  Tensor& y = c.results.many[0];
+  if (c.has(1)) y = call<Mul>(y, call<Reshape>(c.bare(1), sizes.span()));
+  if (c.has(2)) y = call<Add>(y, call<Reshape>(c.bare(2), sizes.span()));
+  c.finished = true;
+}
+
+void channel_norm_backward(BatchedCall& c) {
+  const int64_t groups = c.integer(5), needs = c.integer(8);
+  const double eps = c.number(6);
+  if (groups == 0 || (!c.batched(2) && !(needs & 6))) {
+    const Channels of{c, groups == 0};
+    return of.give(call_all<ChannelNormBackward>(of.images(0), of.images(1), of.vector(2), joined(c.in_front(3), 0), joined(c.in_front(4), 0), groups, eps,
+                                                 c.boolean(7), needs));
+  }
+  // A weight, or a gradient of it, for each sample.
+  Tensor g = c.bare(0);
+  const Tensor x = c.bare(1);
+  c.results.kind = Results::Kind::Tuple;
+  Tensors& out = c.results.many;
+  out.resize(3);
+  Dims over;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (d != 1) over.push_back(d);
+  auto summed = [&](const Tensor& t) { return call<Sum>(t, OptionalDims(over.span()), false, OptionalType()); };
+  if (needs & 2) {
+    const int64_t sets[] = {x.size(0), groups, groups * x.size(0) ? x.numel() / (groups * x.size(0)) : 0}, one[] = {x.size(0), groups, 1};
+    const Recorded mean(call<Reshape>(c.bare(3), IntList(one))), variance(call<Reshape>(c.bare(4), IntList(one)));
+    const Recorded normal = (Recorded(call<Reshape>(x, IntList(sets))) - mean) * apply<Rsqrt>(variance + number(eps, x));
+    out[1] = summed(call<Mul>(g, call<Reshape>(normal.tensor, x.sizes())));
+  }
+  if (needs & 4) out[2] = summed(g);
+  if (needs & 1) {
+    if (c.has(2)) {
+      Dims sizes(static_cast<size_t>(x.dim()), 1);
+      sizes[1] = x.size(1);
+      g = call<Mul>(g, call<Reshape>(c.bare(2), sizes.span()));
+    }
+    const Tensor all = call_all<ChannelNormBackward>(joined(c.in_front(g), 0), joined(c.in_front(x), 0), OptionalTensor(), joined(c.in_front(3), 0),
+                                                     joined(c.in_front(4), 0), groups, eps, false, int64_t{1})[0];
+    out[0] = batched(parted(c, all, 0), c.level.number);
+  }
+  c.finished = true;
+}
+
 // --- Recurrence ----------------------------------------------------------------------------------------------------------
 
 namespace {

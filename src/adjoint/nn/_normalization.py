@@ -1,7 +1,7 @@
 """The normalisations over a batch, an instance, groups or neighbouring channels: functions of `adjoint.nn.functional`.
 
-All subtract a mean and divide by a standard deviation; they differ in what these are taken over. Statistics of half types are
-found in float32. Those over one image alone go to the fused `layer_norm`. Start reading at `batch_norm`.
+All subtract a mean and divide by a standard deviation; they differ in what these are taken over. The core does it for a channel
+of a batch, or groups of channels of an image. Statistics of half types are found in float32. Start reading at `batch_norm`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from adjoint import _register
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
 
-def _half(input):
-    return input.dtype in (ad.float16, ad.bfloat16)
+def _in_single(input):
+    """Half types in float32, in which statistics are kept."""
+    return input.to(ad.float32) if input.dtype in (ad.float16, ad.bfloat16) else input
 
 
 def _need(t, name, channels):
@@ -21,21 +22,11 @@ def _need(t, name, channels):
         raise RuntimeError(f"{name} should contain {channels} elements not {t.numel()}")
 
 
-def _over_channels(t, like):
-    return t.to(like.dtype).reshape(1, -1, *(1,) * (like.ndim - 2))
-
-
-def _affine(x, weight, bias):
-    if weight is not None:
-        x = x * _over_channels(weight, x)
-    return x if bias is None else x + _over_channels(bias, x)
-
-
-def _update(running, value, momentum):
-    """running ← (1 - momentum) running + momentum value, unrecorded."""
+def _update(running, value, momentum, factor=1.0):
+    """running ← (1 - momentum) running + momentum · factor · value, unrecorded."""
     if running is not None:
         with ad.no_grad():
-            running.mul_(1 - momentum).add_(value.detach().to(running.dtype) * momentum)
+            running.mul_(1 - momentum).add_(value.detach().to(running.dtype), alpha=momentum * factor)
 
 
 def batch_norm(
@@ -89,35 +80,22 @@ def batch_norm(
         ("bias", bias),
     ):
         _need(t, name, channels)
-    x = input.to(ad.float32) if _half(input) else input
     if training:
         count = input.numel() // channels if channels else 0
         if count == 1:
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size {input.shape}"
             )
-        over = tuple(d for d in range(input.ndim) if d != 1)
-        mean = x.mean(over, keepdim=True)
-        centred = x - mean
-        variance = centred.square().mean(over, keepdim=True)
-        _update(running_mean, mean.reshape(-1), momentum)
-        if running_var is not None:
-            _update(running_var, variance.reshape(-1) * (count / max(count - 1, 1)), momentum)
-    else:
-        if running_mean is None or running_var is None:
-            raise RuntimeError(
-                "Expected running_mean and running_var to be defined when training=False: batch_norm has no statistics"
-            )
-        centred = x - _over_channels(running_mean, x)
-        variance = _over_channels(running_var, x)
-    result = _affine(centred * (variance + eps).rsqrt(), weight, bias)
-    return result.to(input.dtype)
-
-
-def _standardised(x, lead, eps):
-    """Mean 0 and variance 1 over all but the first `lead` dimensions, taken as one."""
-    flat = x.reshape(*x.shape[:lead], -1) if x.numel() else x.reshape(*x.shape[:lead], 0)
-    return ad.layer_norm(flat, [flat.shape[-1]], None, None, eps).reshape(x.shape)
+        result, mean, variance = ad._C._channel_norm(_in_single(input), weight, bias, None, None, 0, eps)
+        _update(running_mean, mean, momentum)
+        _update(running_var, variance, momentum, count / max(count - 1, 1))
+        return result.to(input.dtype)
+    if running_mean is None or running_var is None:
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when training=False: batch_norm has no statistics"
+        )
+    x = _in_single(input)
+    return ad._C._channel_norm(x, weight, bias, running_mean, running_var, 0, eps)[0].to(input.dtype)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
@@ -153,9 +131,9 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
                 f"shape {list(t.shape)} and input of shape {list(input.shape)}"
             )
-    x = input.to(ad.float32) if _half(input) else input
-    grouped = x.reshape(x.shape[0], num_groups, channels // num_groups, *x.shape[2:])
-    return _affine(_standardised(grouped, 2, eps).reshape(x.shape), weight, bias).to(input.dtype)
+    return ad._C._channel_norm(_in_single(input), weight, bias, None, None, num_groups, eps)[0].to(
+        input.dtype
+    )
 
 
 def instance_norm(
@@ -201,13 +179,14 @@ def instance_norm(
         ("bias", bias),
     ):
         _need(t, name, channels)
-    x = input.to(ad.float32) if _half(input) else input
+    result, mean, variance = ad._C._channel_norm(
+        _in_single(input), weight, bias, None, None, max(channels, 1), eps
+    )
     if running_mean is not None or running_var is not None:
         with ad.no_grad():
-            flat = x.detach().reshape(*x.shape[:2], -1)
-            _update(running_mean, flat.mean(-1).mean(0), momentum)
-            _update(running_var, flat.var(-1).mean(0), momentum)
-    return _affine(_standardised(x, 2, eps), weight, bias).to(input.dtype)
+            _update(running_mean, mean.mean(0), momentum)
+            _update(running_var, variance.mean(0), momentum, positions / max(positions - 1, 1))
+    return result.to(input.dtype)
 
 
 def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
