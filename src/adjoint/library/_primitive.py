@@ -95,7 +95,7 @@ def primitive(signature, *, vjp=None, jvp=None, batch=None, samples=None, linear
 
     def decorate(function):
         operator = declare(
-            signature,
+            read_signature(signature),
             function,
             vjp=vjp,
             jvp=jvp,
@@ -110,9 +110,9 @@ def primitive(signature, *, vjp=None, jvp=None, batch=None, samples=None, linear
     return decorate
 
 
-def declare(signature, function, *, vjp, jvp, batch, samples, linear, types):
-    """The operator of a declaration, in the table and nowhere else."""
-    name, arguments, results = read_signature(signature)
+def declare(signature, function, *, vjp=None, jvp=None, batch=None, samples=None, linear=None, types=None):
+    """The operator of a signature that has been read, in the table and nowhere else."""
+    name, arguments, results = signature
     if any(row["name"] == name and row["family"] != "Declared" for row in _C.operators()):
         raise ValueError(f"primitive(): Adjoint has an operator {name!r} of its own; choose another name")
     _check_names(name, function, arguments)

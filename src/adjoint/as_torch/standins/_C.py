@@ -71,6 +71,10 @@ def __getattr__(name):
         from adjoint.linalg import LinAlgError
 
         return LinAlgError
+    if name == "_AutoDispatchBelowAutograd":
+        from adjoint.library._custom import below_autograd
+
+        return below_autograd
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 
 

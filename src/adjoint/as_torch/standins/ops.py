@@ -1,15 +1,20 @@
 """``torch.ops``: operators by the names that torch's dispatcher gives them, such as ``torch.ops.aten.mm.default``.
 
 ``torch.ops.aten.mm`` holds what torch calls the overloads of one operator. Adjoint's operators have none, so each overload
-is the operator itself, ``adjoint.mm``: what a policy of selective checkpointing is given, and what a list for one names.
+is the operator itself, ``adjoint.mm``: what a policy of selective checkpointing is given, and what a list for one names. Every other
+namespace has what `adjoint.library` knows.
 """
 
 from __future__ import annotations
 
 import adjoint
 from adjoint import _C
+from adjoint.library import _custom
 
-__all__ = ["aten"]
+__all__ = ["aten", "load_library", "loaded_libraries"]
+
+#: What `load_library` has loaded: nothing.
+loaded_libraries: set = set()
 
 
 class _Packet:
@@ -43,8 +48,74 @@ class _Aten:
         return packet
 
 
+class _Overloads:
+    """The overloads of an operator that somebody declared; calling it calls the first that takes the arguments."""
+
+    def __init__(self, namespace, name, found):
+        self._qualified_op_name = f"{namespace}::{name}"
+        self.__name__ = name
+        self.__module__ = f"torch.ops.{namespace}"
+        self._found = found
+
+    def __call__(self, *args, **kwargs):
+        *others, last = self._found.values()
+        for op in others:
+            try:
+                op._schema.bind(args, kwargs)
+            except RuntimeError:
+                continue
+            return op(*args, **kwargs)
+        return last(*args, **kwargs)
+
+    def overloads(self):
+        return [*self._found]
+
+    def __getattr__(self, overload):
+        found = vars(self).get("_found", {}).get(overload)
+        if found is None:
+            raise AttributeError(
+                f"The underlying op of '{self.__module__.removeprefix('torch.ops.')}.{self.__name__}' has no overload name '{overload}'"
+            )
+        return found._opoverload
+
+    def __repr__(self):
+        return f"<OpOverloadPacket(op='{self.__module__.removeprefix('torch.ops.')}.{self.__name__}')>"
+
+    def __str__(self):
+        return f"{self.__module__.removeprefix('torch.ops.')}.{self.__name__}"
+
+
+class _Namespace:
+    """The operators that were declared in a namespace, there or not."""
+
+    def __init__(self, name):
+        self.__name__ = name
+
+    def __getattr__(self, name):
+        found = _custom.operators.get(self.__name__, {}).get(name)
+        if not found:
+            raise AttributeError(f"'_OpNamespace' '{self.__name__}' object has no attribute '{name}'")
+        return _Overloads(self.__name__, name, found)
+
+    def __dir__(self):
+        return sorted(_custom.operators.get(self.__name__, {}))
+
+    def __repr__(self):
+        return f"<module 'torch.ops.{self.__name__}' from 'torch.ops'>"
+
+
 aten = _Aten()
 
 
+def load_library(path) -> None:
+    """Refused: what a library compiled for torch declares is made of torch's own tensors."""
+    raise OSError(
+        f"Could not load this library: {path} is compiled for torch, whose tensors Adjoint's are not. Its operators can be "
+        "declared in Python by torch.library"
+    )
+
+
 def __getattr__(name):
-    raise AttributeError(f"Adjoint does not have torch.ops.{name}: operators are not registered by name")
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Namespace(name)
