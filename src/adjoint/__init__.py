@@ -103,6 +103,7 @@ _LAZY = (
     "distributions",
     "fft",
     "func",
+    "hub",
     "library",
     "linalg",
     "masked",

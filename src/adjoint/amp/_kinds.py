@@ -12,7 +12,7 @@ from adjoint import _C
 __all__ = ["FLOAT32", "LOWER", "WIDEST", "declare", "functions"]
 
 LOWER = (
-    "mm bmm mv dot _matmul linear addmm baddbmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+    "mm bmm mv dot _matmul linear addmm addbmm baddbmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
     "prelu scaled_dot_product_attention lstm rnn_tanh rnn_relu vecdot"
 )
 FLOAT32 = (
@@ -20,7 +20,7 @@ FLOAT32 = (
     "hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss "
     "multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss "
     "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d fractional_max_pool2d fractional_max_pool3d max_pool3d "
-    "max_unpool2d max_unpool3d grid_sample cdist polar prod quantile trace view_as_complex "
+    "max_unpool2d max_unpool3d grid_sample cdist polar prod quantile nanquantile trace view_as_complex "
     "cholesky cholesky_ex cholesky_inverse cholesky_solve cond eig eigh eigvals eigvalsh geqrf householder_product inv "
     "inv_ex inverse lstsq lu_solve matrix_rank orgqr ormqr pinverse qr solve svd svdvals tensorinv tensorsolve "
     "triangular_solve"

@@ -79,6 +79,26 @@ def set_default_tensor_type(t) -> None:
     adjoint.set_default_dtype(found.dtype)
 
 
+@extra
+def _assert(condition, message) -> None:
+    assert condition, message
+
+
+def _checks():
+    kinds = {"": RuntimeError, "_value": ValueError, "_type": TypeError, "_index": IndexError}
+    for suffix, kind in {**kinds, "_not_implemented": NotImplementedError}.items():
+
+        def check(cond, message=None, *, _kind=kind):
+            if not cond:
+                said = "Expected cond to be True, but got False" if message is None else message
+                raise _kind(said() if callable(said) else said)
+
+        _EXTRA["_check" + suffix] = check
+
+
+_checks()
+
+
 # --- switches of machinery that is not there, in the position that they have -------------------------------------------
 
 

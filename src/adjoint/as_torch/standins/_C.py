@@ -40,6 +40,10 @@ def _key(node):
     return hash(node) << 4, node._sequence_nr()
 
 
+def _log_api_usage_once(event) -> None:
+    """Nothing is counted."""
+
+
 def _get_tracing_state() -> None:
     """None: nothing is ever traced."""
 
@@ -126,3 +130,36 @@ _functions = types.SimpleNamespace(
 )
 _autograd = types.SimpleNamespace()
 _TensorBase = TensorBase = Tensor
+
+
+# --- keys of torch's dispatcher, of which one kind has something to say here: autocast ------------------------------------
+
+
+class _Keys(type):
+    def __getattr__(cls, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Keys):
+    """Names of what torch's dispatcher asks before it calls an operator."""
+
+
+class DispatchKeySet(frozenset):
+    """Several of them."""
+
+    def __new__(cls, *keys):
+        return super().__new__(cls, keys)
+
+    def __or__(self, other):
+        return DispatchKeySet(*self, *other)
+
+
+def _ExcludeDispatchKeyGuard(keys):
+    """A context in which the dispatcher does not ask those: without autocast, if that is among them."""
+    from contextlib import nullcontext
+
+    from adjoint import amp
+
+    return amp.autocast("cpu", enabled=False) if "AutocastCPU" in keys else nullcontext()

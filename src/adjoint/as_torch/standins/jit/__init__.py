@@ -32,7 +32,9 @@ def export(fn):
     return fn
 
 
-unused = script_method = script_if_tracing = interface = export
+unused = script_method = script_if_tracing = _script_if_tracing = _overload_method = _overload = interface = (
+    export
+)
 
 
 def ignore(drop=False, **keywords):

@@ -1,0 +1,1 @@
+"""``torch.ao``: quantisation, which is not here; see `quantization`."""

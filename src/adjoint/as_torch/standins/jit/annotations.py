@@ -1,0 +1,13 @@
+"""``torch.jit.annotations``: names for lists of a fixed length, which annotations use."""
+
+from __future__ import annotations
+
+__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
+
+
+class _List:
+    def __getitem__(self, element):
+        return list[element]
+
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _List()

@@ -1,0 +1,1 @@
+"""What programs look for in ``torch.utils`` and `adjoint.utils` does not have."""

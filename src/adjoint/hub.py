@@ -1,0 +1,244 @@
+"""Weights by their address: from a folder of files that were loaded before, else from the network.
+
+The folder is torch's own (``$TORCH_HOME/hub/checkpoints``, else ``~/.cache/torch/hub/checkpoints``), so that what torch has
+loaded is there. Nothing that a file names is run, unless that is asked for. Start reading at `load_state_dict_from_url`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+#: A file whose name ends so has that for the start of its SHA-256: resnet18-f37072fd.pth.
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+_list, _help = list, help
+_dir: str | None = None
+
+
+def _get_torch_home() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+def get_dir() -> str:
+    """The folder of what is kept: what `set_dir` said, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``."""
+    return _dir if _dir is not None else os.path.join(_get_torch_home(), "hub")
+
+
+def set_dir(d) -> None:
+    """Choose the folder of what is kept."""
+    global _dir
+    _dir = os.path.expanduser(d)
+
+
+def load_state_dict_from_url(
+    url,
+    model_dir=None,
+    map_location=None,
+    progress=True,
+    check_hash=False,
+    file_name=None,
+    weights_only=True,
+) -> Any:
+    """Load a file of weights by its address; it is fetched if it is not in the folder already.
+
+    Parameters
+    ----------
+    url : str
+        ``https://…``, or ``file://…``.
+    model_dir : str, optional
+        The folder of files; by default `get_dir` and "checkpoints".
+    map_location, weights_only
+        As of `load`.
+    progress : bool
+        Show a bar while the file is fetched, if tqdm is installed.
+    check_hash : bool
+        Compare the file's SHA-256 with the digits in its name, as in ``resnet18-f37072fd.pth``.
+    file_name : str, optional
+        The name in the folder; by default the last part of the address.
+
+    Raises
+    ------
+    urllib.error.URLError
+        The file is not in the folder, and cannot be fetched.
+    RuntimeError
+        The file is not the one that its name says.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, adjoint as ad
+    >>> from adjoint.hub import load_state_dict_from_url
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ad.save({"weight": ad.ones(2)}, folder + "/served.pth")
+    ...     address = pathlib.Path(folder, "served.pth").as_uri()
+    ...     load_state_dict_from_url(address, model_dir=folder + "/kept")
+    {'weight': tensor([1., 1.])}
+    """
+    from urllib.parse import unquote, urlparse
+
+    from adjoint.serialization import load
+
+    folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else os.fspath(model_dir)
+    os.makedirs(folder, exist_ok=True)
+    name = file_name or os.path.basename(unquote(urlparse(url).path))
+    if not name:
+        raise ValueError(f"load_state_dict_from_url(): {url!r} names no file; give file_name")
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        found = HASH_REGEX.search(name) if check_hash else None
+        download_url_to_file(url, path, found.group(1) if found else None, progress)
+    return load(path, map_location=map_location, weights_only=weights_only)
+
+
+def download_url_to_file(url, dst, hash_prefix=None, progress=True) -> None:
+    """Fetch what is at an address into a file, which appears whole or not at all.
+
+    Raises
+    ------
+    urllib.error.URLError
+        It cannot be fetched.
+    RuntimeError
+        Its SHA-256 does not begin with `hash_prefix`.
+    """
+    import tempfile
+    from hashlib import sha256
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    dst = os.path.abspath(os.path.expanduser(dst))
+    try:
+        answer = urlopen(Request(url, headers={"User-Agent": "torch.hub"}), timeout=60)
+    except HTTPError:
+        raise
+    except URLError as error:
+        raise URLError(
+            f"{url} is not at {dst} and cannot be fetched: {error.reason}. Put the file there, or give a file:// address"
+        ) from None
+    digest, partial = sha256(), tempfile.NamedTemporaryFile(dir=os.path.dirname(dst), delete=False)
+    try:
+        with answer, partial, _bar(answer, progress) as bar:
+            while block := answer.read(1 << 17):
+                partial.write(block)
+                digest.update(block)
+                bar.update(len(block))
+        if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
+            raise RuntimeError(
+                f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}"): what is at {url} is not '
+                "what its name says"
+            )
+        os.chmod(partial.name, 0o644)
+        os.replace(partial.name, dst)
+    finally:
+        if os.path.exists(partial.name):
+            os.remove(partial.name)
+
+
+class _NoBar:
+    """What stands for a bar where tqdm is not installed."""
+
+    def __init__(self, iterable=(), **options):
+        self._iterable = iterable
+
+    def __iter__(self):
+        return iter(self._iterable)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+    def update(self, n=1):
+        pass
+
+    def set_postfix(self, *values, **named):
+        pass
+
+    def close(self):
+        pass
+
+
+def __getattr__(name):
+    if name != "tqdm":
+        raise AttributeError(f"module 'adjoint.hub' has no attribute {name!r}")
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _NoBar
+    return tqdm
+
+
+def _bar(answer, progress):
+    length = answer.headers.get("Content-Length")
+    return __getattr__("tqdm")(
+        total=int(length) if length else None,
+        disable=not progress,
+        unit="B",
+        unit_scale=True,
+        unit_divisor=1024,
+    )
+
+
+# --- repositories ----------------------------------------------------------------------------------------------------
+
+
+def _configuration(folder, source):
+    """The module hubconf.py of a folder."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if source != "local":
+        raise ValueError(
+            f"torch.hub: source={source!r} would run code from the network, which Adjoint does not do. Clone the "
+            'repository, and give its folder with source="local"'
+        )
+    path = os.path.join(os.path.expanduser(folder), "hubconf.py")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"torch.hub: there is no {path}")
+    import sys
+
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        spec = spec_from_file_location("hubconf", path)
+        assert spec is not None and spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, source="github"):
+    """The names of the models of a repository; of a folder, with ``source="local"``."""
+    module = _configuration(github, source)
+    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+
+
+def _entry(folder, source, name):
+    module = _configuration(folder, source)
+    entry = getattr(module, name, None)
+    if not callable(entry):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+    return entry
+
+
+def help(github, model, force_reload=False, skip_validation=False, trust_repo=None, source="github"):
+    """The documentation of a model of a repository; of a folder, with ``source="local"``."""
+    return _entry(github, source, model).__doc__
+
+
+def load(
+    repo_or_dir,
+    model,
+    *args,
+    source="github",
+    trust_repo=None,
+    force_reload=False,
+    verbose=True,
+    skip_validation=False,
+    **kwargs,
+):
+    """Call a model's function in a repository's hubconf.py; in that of a folder, with ``source="local"``."""
+    return _entry(repo_or_dir, source, model)(*args, **kwargs)
