@@ -111,6 +111,7 @@ _LAZY = (
     "optim",
     "random",
     "return_types",
+    "scipy",
     "serialization",
     "special",
     "testing",
