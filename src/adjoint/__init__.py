@@ -112,6 +112,7 @@ _LAZY = (
     "optim",
     "random",
     "return_types",
+    "scipy",
     "serialization",
     "special",
     "testing",
