@@ -109,6 +109,7 @@ _LAZY = (
     "models",
     "nn",
     "optim",
+    "overrides",
     "random",
     "return_types",
     "serialization",

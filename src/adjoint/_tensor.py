@@ -11,8 +11,6 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
-_make_subclass = Tensor._make_subclass
-
 
 @extend
 class Sequence(Members):
@@ -55,13 +53,21 @@ class Sequence(Members):
         return self.shape == other.shape
 
     def as_subclass(self, cls):
-        """The same memory, and the same history, as an instance of a subclass of Tensor."""
-        if not self.requires_grad or self.is_leaf:
-            return _make_subclass(cls, self, self.requires_grad)
-        return _C._retype(cls, self.view_as(self))
+        """The same memory, and the same history, as an instance of a subclass of Tensor: a view.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> class Metres(ad.Tensor):
+        ...     pass
+        >>> x = ad.ones(2).as_subclass(Metres)
+        >>> type(x * 2).__name__
+        'Metres'
+        """
+        return _C._as_subclass(cls, self)
 
 
-@composition(method=False)
+@composition(method=False, consults=False)
 def is_tensor(obj) -> bool:
     """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)
