@@ -78,10 +78,12 @@ bool has_protocol(PyTypeObject* type) {
 }
 
 bool is_list(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
-/// Elements to look at: a list that begins with a number is one of numbers.
+/// Elements to look at: a long list that begins with a number is one of numbers.
 Py_ssize_t elements(PyObject* list) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
-  return n && (PyLong_CheckExact(PySequence_Fast_GET_ITEM(list, 0)) || PyFloat_CheckExact(PySequence_Fast_GET_ITEM(list, 0))) ? 0 : n;
+  if (n <= 64) return n;
+  PyObject* first = PySequence_Fast_GET_ITEM(list, 0);
+  return PyLong_CheckExact(first) || PyFloat_CheckExact(first) ? 0 : n;
 }
 
 /// One argument of each type that takes part, in the order in which they are asked.

@@ -12,7 +12,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-import adjoint as ad
 from adjoint import _C
 from adjoint._C import Tensor
 
@@ -37,7 +36,9 @@ def _consults(value) -> bool:
 
 
 def _modules():
-    return [import_module(f"adjoint.{name}".rstrip(".")) for name in MODULES]
+    # Under as_torch() the package goes by that name.
+    names = [f"adjoint.{name}" if name else Tensor.__module__ for name in MODULES]
+    return [import_module(name) for name in names]
 
 
 def _public(module):
@@ -52,14 +53,30 @@ def _is_python_s(value) -> bool:
 
 
 #: Python's methods that are no business of a tensor's.
-_OBJECT_S = frozenset(dir(object)) - {"__repr__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__format__", "__reduce_ex__"}
+_OBJECT_S = frozenset(dir(object)) - {
+    "__repr__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__format__",
+    "__reduce_ex__",
+}
 
 
 def _members():
     """The methods of Tensor that ask, and its attributes, by name."""
     methods, attributes = {}, {}
     for name, value in sorted(vars(Tensor).items()):
-        if name in _OBJECT_S or name in ("__init_subclass__", "__torch_function__", "_storage", "_is_view", "_bump_version"):
+        if name in _OBJECT_S or name in (
+            "__init_subclass__",
+            "__torch_function__",
+            "_storage",
+            "_is_view",
+            "_bump_version",
+        ):
             continue
         if isinstance(value, property) or inspect.isgetsetdescriptor(value):
             if name != "__dict__":
@@ -131,7 +148,6 @@ def resolve_name(f) -> str | None:
         name = _names().get(f)
     except TypeError:  # it cannot be hashed
         return None
-    # Under as_torch() the package goes by that name.
     return name and f"{Tensor.__module__}.{name}"
 
 
@@ -190,13 +206,19 @@ def _parameters(function):
 
     name = getattr(function, "__name__", "")
     if name in ("__get__", "__set__"):
-        return [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("self", "value")[: 1 + (name == "__set__")]]
+        return [
+            Parameter(n, Parameter.POSITIONAL_OR_KEYWORD)
+            for n in ("self", "value")[: 1 + (name == "__set__")]
+        ]
     if isinstance(function, _C.Operator):
         return _operator_parameters(function)
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), Parameter("args", Parameter.VAR_POSITIONAL)]
+        return [
+            Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+            Parameter("args", Parameter.VAR_POSITIONAL),
+        ]
 
 
 def _operator_parameters(operator):
@@ -207,6 +229,8 @@ def _operator_parameters(operator):
     exec(f"def stand_in({names}): pass", {"inf": float("inf"), "nan": float("nan")}, scope)
     parameters = list(inspect.signature(scope["stand_in"]).parameters.values())
     row = next(r for r in _C.operators() if r["name"] == operator.forms[0])
-    if not (row["view"] or row["writes"] or operator.__name__.endswith("_")) and "out" not in [p.name for p in parameters]:
+    if not (row["view"] or row["writes"] or operator.__name__.endswith("_")) and "out" not in [
+        p.name for p in parameters
+    ]:
         parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     return parameters

@@ -113,7 +113,7 @@ def alternate(function):
     return operator
 
 
-#: Methods that no `__torch_function__` answers: what they call asks in its turn, or must not be another's.
+#: Methods that nobody answers: what they call asks in its turn, or they say what class a tensor has.
 _OWN = ("__iter__", "as_subclass")
 
 
@@ -125,10 +125,9 @@ def member(name, value):
         for function, accessor in ((get, "__get__"), (set_, "__set__")):
             if function is not None:
                 function._asked_as = getattr(value, accessor)
-    elif type(value) is type(extend):
+    elif type(value) is type(extend) and name not in _OWN:
         # Python's own methods, and the way into a backward pass, fail as they are.
-        explained = not name.startswith("_") and name != "backward"
-        value = published(value, _explain if explained else None, name not in _OWN)
+        value = published(value, None if name.startswith("_") or name == "backward" else _explain)
     setattr(Tensor, name, value)
 
 

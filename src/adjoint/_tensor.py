@@ -43,7 +43,8 @@ class Sequence(Members):
     def __repr__(self, *, tensor_contents=None):
         from adjoint._printing import text_of
 
-        return text_of(self, tensor_contents)
+        text = text_of(self, tensor_contents)
+        return f"Parameter({text})" if getattr(self, "_is_param", False) else text
 
     def __dir__(self):
         return sorted({*object.__dir__(self)} - {"volatile"})
@@ -65,6 +66,13 @@ class Sequence(Members):
         'Metres'
         """
         return _C._as_subclass(cls, self)
+
+    @staticmethod
+    def _make_wrapper_subclass(cls, size, **properties):
+        raise NotImplementedError(
+            f"_make_wrapper_subclass(): a {cls.__name__} without memory of its own needs a __torch_dispatch__, which types do not "
+            "have here (see TorchDispatchMode); keep the tensor that it wraps as an attribute and define __torch_function__"
+        )
 
 
 @composition(method=False, consults=False)

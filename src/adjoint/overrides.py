@@ -246,9 +246,7 @@ class TorchFunctionMode:
         """The old way to make one."""
         from warnings import warn
 
-        warn(
-            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2
-        )
+        warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2)
         return cls(*args, **kwargs)
 
 
