@@ -155,7 +155,17 @@ def test_no_parameter_is_read_as_the_default_type():
         for n in dir(ad)
         if n.startswith(("rand", "bartlett", "blackman", "hamming", "hann", "kaiser", "normal"))
     }
-    others = {"tril_indices", "triu_indices", "vander", "norm", "nansum", "nanmean", "logsumexp", "autocast", "range"}
+    others = {
+        "tril_indices",
+        "triu_indices",
+        "vander",
+        "norm",
+        "nansum",
+        "nanmean",
+        "logsumexp",
+        "autocast",
+        "range",
+    }
     public = {
         n for n in dir(ad) if not n.startswith("_") and callable(f := getattr(ad, n, None)) and takes_dtype(f)
     }
