@@ -1,6 +1,6 @@
 // The callable that a composition is published as: the Python function, and a word when it fails.
 //
-// A call goes straight to the function, without a frame of its own, so that it costs nothing to speak of and
+// A call that no type of an argument answers (overrides.h) goes straight to the function, without a frame of its own, so that it costs nothing to speak of and
 // warnings name the caller's line. Where the function fails, `explain` (adjoint/_register.py) is asked: it
 // may take the call up again with other keywords, raise an error that names the function and the argument, or
 // leave the error as it is.
@@ -8,6 +8,7 @@
 #include <structmember.h>
 
 #include "bind/autocast.h"
+#include "bind/overrides.h"
 #include "state.h"
 
 namespace adjoint::bind {
@@ -17,7 +18,9 @@ namespace {
 struct Composition {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
-  PyObject* explain;
+  PyObject* explain;   // may be None
+  PyObject* asked_as;  // what `__torch_function__` is given in its place; null: the callable itself
+  char consults;       // whether its arguments may answer the call, or modes alone
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
   unsigned char precision;  // what autocast gives it its arguments in
 };
@@ -54,23 +57,28 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
 
 PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
+  const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  if (overridden(args, self->consults ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
+    return ask(self->asked_as ? self->asked_as : o, args, nargs, kwnames);
   PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)
                                                              : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
-  if (result || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
+  if (result || self->explain == Py_None || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
     return result;
-  return explained(self, args, PyVectorcall_NARGS(nargsf), kwnames);
+  return explained(self, args, nargs, kwnames);
 }
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
   PyObject *function, *explain;
-  static const char* names[] = {"function", "explain", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO", const_cast<char**>(names), &function, &explain))
+  int consults = 1;
+  static const char* names[] = {"function", "explain", "consults", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &function, &explain, &consults))
     return nullptr;
   auto* self = reinterpret_cast<Composition*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = call;
   self->function = Py_NewRef(function);
   self->explain = Py_NewRef(explain);
+  self->consults = static_cast<char>(consults);
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -80,6 +88,7 @@ void destroy(PyObject* o) {
   PyObject_GC_UnTrack(o);
   Py_CLEAR(self->function);
   Py_CLEAR(self->explain);
+  Py_CLEAR(self->asked_as);
   Py_CLEAR(self->dict);
   type->tp_free(o);
   Py_DECREF(type);
@@ -88,6 +97,7 @@ int traverse(PyObject* o, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<Composition*>(o);
   Py_VISIT(self->function);
   Py_VISIT(self->explain);
+  Py_VISIT(self->asked_as);
   Py_VISIT(self->dict);
   Py_VISIT(Py_TYPE(o));
   return 0;
@@ -96,6 +106,7 @@ int clear(PyObject* o) {
   auto* self = reinterpret_cast<Composition*>(o);
   Py_CLEAR(self->function);
   Py_CLEAR(self->explain);
+  Py_CLEAR(self->asked_as);
   Py_CLEAR(self->dict);
   return 0;
 }
@@ -120,6 +131,9 @@ PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Composition, call), READONLY, nullptr},
                          {"__dictoffset__", T_PYSSIZET, offsetof(Composition, dict), READONLY, nullptr},
                          {"_precision", T_UBYTE, offsetof(Composition, precision), 0, nullptr},
+                         {"_asked_as", T_OBJECT, offsetof(Composition, asked_as), 0, nullptr},
+                         {"_explain", T_OBJECT, offsetof(Composition, explain), READONLY, nullptr},
+                         {"_consults", T_BOOL, offsetof(Composition, consults), READONLY, nullptr},
                          {}};
 #define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},

@@ -6,6 +6,7 @@
 #include "autograd/views.h"
 #include "bind/batching.h"
 #include "bind/context.h"
+#include "bind/overrides.h"
 #include "dispatch/operator.h"
 #include "ops/shape.h"
 #include "transforms/batching.h"
@@ -31,12 +32,13 @@ struct Call {
   Ref<Node> node;  // null: not recorded
 };
 
-// The input again as a tensor of its own, over the same memory.
-nb::object another(const Tensor& t) {
+// The input again as a tensor of its own, over the same memory. Its class stays where results of calls have that too.
+nb::object another(PyObject* input) {
+  const Tensor t = unwrap(input);
   GradMode off(false);
   Tensor again = is_batched(t) ? alias(t) : alias(t, t.sizes(), t.strides(), t.offset());
   register_view(t, again, false);
-  return nb::steal(wrap(std::move(again)));
+  return nb::steal(overridden(&input, 1) ? wrap_as(Py_TYPE(input), std::move(again)) : wrap(std::move(again)));
 }
 
 // Give a result its place in the graph. Returns what stands for it from now on.
@@ -56,7 +58,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       count_write(t, "a Function");
       return o;
     }
-    if (!t.requires_grad()) return another(t);
+    if (!t.requires_grad()) return another(o.ptr());
     return nb::steal(wrap(detach(t)));
   }
   if (dirty) {
@@ -79,7 +81,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
     return o;
   }
   if (input) {
-    o = another(t);
+    o = another(o.ptr());
     const Tensor again = unwrap(o.ptr());
     again->flags = static_cast<uint16_t>((again->flags & ~TensorImpl::kNoGradView) | TensorImpl::kFunctionView);
     set_history(again, c.node, number);

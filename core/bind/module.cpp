@@ -4,6 +4,7 @@
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
+#include "bind/overrides.h"
 #include "kernels/loops.h"
 #include "runtime/warning.h"
 #include "runtime/allocator.h"
@@ -131,7 +132,7 @@ NB_MODULE(_C, m) {
   });
   PyObject* module = m.ptr();
   if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module) ||
-      !add_module_members(module) || !add_composition_type(module))
+      !add_module_members(module) || !add_composition_type(module) || !add_overrides(module))
     throw nb::python_error();
   runtime::warn = [](const char* message) {
     const nb::gil_scoped_acquire lock;

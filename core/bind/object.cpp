@@ -11,6 +11,7 @@
 #include "bind/batching.h"
 #include "bind/convert.h"
 #include "bind/operators.h"
+#include "bind/overrides.h"
 #include "bind/tensor_members.h"
 #include "runtime/allocator.h"
 #include "state.h"
@@ -254,6 +255,7 @@ bool add_tensor_type(PyObject* module) {
   static std::vector<PyMethodDef> methods;
   methods = member_methods();
   methods.insert(methods.begin(), init_subclass_method[0]);
+  methods.push_back(default_torch_function);
   methods.push_back({});
   slots.push_back({Py_tp_methods, methods.data()});
   slots.push_back({0, nullptr});

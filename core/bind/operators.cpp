@@ -8,6 +8,7 @@
 
 #include "autograd/views.h"
 #include "bind/arguments.h"
+#include "bind/overrides.h"
 
 namespace adjoint::bind {
 
@@ -206,6 +207,9 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
 }
 
 PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  // What the package calls among itself has been answered where it was called.
+  if (overridden(args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) && *PyUnicode_AsUTF8(o->name) != '_')
+    return ask(reinterpret_cast<PyObject*>(o), args, nargs, kwnames);
   if (o->style == Style::InPlace && (nargs == 0 || !is_tensor(args[0])))
     fail<TypeError>(name_of_call(o), "(): argument 'self' (position 1) must be Tensor, not ", nargs == 0 ? "missing" : Py_TYPE(args[0])->tp_name,
                     ": it is what is written");
@@ -262,7 +266,7 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const ElementwiseInfo* info = o->op->elementwise;
     // The short way: an element-wise operator on nothing but tensors.
     if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
-        is_tensor(args[0]) && (nargs == 1 || is_tensor(args[1]))) {
+        is_plain(args[0]) && (nargs == 1 || is_plain(args[1])) && !any_mode()) {
       if (nargs == 1) return wrap(call_unary(*info, unwrap(args[0])));
       Borrowed<2> in;
       in[0] = unwrap(args[0]).get();

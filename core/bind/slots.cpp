@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bind/arguments.h"
+#include "bind/overrides.h"
 
 namespace adjoint::bind {
 
@@ -15,16 +16,26 @@ struct SlotName {
   const char* python;
   int slot;
   int inplace;  // 0: none
+  /// What `__torch_function__` is given, as torch has it. Whether `a + b` is Python's method and not the operator; likewise `a += b`;
+  /// whether `a + b` where only b is a tensor is the operator on b and a, and not Python's reflected method.
+  bool python_plain = false, python_inplace = false, symmetric = false;
 };
 // Slots that Python has.
 constexpr SlotName kBinary[] = {
-    {"__add__", Py_nb_add, Py_nb_inplace_add},       {"__sub__", Py_nb_subtract, Py_nb_inplace_subtract},
-    {"__mul__", Py_nb_multiply, Py_nb_inplace_multiply}, {"__truediv__", Py_nb_true_divide, Py_nb_inplace_true_divide},
-    {"__floordiv__", Py_nb_floor_divide, Py_nb_inplace_floor_divide}, {"__mod__", Py_nb_remainder, Py_nb_inplace_remainder},
-    {"__and__", Py_nb_and, Py_nb_inplace_and},       {"__or__", Py_nb_or, Py_nb_inplace_or},
-    {"__xor__", Py_nb_xor, Py_nb_inplace_xor},       {"__lshift__", Py_nb_lshift, Py_nb_inplace_lshift},
-    {"__rshift__", Py_nb_rshift, Py_nb_inplace_rshift}, {"__matmul__", Py_nb_matrix_multiply, Py_nb_inplace_matrix_multiply}};
-constexpr SlotName kUnary[] = {{"__neg__", Py_nb_negative, 0}, {"__pos__", Py_nb_positive, 0}, {"__abs__", Py_nb_absolute, 0}, {"__invert__", Py_nb_invert, 0}};
+    {"__add__", Py_nb_add, Py_nb_inplace_add, false, false, true},
+    {"__sub__", Py_nb_subtract, Py_nb_inplace_subtract},
+    {"__mul__", Py_nb_multiply, Py_nb_inplace_multiply, false, false, true},
+    {"__truediv__", Py_nb_true_divide, Py_nb_inplace_true_divide},
+    {"__floordiv__", Py_nb_floor_divide, Py_nb_inplace_floor_divide, true},
+    {"__mod__", Py_nb_remainder, Py_nb_inplace_remainder},
+    {"__and__", Py_nb_and, Py_nb_inplace_and, true, true, true},
+    {"__or__", Py_nb_or, Py_nb_inplace_or, true, true, true},
+    {"__xor__", Py_nb_xor, Py_nb_inplace_xor, true, true, true},
+    {"__lshift__", Py_nb_lshift, Py_nb_inplace_lshift, true, true},
+    {"__rshift__", Py_nb_rshift, Py_nb_inplace_rshift, true, true},
+    {"__matmul__", Py_nb_matrix_multiply, Py_nb_inplace_matrix_multiply, false, true}};
+constexpr SlotName kPower = {"__pow__", Py_nb_power, Py_nb_inplace_power};
+constexpr SlotName kUnary[] = {{"__neg__", Py_nb_negative, 0}, {"__pos__", Py_nb_positive, 0}, {"__abs__", Py_nb_absolute, 0}, {"__invert__", Py_nb_invert, 0, true}};
 constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
 constexpr int kBinaries = sizeof kBinary / sizeof kBinary[0];
 constexpr int kUnaries = sizeof kUnary / sizeof kUnary[0];
@@ -40,11 +51,27 @@ const Operator* find_python(const char* python) {
   return nullptr;
 }
 
-PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
+/// What an argument's type or a mode answers.
+[[gnu::cold]] PyObject* ask_slot(const SlotName& slot, const Operator& op, PyObject* a, PyObject* b, bool inplace) {
+  const std::string rest = slot.python + 2;
+  const bool reflected = !is_tensor(a);
+  const std::string name = inplace ? (slot.python_inplace ? "__i" + rest : op.name + std::string("_"))
+                           : reflected ? (slot.symmetric ? op.name : "__r" + rest)
+                                       : (slot.python_plain ? slot.python : op.name);
+  PyObject* const args[] = {reflected ? b : a, reflected ? a : b};
+  return ask_method(name.c_str(), args, 2, nullptr, Unanswered::NotImplemented);
+}
+
+PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
   try {
     Borrowed<2> in;
     Tensor number;  // the operand that was none
-    const bool ta = is_tensor(a), tb = is_tensor(b);
+    const bool plain = is_plain(a) && is_plain(b) && !any_mode();
+    if (!plain) [[unlikely]] {
+      PyObject* const args[] = {a, b};
+      if (overridden(args, 2)) return ask_slot(slot, op, a, b, out != nullptr);
+    }
+    const bool ta = plain || is_tensor(a), tb = plain || is_tensor(b);
     if (ta && tb && op.elementwise && !out && unwrap(a).numel() < kUnlockFrom && unwrap(b).numel() < kUnlockFrom) {
       in[0] = unwrap(a).get();
       in[1] = unwrap(b).get();
@@ -80,26 +107,28 @@ PyObject* call_binary(const Operator& op, PyObject* a, PyObject* b, const Tensor
   }
 }
 
-template <int S> PyObject* binary_slot(PyObject* a, PyObject* b) { return call_binary(*binary_ops[S], a, b, nullptr); }
+template <int S> PyObject* binary_slot(PyObject* a, PyObject* b) { return call_binary(kBinary[S], *binary_ops[S], a, b, nullptr); }
 template <int S> PyObject* inplace_slot(PyObject* a, PyObject* b) {
   const Tensor self = unwrap(a);
-  return call_binary(*binary_ops[S], a, b, &self);
+  return call_binary(kBinary[S], *binary_ops[S], a, b, &self);
 }
 template <int S> PyObject* unary_slot(PyObject* a) {
+  if (may_be_overridden(a) && overridden(&a, 1)) return ask_method(kUnary[S].python_plain ? kUnary[S].python : unary_ops[S]->name, &a, 1);
   try {
     return wrap(call_unary(*unary_ops[S]->elementwise, unwrap(a)));
   } catch (...) {
     return raise();
   }
 }
-PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return call_binary(*power_op, a, b, nullptr); }
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return call_binary(kPower, *power_op, a, b, nullptr); }
 PyObject* inplace_power_slot(PyObject* a, PyObject* b, PyObject*) {
   const Tensor self = unwrap(a);
-  return call_binary(*power_op, a, b, &self);
+  return call_binary(kPower, *power_op, a, b, &self);
 }
 PyObject* compare_slot(PyObject* a, PyObject* b, int how) {
-  if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b))) Py_RETURN_NOTIMPLEMENTED;
-  return call_binary(*compare_ops[how], a, b, nullptr);
+  if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b)) && (how != Py_EQ || !overridden(&a, 1))) Py_RETURN_NOTIMPLEMENTED;
+  // As torch: `==` of a subclass is Python's method.
+  return call_binary({kCompare[how], 0, 0, how == Py_EQ && !is_plain(a)}, *compare_ops[how], a, b, nullptr);
 }
 
 template <int... S> void fill_binary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {

@@ -9,6 +9,7 @@
 #include "bind/indexing.h"
 #include "bind/node_object.h"
 #include "bind/object.h"
+#include "bind/overrides.h"
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
 
@@ -154,6 +155,21 @@ PyGetSetDef getset[] = {
     {"is_meta", get_false, nullptr, nullptr, nullptr},
     {}};
 
+// Subclasses and modes may answer for each: these read and set an attribute of `getset` where they do not.
+PyObject* get_member(PyObject* s, void* member) {
+  const auto& m = *static_cast<const PyGetSetDef*>(member);
+  if (may_be_overridden(s) && overridden(&s, 1)) return ask_attribute(m.name, "__get__", &s, 1);
+  return m.get(s, nullptr);
+}
+int set_member(PyObject* s, PyObject* v, void* member) {
+  const auto& m = *static_cast<const PyGetSetDef*>(member);
+  PyObject* const args[] = {s, v};
+  if (!v || !overridden(args, 2)) return m.set(s, v, nullptr);
+  PyObject* r = ask_attribute(m.name, "__set__", args, 2);
+  Py_XDECREF(r);
+  return r ? 0 : -1;
+}
+
 // --- methods ---------------------------------------------------------------------------------------------------------
 
 PyObject* m_dim(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).dim()); }
@@ -250,6 +266,27 @@ PyObject* m_tolist(PyObject* s, PyObject*) {
   });
 }
 
+// Likewise for methods and for what Python's protocols call: `ask` answers where somebody does.
+/// By its address in the list of methods.
+const char* name_of_method(PyCFunction method) {
+  for (const PyMethodDef& m : member_methods())
+    if (m.ml_meth == method) return m.ml_name;
+  return "?";
+}
+PyObject* ask_member(PyCFunction method, PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  std::vector<PyObject*> all{s};
+  all.insert(all.end(), args, args + nargs + (names ? PyTuple_GET_SIZE(names) : 0));
+  return ask_method(name_of_method(method), all.data(), nargs + 1, names);
+}
+PyObject* ask_spread(PyCFunction method, PyObject* s, PyObject* args, PyObject* kw) {
+  std::vector<PyObject*> all(PySequence_Fast_ITEMS(args), PySequence_Fast_ITEMS(args) + PyTuple_GET_SIZE(args));
+  PyObject* names = kw ? PySequence_Tuple(kw) : nullptr;
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) all.push_back(PyDict_GetItem(kw, PyTuple_GET_ITEM(names, i)));
+  PyObject* r = ask_member(method, s, all.data(), PyTuple_GET_SIZE(args), names);
+  Py_XDECREF(names);
+  return r;
+}
+
 PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
   static const char* names[] = {"cls", "data", "requires_grad", nullptr};
   PyObject *type = nullptr, *data = nullptr;
@@ -268,7 +305,15 @@ PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
 
 // --- protocols ---------------------------------------------------------------------------------------------------------
 
+bool answered(PyObject* s) { return may_be_overridden(s) && overridden(&s, 1); }
+
 Py_ssize_t length(PyObject* s) {
+  if (answered(s)) {
+    PyObject* r = ask_method("__len__", &s, 1);
+    const Py_ssize_t n = r ? PyNumber_AsSsize_t(r, PyExc_OverflowError) : -1;
+    Py_XDECREF(r);
+    return n;
+  }
   const Tensor& t = unwrap(s);
   if (t.dim() == 0) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
@@ -277,6 +322,12 @@ Py_ssize_t length(PyObject* s) {
   return t.size(0);
 }
 int truth(PyObject* s) {
+  if (answered(s)) {
+    PyObject* r = ask_method("__bool__", &s, 1);
+    const int yes = r ? PyObject_IsTrue(r) : -1;
+    Py_XDECREF(r);
+    return yes;
+  }
   try {
     const Tensor& t = unwrap(s);
     if (t.numel() != 1)
@@ -290,6 +341,7 @@ int truth(PyObject* s) {
   }
 }
 PyObject* as_float(PyObject* s) {
+  if (answered(s)) return ask_method("__float__", &s, 1);
   return guard([&] {
     const Scalar v = read_number(unwrap(s), "float");
     if (v.is_complex()) fail("value cannot be converted to type double without overflow: it is complex; take .real first");
@@ -297,6 +349,7 @@ PyObject* as_float(PyObject* s) {
   });
 }
 PyObject* as_long(PyObject* s) {
+  if (answered(s)) return ask_method("__int__", &s, 1);
   return guard([&]() -> PyObject* {
     const Scalar v = read_number(unwrap(s), "int");
     if (v.is_complex()) fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
@@ -305,6 +358,7 @@ PyObject* as_long(PyObject* s) {
   });
 }
 PyObject* as_index(PyObject* s) {
+  if (answered(s)) return ask_method("__index__", &s, 1);
   return guard([&]() -> PyObject* {
     const Tensor& t = unwrap(s);
     if (!is_integral(t.dtype()) || t.numel() != 1)
@@ -319,9 +373,17 @@ PyObject* m_complex(PyObject* s, PyObject*) {
   });
 }
 PyObject* getitem(PyObject* s, PyObject* key) {
+  PyObject* const args[] = {s, key};
+  if (overridden(args, 2)) return ask_method("__getitem__", args, 2);
   return guard([&] { return tensor_getitem(unwrap(s), key); });
 }
 int setitem(PyObject* s, PyObject* key, PyObject* value) {
+  PyObject* const args[] = {s, key, value};
+  if (value && overridden(args, 3)) {
+    PyObject* r = ask_method("__setitem__", args, 3);
+    Py_XDECREF(r);
+    return r ? 0 : -1;
+  }
   try {
     if (!value) fail<TypeError>("Tensor does not support deleting items");
     return tensor_setitem(unwrap(s), key, value);
@@ -333,10 +395,30 @@ int setitem(PyObject* s, PyObject* key, PyObject* value) {
 
 template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
 
+/// A method as the type has it: F, where nobody else answers. A second name of F has another number.
+template <auto F, int second> struct Guarded;
+template <PyObject* (*F)(PyObject*, PyObject*), int second> struct Guarded<F, second> {
+  static PyObject* call(PyObject* s, PyObject* none) { return may_be_overridden(s) && overridden(&s, 1) ? ask_member(method(call), s, nullptr, 0, nullptr) : F(s, none); }
+};
+template <PyObject* (*F)(PyObject*, PyObject*, PyObject*), int second> struct Guarded<F, second> {
+  static PyObject* call(PyObject* s, PyObject* args, PyObject* kw) {
+    return overridden(&s, 1) || overridden(PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)) ? ask_spread(method(call), s, args, kw) : F(s, args, kw);
+  }
+};
+template <PyObject* (*F)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*), int second> struct Guarded<F, second> {
+  static PyObject* call(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+    return may_be_overridden(s) && overridden(&s, 1) ? ask_member(method(call), s, args, nargs, names) : F(s, args, nargs, names);
+  }
+};
+template <auto F, int second = 0> PyCFunction guarded() { return method(Guarded<F, second>::call); }
+
 }  // namespace
 
 void add_member_slots(std::vector<PyType_Slot>& slots) {
-  slots.push_back({Py_tp_getset, getset});
+  static std::vector<PyGetSetDef> members(std::begin(getset), std::end(getset));
+  for (size_t i = 0; members[i].name; ++i)
+    if (getset[i].get != PyObject_GenericGetDict) members[i] = {getset[i].name, get_member, getset[i].set ? set_member : nullptr, getset[i].doc, &getset[i]};
+  slots.push_back({Py_tp_getset, members.data()});
   slots.push_back({Py_mp_length, reinterpret_cast<void*>(length)});
   slots.push_back({Py_mp_subscript, reinterpret_cast<void*>(getitem)});
   slots.push_back({Py_mp_ass_subscript, reinterpret_cast<void*>(setitem)});
@@ -351,29 +433,29 @@ void add_member_slots(std::vector<PyType_Slot>& slots) {
 std::vector<PyMethodDef> member_methods() {
   const int kw = METH_VARARGS | METH_KEYWORDS;
   return {
-      {"dim", m_dim, METH_NOARGS, "Number of dimensions."},
-      {"ndimension", m_dim, METH_NOARGS, "Number of dimensions."},
-      {"numel", m_numel, METH_NOARGS, "Number of elements."},
-      {"nelement", m_numel, METH_NOARGS, "Number of elements."},
-      {"element_size", m_element_size, METH_NOARGS, "Bytes per element."},
-      {"data_ptr", m_data_ptr, METH_NOARGS, "Address of the first element."},
-      {"storage_offset", m_storage_offset, METH_NOARGS, "Elements before the first one in the storage."},
-      {"is_contiguous", method(m_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+      {"dim", guarded<m_dim>(), METH_NOARGS, "Number of dimensions."},
+      {"ndimension", guarded<m_dim, 1>(), METH_NOARGS, "Number of dimensions."},
+      {"numel", guarded<m_numel>(), METH_NOARGS, "Number of elements."},
+      {"nelement", guarded<m_numel, 1>(), METH_NOARGS, "Number of elements."},
+      {"element_size", guarded<m_element_size>(), METH_NOARGS, "Bytes per element."},
+      {"data_ptr", guarded<m_data_ptr>(), METH_NOARGS, "Address of the first element."},
+      {"storage_offset", guarded<m_storage_offset>(), METH_NOARGS, "Elements before the first one in the storage."},
+      {"is_contiguous", guarded<m_is_contiguous>(), METH_FASTCALL | METH_KEYWORDS,
        "Whether the elements lie in row-major order without gaps, or in that of a memory format."},
-      {"is_floating_point", m_is_floating, METH_NOARGS, nullptr},
-      {"is_complex", m_is_complex, METH_NOARGS, nullptr},
-      {"size", method(m_size), kw, "Sizes of all dimensions, or of one."},
-      {"stride", method(m_stride), kw, "Strides of all dimensions, or of one, in elements."},
-      {"item", m_item, METH_NOARGS, "The value of a tensor of one element as a Python number."},
-      {"tolist", m_tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
-      {"detach", m_detach, METH_NOARGS, "The same values without history; shares memory."},
-      {"requires_grad_", method(m_requires_grad_), kw, "Set whether gradients are wanted; returns the tensor."},
-      {"retain_grad", m_retain_grad, METH_NOARGS, "Let this non-leaf tensor keep its gradient."},
-      {"is_inference", m_is_inference, METH_NOARGS, "Whether it was made in inference mode."},
+      {"is_floating_point", guarded<m_is_floating>(), METH_NOARGS, nullptr},
+      {"is_complex", guarded<m_is_complex>(), METH_NOARGS, nullptr},
+      {"size", guarded<m_size>(), kw, "Sizes of all dimensions, or of one."},
+      {"stride", guarded<m_stride>(), kw, "Strides of all dimensions, or of one, in elements."},
+      {"item", guarded<m_item>(), METH_NOARGS, "The value of a tensor of one element as a Python number."},
+      {"tolist", guarded<m_tolist>(), METH_NOARGS, "The values as nested lists of Python numbers."},
+      {"detach", guarded<m_detach>(), METH_NOARGS, "The same values without history; shares memory."},
+      {"requires_grad_", guarded<m_requires_grad_>(), kw, "Set whether gradients are wanted; returns the tensor."},
+      {"retain_grad", guarded<m_retain_grad>(), METH_NOARGS, "Let this non-leaf tensor keep its gradient."},
+      {"is_inference", guarded<m_is_inference>(), METH_NOARGS, "Whether it was made in inference mode."},
       {"_storage", m_storage, METH_NOARGS, "Address and bytes of the storage, and whether it is read-only."},
       {"_is_view", m_is_view, METH_NOARGS, nullptr},
       {"_bump_version", m_bump, METH_NOARGS, nullptr},
-      {"__complex__", m_complex, METH_NOARGS, nullptr},
+      {"__complex__", guarded<m_complex>(), METH_NOARGS, nullptr},
       {"_make_subclass", method(m_make_subclass), kw | METH_STATIC, "A tensor of a subclass over the same memory."},
   };
 }

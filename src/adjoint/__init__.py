@@ -110,6 +110,7 @@ _LAZY = (
     "models",
     "nn",
     "optim",
+    "overrides",
     "random",
     "return_types",
     "scipy",

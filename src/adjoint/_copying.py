@@ -19,6 +19,7 @@ class Copying(Members):
     def __copy__(self):
         result = _as(type(self), self, self.requires_grad)
         result.__dict__.update(self.__dict__)
+        _set_slots(result, _slots_of(self))
         return result
 
     def __deepcopy__(self, memo):
@@ -48,6 +49,8 @@ class Copying(Members):
             result.grad = deepcopy(gradient, memo)
         if self.__dict__:
             result.__dict__.update(deepcopy(self.__dict__, memo))
+        if type(self) is not Tensor:
+            _set_slots(result, deepcopy(_slots_of(self), memo))
         return result
 
     def __reduce_ex__(self, protocol):
@@ -71,8 +74,21 @@ class Copying(Members):
             tuple(self.shape),
             self.stride(),
             self.requires_grad,
-            self.__dict__,
+            _state_of(self),
         )
+
+
+def _state_of(tensor):
+    """What a subclass says of its state, else its attributes; with slots, a pair of them and those."""
+    own = getattr(type(tensor), "__getstate__", None)
+    if own is not None and own is not getattr(object, "__getstate__", None):
+        return own(tensor)
+    slots = _slots_of(tensor)
+    return (tensor.__dict__, slots) if slots else tensor.__dict__
+
+
+def _slots_of(tensor):
+    return {name: getattr(tensor, name) for name in _slot_names(type(tensor)) if hasattr(tensor, name)}
 
 
 def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
@@ -82,8 +98,26 @@ def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
         bytes_ = _C._copy_bytes(bytes_)
     result = _C._over(bytes_, dtype, size, stride, 0)
     result = _as(cls, result, requires_grad)
-    set_attributes(result, attributes)
+    if hasattr(type(result), "__setstate__"):
+        result.__setstate__(attributes)
+    else:
+        slots = {}
+        if isinstance(attributes, tuple) and len(attributes) == 2 and isinstance(attributes[1], dict):
+            attributes, slots = attributes
+        set_attributes(result, attributes)
+        _set_slots(result, slots)
     return result
+
+
+def _set_slots(tensor, slots):
+    for name in _slot_names(type(tensor)) & slots.keys():
+        setattr(tensor, name, slots[name])
+
+
+def _slot_names(cls):
+    from copyreg import _slotnames  # type: ignore[attr-defined]
+
+    return {*_slotnames(cls)}
 
 
 def set_attributes(tensor, attributes):

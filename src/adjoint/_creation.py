@@ -40,7 +40,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 # --- the keywords of all functions that make tensors --------------------------------------------------------------
 
 
-def creation(function=None, *, out=True):
+def creation(function=None, *, out=True, consults=False):
     """Publish a function that makes a tensor, with the keywords that all of these take.
 
     The function itself sees `dtype` alone, which is that of `out` where this is given.
@@ -49,9 +49,11 @@ def creation(function=None, *, out=True):
     ----------
     out : bool
         Whether it takes `out`.
+    consults : bool
+        Whether it takes a tensor, which may answer by `__torch_function__`.
     """
     if function is None:
-        return lambda f: creation(f, out=out)
+        return lambda f: creation(f, out=out, consults=consults)
     name, takes_out = function.__name__, out
 
     def make(
@@ -76,7 +78,7 @@ def creation(function=None, *, out=True):
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
         setattr(make, attribute, getattr(function, attribute))
     make.__wrapped__ = function
-    public = published(make)
+    public = published(make, consults=consults)
     public._signature = lambda: _signature(function, make.__kwdefaults__, takes_out)
     return public
 
@@ -183,7 +185,7 @@ def empty_strided(size, stride, *, dtype=None) -> Tensor:
     return _empty((length,), dtype).as_strided(tuple(size), tuple(stride)).data
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def empty_like(input, *, dtype=None, memory_format=None) -> Tensor:
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
     if memory_format is not None and memory_format is not preserve_format:
@@ -192,19 +194,19 @@ def empty_like(input, *, dtype=None, memory_format=None) -> Tensor:
     return _empty_like(input, dtype)
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def zeros_like(input, *, dtype=None, memory_format=None) -> Tensor:
     """As `zeros`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 0, dtype, memory_format, "zeros_like")
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def ones_like(input, *, dtype=None, memory_format=None) -> Tensor:
     """As `ones`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 1, dtype, memory_format, "ones_like")
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def full_like(input, fill_value, *, dtype=None, memory_format=None) -> Tensor:
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, fill_value, dtype, memory_format, "full_like")
@@ -386,32 +388,32 @@ def triu_indices(row, col, offset=0, *, dtype=None) -> Tensor:
 class Making(Members):
     """Tensors of this one's dtype."""
 
-    @creation(out=False)
+    @creation(out=False, consults=True)
     def new_tensor(self, data, *, dtype=None) -> Tensor:
         """As `tensor`, in this tensor's dtype."""
         return _C.tensor(data, dtype or self.dtype)
 
-    @creation(out=False)
+    @creation(out=False, consults=True)
     def new_empty(self, *size, dtype=None, **keywords) -> Tensor:
         """As `empty`, in this tensor's dtype."""
         return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype)
 
-    @creation(out=False)
+    @creation(out=False, consults=True)
     def new_zeros(self, *size, dtype=None, **keywords) -> Tensor:
         """As `zeros`, in this tensor's dtype."""
         return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype)
 
-    @creation(out=False)
+    @creation(out=False, consults=True)
     def new_ones(self, *size, dtype=None, **keywords) -> Tensor:
         """As `ones`, in this tensor's dtype."""
         return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype)
 
-    @creation(out=False)
+    @creation(out=False, consults=True)
     def new_full(self, size, fill_value, *, dtype=None) -> Tensor:
         """As `full`, in this tensor's dtype."""
         return _C._full(size, fill_value, dtype or self.dtype)
 
-    @creation(out=False)
+    @creation(out=False, consults=True)
     def new_empty_strided(self, size, stride, *, dtype=None) -> Tensor:
         """As `empty_strided`, in this tensor's dtype."""
         return empty_strided(size, stride, dtype=dtype or self.dtype)

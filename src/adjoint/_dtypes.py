@@ -8,7 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import check_device
-from adjoint._register import Members, composition, extend
+from adjoint._register import Members, composition, extend, member
 
 __all__ = ["ALIASES", "finfo", "iinfo"]
 
@@ -211,7 +211,7 @@ def _shorthand(name, dtype):
 
     convert.__name__, convert.__qualname__ = name, "Tensor." + name
     convert.__doc__ = f"The tensor as {str(dtype).rpartition('.')[2]}."
-    setattr(Tensor, name, convert)
+    member(name, convert)
 
 
 for _dtype in _DTYPES:
@@ -242,7 +242,7 @@ def is_complex(input) -> bool:
     return input.is_complex()
 
 
-@composition(method=False)
+@composition(method=False, consults=False)
 def result_type(*tensors) -> _C.dtype:
     """The dtype that an operation on the arguments would have: tensors or numbers.
 

@@ -159,19 +159,19 @@ def randperm(n, *, dtype=None, generator=None) -> Tensor:
     return _C._randperm(n, dtype or _C.int64, generator)
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def rand_like(input, *, dtype=None, memory_format=None, generator=None) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
     return _C._rand_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def randn_like(input, *, dtype=None, memory_format=None, generator=None) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
     return _C._randn_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
 
 
-@creation(out=False)
+@creation(out=False, consults=True)
 def randint_like(input, low=None, high=None, *, dtype=None, memory_format=None, generator=None) -> Tensor:
     """As `randint`, with the shape and dtype of `input`."""
     if high is None:
@@ -181,7 +181,7 @@ def randint_like(input, low=None, high=None, *, dtype=None, memory_format=None, 
     return _C._randint_like(like, low, high, generator)
 
 
-@creation
+@creation(consults=True)
 def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tensor:
     """Numbers drawn from normal distributions.
 

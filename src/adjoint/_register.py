@@ -31,9 +31,17 @@ def _explain(*arguments):
     return explain(*arguments)
 
 
-def published(function):
-    """The function as it is published: a call costs the same, and an error names it and the argument that was wrong."""
-    public = _C.Composition(function, _explain)
+def published(function, explain=_explain, consults=True):
+    """The function as it is published: a call costs the same, and an error names it and the argument that was wrong.
+
+    Parameters
+    ----------
+    explain : function, optional
+        What is asked of an error; None leaves errors as they are.
+    consults : bool
+        Whether arguments with `__torch_function__` may answer the call (see `adjoint.overrides`); modes always may.
+    """
+    public = _C.Composition(function, explain, consults)
     vars(public).update(
         vars(function),
         __module__=function.__module__,
@@ -49,15 +57,15 @@ def published(function):
 _C.Composition.__signature__ = property(lambda public: public._signature())
 
 
-def publish(namespace) -> None:
+def publish(namespace, explain=_explain, consults=True) -> None:
     """`published` for each public function that a module defines: called at its end, with its ``globals()``."""
     module = namespace["__name__"]
     for name, value in list(namespace.items()):
         if type(value) is type(publish) and not name.startswith("_") and value.__module__ == module:
-            namespace[name] = published(value)
+            namespace[name] = published(value, explain, consults)
 
 
-def composition(function=None, *, method=True, inplace=False):
+def composition(function=None, *, method=True, inplace=False, consults=True):
     """Publish a composition of operators as ``adjoint.name`` and ``Tensor.name``.
 
     Parameters
@@ -66,10 +74,12 @@ def composition(function=None, *, method=True, inplace=False):
         Whether it becomes a method too; the first parameter is then the tensor itself.
     inplace : bool
         Whether there is a method with a trailing underscore that writes the result into its tensor.
+    consults : bool
+        Whether arguments with `__torch_function__` may answer.
     """
     if function is None:
-        return lambda f: composition(f, method=method, inplace=inplace)
-    function = published(function)
+        return lambda f: composition(f, method=method, inplace=inplace, consults=consults)
+    function = published(function, consults=consults)
     # Pickles know it by the name under which users do, wherever it is defined.
     function.__module__ = "adjoint"
     name = function.__name__
@@ -103,6 +113,24 @@ def alternate(function):
     return operator
 
 
+#: Methods that nobody answers: what they call asks in its turn, or they say what class a tensor has.
+_OWN = ("__iter__", "as_subclass")
+
+
+def member(name, value):
+    """Make a function or property a member of Tensor."""
+    if isinstance(value, property):
+        get, set_ = (f and published(f, None) for f in (value.fget, value.fset))
+        value = property(get, set_, doc=value.__doc__)
+        for function, accessor in ((get, "__get__"), (set_, "__set__")):
+            if function is not None:
+                function._asked_as = getattr(value, accessor)
+    elif type(value) is type(extend) and name not in _OWN:
+        # Python's own methods, and the way into a backward pass, fail as they are.
+        value = published(value, None if name.startswith("_") or name == "backward" else _explain)
+    setattr(Tensor, name, value)
+
+
 def extend(members):
     """Move what a class body defines into Tensor: the class is only a list of members."""
     for name, value in vars(members).items():
@@ -111,7 +139,5 @@ def extend(members):
             while getattr(function, "__module__", None) == members.__module__:
                 function.__qualname__ = "Tensor." + name
                 function = getattr(function, "__wrapped__", None)
-            if type(value) is type(extend) and not name.startswith("_") and name != "backward":
-                value = published(value)
-            setattr(Tensor, name, value)
+            member(name, value)
     return members

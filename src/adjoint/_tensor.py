@@ -11,8 +11,6 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
-_make_subclass = Tensor._make_subclass
-
 
 @extend
 class Sequence(Members):
@@ -45,7 +43,8 @@ class Sequence(Members):
     def __repr__(self, *, tensor_contents=None):
         from adjoint._printing import text_of
 
-        return text_of(self, tensor_contents)
+        text = text_of(self, tensor_contents)
+        return f"Parameter({text})" if getattr(self, "_is_param", False) else text
 
     def __dir__(self):
         return sorted({*object.__dir__(self)} - {"volatile"})
@@ -55,13 +54,28 @@ class Sequence(Members):
         return self.shape == other.shape
 
     def as_subclass(self, cls):
-        """The same memory, and the same history, as an instance of a subclass of Tensor."""
-        if not self.requires_grad or self.is_leaf:
-            return _make_subclass(cls, self, self.requires_grad)
-        return _C._retype(cls, self.view_as(self))
+        """The same memory, and the same history, as an instance of a subclass of Tensor: a view.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> class Metres(ad.Tensor):
+        ...     pass
+        >>> x = ad.ones(2).as_subclass(Metres)
+        >>> type(x * 2).__name__
+        'Metres'
+        """
+        return _C._as_subclass(cls, self)
+
+    @staticmethod
+    def _make_wrapper_subclass(cls, size, **properties):
+        raise NotImplementedError(
+            f"_make_wrapper_subclass(): a {cls.__name__} without memory of its own needs a __torch_dispatch__, which types do not "
+            "have here (see TorchDispatchMode); keep the tensor that it wraps as an attribute and define __torch_function__"
+        )
 
 
-@composition(method=False)
+@composition(method=False, consults=False)
 def is_tensor(obj) -> bool:
     """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)

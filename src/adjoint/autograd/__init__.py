@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
+from adjoint._register import published
 
 from .grad_mode import (
     enable_grad,
@@ -238,6 +239,9 @@ def grad(
             for x, g in zip(inputs, results, strict=True)
         )
     return results
+
+
+grad = published(grad, None)
 
 
 def _ends(ends):

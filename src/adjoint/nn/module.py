@@ -113,7 +113,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     # ---- registration ---------------------------------------------------------------------------------
 
     def __setattr__(self, name, value):
-        if isinstance(value, Parameter):
+        if isinstance(value, ad.Tensor) and isinstance(value, Parameter):
             _own_registry(self, "_parameters", "parameters")
             self._forget(name, but="_parameters")
             self.__dict__.pop(name, None)

@@ -5,18 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._copying import set_attributes
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 _make_subclass = ad.Tensor._make_subclass
+#: Results of calls with parameters are plain tensors.
+_takes_no_part = _C._disabled_torch_function_impl
 
 
-class Parameter(ad.Tensor):
+class _ParameterType(type(ad.Tensor)):  # type: ignore[misc]
+    """The type of `Parameter`: tensors of other classes can be parameters too."""
+
+    def __instancecheck__(cls, instance):
+        return type.__instancecheck__(cls, instance) or (
+            cls is Parameter and isinstance(instance, ad.Tensor) and getattr(instance, "_is_param", False)
+        )
+
+
+class Parameter(ad.Tensor, metaclass=_ParameterType):
     """A leaf tensor that is to be learned.
 
     Assigned to an attribute of a `Module` it appears in ``module.parameters()``. It shares the memory of
-    `data` and leaves its graph.
+    `data` and leaves its graph. Made of a subclass of Tensor with a `__torch_function__`, it is of that class.
 
     Parameters
     ----------
@@ -39,7 +51,19 @@ class Parameter(ad.Tensor):
             raise TypeError(
                 f"Parameter: expected data to be a Tensor, but got {type(data).__name__}; use adjoint.tensor(data)"
             )
-        return _make_subclass(cls, data, requires_grad)
+        if type(data) is ad.Tensor or type(data).__torch_function__ is _takes_no_part:
+            return _make_subclass(cls, data, requires_grad)
+        made = data.detach()
+        if type(made) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                f"instance of the same type, but it returned {type(made).__name__} instead: its __torch_function__ must "
+                "give what detach() returns its own type"
+            )
+        made.requires_grad_(requires_grad)._is_param = True
+        return made
+
+    __torch_function__ = _takes_no_part
 
     def __deepcopy__(self, memo):
         known = memo.get(id(self))
@@ -55,6 +79,9 @@ class Parameter(ad.Tensor):
 
     def __reduce_ex__(self, protocol):
         return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
+
+
+_C._set_parameter_type(Parameter)
 
 
 class Buffer(ad.Tensor):
@@ -78,6 +105,8 @@ class Buffer(ad.Tensor):
         result = _make_subclass(cls, data, data.requires_grad)
         result.persistent = persistent
         return result
+
+    __torch_function__ = _takes_no_part
 
     def __deepcopy__(self, memo):
         known = memo.get(id(self))
@@ -161,6 +190,8 @@ class UninitializedBuffer(_Uninitialized, Buffer):  # type: ignore[override]
         result = _make_subclass(cls, ad.empty(0, device=device, dtype=dtype), requires_grad)
         result.persistent = persistent
         return result
+
+    __torch_function__ = _takes_no_part
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:

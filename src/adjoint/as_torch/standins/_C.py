@@ -70,7 +70,30 @@ class _Named(type):
         return other is cls or (issubclass(other, Node) and other.__name__ == cls.__name__)
 
 
+#: How types and modes answer calls, by torch's names: those of `adjoint.overrides`.
+_OVERRIDES = (
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "_disabled_torch_function_impl",
+    "_get_function_stack_at",
+    "_is_torch_function_enabled",
+    "_is_torch_function_mode_enabled",
+    "_len_torch_function_stack",
+)
+_OVERRIDES_OF_CORE = {
+    "_has_torch_function": "has_torch_function",
+    "_has_torch_function_unary": "has_torch_function_unary",
+    "_has_torch_function_variadic": "has_torch_function_variadic",
+    "_pop_torch_function_stack": "_pop_mode",
+    "_push_on_torch_function_stack": "_push_mode",
+}
+
+
 def __getattr__(name):
+    if name in _OVERRIDES or name in _OVERRIDES_OF_CORE:
+        from adjoint import overrides
+
+        return getattr(overrides, _OVERRIDES_OF_CORE.get(name, name))
     if name == "_LinAlgError":
         from adjoint.linalg import LinAlgError
 
