@@ -98,6 +98,7 @@ del _module
 
 _LAZY = (
     "amp",
+    "array_api",
     "as_torch",
     "autograd",
     "distributions",

@@ -248,6 +248,27 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
 class Exchange(Members):
     """NumPy and DLPack."""
 
+    def __array_namespace__(self, *, api_version=None):
+        """The Python array API's functions: `adjoint.array_api`.
+
+        Raises
+        ------
+        ValueError
+            It is of another version than was asked for.
+        """
+        from adjoint import array_api
+
+        if api_version is not None and api_version not in array_api.VERSIONS:
+            *first, last = array_api.VERSIONS
+            raise ValueError(
+                f"expected api_version to be {', '.join(first)} or {last}, but got {api_version!r}"
+            )
+        return array_api
+
+    def to_device(self, device, /, *, stream=None) -> Tensor:
+        """The tensor on a device, itself where it is there: the array API's name of ``to``."""
+        return self.to(device)
+
     __array_priority__ = 1000
 
     def numpy(self, *, force=False):

@@ -47,7 +47,7 @@ RENAMED = {
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",
 }
 #: Packages of Adjoint that have nothing to do with torch's of the same name.
-OWN = ("as_torch", "demo", "models", "ops", "scipy")
+OWN = ("array_api", "as_torch", "demo", "models", "ops", "scipy")
 STANDINS = "adjoint.as_torch.standins"
 
 

@@ -1,0 +1,179 @@
+"""Other shapes, parts, and arrays put together."""
+
+from __future__ import annotations
+
+import adjoint as ad
+from adjoint import Tensor
+from adjoint.array_api._elementwise import together
+from adjoint.array_api._info import result_type
+
+__all__ = [
+    *(
+        "broadcast_arrays",
+        "broadcast_shapes",
+        "broadcast_to",
+        "concat",
+        "expand_dims",
+        "flip",
+        "isin",
+        "moveaxis",
+    ),
+    *("nonzero", "permute_dims", "repeat", "reshape", "roll", "searchsorted", "squeeze", "stack", "take"),
+    *("take_along_axis", "tile", "unstack", "where"),
+]
+
+
+def axes_of(x, axis):
+    """All axes for None; a tuple for one."""
+    return tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def broadcast_arrays(*arrays):
+    """The arrays, each in the shape of all together."""
+    return tuple(ad.broadcast_tensors(*arrays))
+
+
+def broadcast_shapes(*shapes):
+    """The shape of arrays of these shapes together."""
+    return tuple(ad.broadcast_shapes(*shapes))
+
+
+def broadcast_to(x, /, shape):
+    """`x` repeated to a shape, without a copy."""
+    return ad.broadcast_to(x, shape)
+
+
+def concat(arrays, /, *, axis=0):
+    """Arrays one behind the other; flattened first where `axis` is None."""
+    dtype = result_type(*arrays)
+    arrays = [x.to(dtype) for x in arrays]
+    return ad.cat([x.reshape(-1) for x in arrays], 0) if axis is None else ad.cat(arrays, axis)
+
+
+def stack(arrays, /, *, axis=0):
+    """Arrays side by side in a new axis."""
+    dtype = result_type(*arrays)
+    return ad.stack([x.to(dtype) for x in arrays], axis)
+
+
+def unstack(x, /, *, axis=0):
+    """The parts along an axis."""
+    return ad.unbind(x, axis)
+
+
+def expand_dims(x, /, axis=0):
+    """One more axis of length 1; several where `axis` is a tuple."""
+    if isinstance(axis, int):
+        if not -x.ndim - 1 <= axis <= x.ndim:
+            raise IndexError(
+                f"expand_dims(): axis {axis} is out of range for an array of {x.ndim} dimensions"
+            )
+        return ad.unsqueeze(x, axis)
+    rank = x.ndim + len(axis)
+    for i in sorted(a % rank for a in axis):
+        x = ad.unsqueeze(x, i)
+    return x
+
+
+def squeeze(x, /, axis):
+    """Without axes of length 1.
+
+    Raises
+    ------
+    ValueError
+        One of the axes has another length.
+    """
+    axes = axes_of(x, axis)
+    for a in axes:
+        if x.shape[a] != 1:
+            raise ValueError(f"squeeze(): axis {a} has length {x.shape[a]}, not 1")
+    return ad.squeeze(x, axes)
+
+
+def flip(x, /, *, axis=None):
+    """In reversed order along some or all axes."""
+    return ad.flip(x, axes_of(x, axis))
+
+
+def moveaxis(x, source, destination, /):
+    """Axes elsewhere, the others in their order."""
+    return ad.movedim(x, source, destination)
+
+
+def permute_dims(x, /, axes):
+    """The axes in another order."""
+    return ad.permute(x, axes)
+
+
+def reshape(x, /, shape, *, copy=None):
+    """Another shape; a copy where `copy` is True, and never where it is False."""
+    if copy:
+        return x.clone().reshape(shape)
+    if copy is False:
+        try:
+            return x.view(shape)
+        except RuntimeError as error:
+            raise ValueError(f"reshape(): not possible without a copy (copy=False): {error}") from None
+    return ad.reshape(x, shape)
+
+
+def roll(x, /, shift, *, axis=None):
+    """Elements moved along axes, round the end."""
+    return ad.roll(x, shift) if axis is None else ad.roll(x, shift, axis)
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Each element several times."""
+    return ad.repeat_interleave(x.reshape(-1) if axis is None else x, repeats, 0 if axis is None else axis)
+
+
+def tile(x, repetitions, /):
+    """The whole array several times."""
+    return ad.tile(x, repetitions)
+
+
+def take(x, indices, /, *, axis=None):
+    """Parts along an axis by a one-dimensional array of indices."""
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"take(): axis is required for an array of {x.ndim} dimensions")
+        axis = 0
+    indices = ad.as_tensor(indices)
+    return ad.index_select(x, axis, ad.where(indices < 0, indices + x.shape[axis], indices))
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    """Elements by an array of indices along an axis; the other axes broadcast."""
+    shape = list(
+        ad.broadcast_shapes(
+            *(t.shape[: axis % x.ndim] + (1,) + t.shape[axis % x.ndim + 1 :] for t in (x, indices))
+        )
+    )
+    sizes = [[*shape[: axis % x.ndim], t.shape[axis], *shape[axis % x.ndim + 1 :]] for t in (x, indices)]
+    indices = ad.where(indices < 0, indices + x.shape[axis], indices)
+    return ad.gather(x.expand(sizes[0]), axis, indices.expand(sizes[1]).to(ad.int64))
+
+
+def nonzero(x, /):
+    """Indices of elements that are not zero, one array for each axis."""
+    if x.ndim == 0:
+        raise ValueError("nonzero(): an array without dimensions has no indices")
+    return ad.nonzero(x, as_tuple=True)
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """Where the elements of `x2` belong in the sorted array `x1`."""
+    if not isinstance(x2, Tensor):
+        x2 = ad.tensor(x2)
+    dtype = ad.promote_types(x1.dtype, x2.dtype)
+    return ad.searchsorted(x1.to(dtype), x2.to(dtype), side=side, sorter=sorter)
+
+
+def isin(x1, x2, /, *, invert=False):
+    """Whether each element of `x1` is among those of `x2`."""
+    return ad.isin(*together(x1, x2), invert=invert)
+
+
+def where(condition, x1, x2, /):
+    """Elements of `x1` where the condition holds, else of `x2`."""
+    return ad.where(condition, *together(x1, x2))

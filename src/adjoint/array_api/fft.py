@@ -1,0 +1,75 @@
+"""The standard's Fourier transforms."""
+
+from __future__ import annotations
+
+from adjoint import fft as own
+
+__all__ = [
+    *(
+        "fft",
+        "fftfreq",
+        "fftn",
+        "fftshift",
+        "hfft",
+        "ifft",
+        "ifftn",
+        "ifftshift",
+        "ihfft",
+        "irfft",
+        "irfftn",
+        "rfft",
+    ),
+    *("rfftfreq", "rfftn"),
+]
+
+
+def _one(name):
+    f = getattr(own, name)
+
+    def transform(x, /, *, n=None, axis=-1, norm="backward"):
+        return f(x, n=n, dim=axis, norm=norm)
+
+    transform.__name__ = transform.__qualname__ = name
+    transform.__doc__ = f"`adjoint.fft.{name}` along an axis."
+    return transform
+
+
+def _several(name):
+    f = getattr(own, name)
+
+    def transform(x, /, *, s=None, axes=None, norm="backward"):
+        return f(x, s=s, dim=axes, norm=norm)
+
+    transform.__name__ = transform.__qualname__ = name
+    transform.__doc__ = f"`adjoint.fft.{name}` along axes."
+    return transform
+
+
+fft, ifft, rfft, irfft, hfft, ihfft = (
+    _one(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+)
+fftn, ifftn, rfftn, irfftn = (_several(name) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
+
+
+def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
+    """The frequencies of `fft`."""
+    return own.fftfreq(n, d, dtype=dtype, device=device)
+
+
+def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
+    """The frequencies of `rfft`."""
+    return own.rfftfreq(n, d, dtype=dtype, device=device)
+
+
+def _axes(axes):
+    return None if axes is None else axes if isinstance(axes, int) else tuple(axes)
+
+
+def fftshift(x, /, *, axes=None):
+    """The frequency zero in the middle."""
+    return own.fftshift(x, _axes(axes))
+
+
+def ifftshift(x, /, *, axes=None):
+    """The reverse of `fftshift`."""
+    return own.ifftshift(x, _axes(axes))

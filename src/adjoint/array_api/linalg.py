@@ -1,0 +1,154 @@
+"""The standard's linear algebra."""
+
+from __future__ import annotations
+
+import collections
+
+import adjoint as ad
+from adjoint import linalg as own
+from adjoint.array_api._elementwise import together
+from adjoint.array_api._shapes import axes_of
+
+__all__ = [
+    *(
+        "cholesky",
+        "cross",
+        "det",
+        "diagonal",
+        "eig",
+        "eigh",
+        "eigvals",
+        "eigvalsh",
+        "inv",
+        "matmul",
+        "matrix_norm",
+    ),
+    *(
+        "matrix_power",
+        "matrix_rank",
+        "matrix_transpose",
+        "outer",
+        "pinv",
+        "qr",
+        "slogdet",
+        "solve",
+        "svd",
+        "svdvals",
+    ),
+    *("tensordot", "trace", "vecdot", "vector_norm"),
+]
+
+EigResult = collections.namedtuple("EigResult", "eigenvalues eigenvectors")
+EighResult = collections.namedtuple("EighResult", "eigenvalues eigenvectors")
+QRResult = collections.namedtuple("QRResult", "Q R")
+SlogdetResult = collections.namedtuple("SlogdetResult", "sign logabsdet")
+SVDResult = collections.namedtuple("SVDResult", "U S Vh")
+
+det, inv, matrix_power = own.det, own.inv, own.matrix_power
+eigvals, eigvalsh, svdvals = own.eigvals, own.eigvalsh, own.svdvals
+
+
+def cholesky(x, /, *, upper=False):
+    """The triangular factor of a positive definite matrix."""
+    return own.cholesky(x, upper=upper)
+
+
+def cross(x1, x2, /, *, axis=-1):
+    """The cross product of vectors of three elements."""
+    return own.cross(*together(x1, x2), dim=axis)
+
+
+def diagonal(x, /, *, offset=0):
+    """The diagonal of each matrix."""
+    return ad.diagonal(x, offset, -2, -1)
+
+
+def eig(x, /):
+    """Eigenvalues and eigenvectors."""
+    return EigResult(*own.eig(x))
+
+
+def eigh(x, /):
+    """Eigenvalues and eigenvectors of a Hermitian matrix."""
+    return EighResult(*own.eigh(x))
+
+
+def qr(x, /, *, mode="reduced"):
+    """An orthogonal and a triangular factor."""
+    return QRResult(*own.qr(x, mode=mode))
+
+
+def slogdet(x, /):
+    """Sign and logarithm of the absolute value of the determinant."""
+    return SlogdetResult(*own.slogdet(x))
+
+
+def svd(x, /, *, full_matrices=True):
+    """Singular vectors and values."""
+    return SVDResult(*own.svd(x, full_matrices=full_matrices))
+
+
+def solve(x1, x2, /):
+    """The solution of x1 y = x2; `x2` is a vector where it has one dimension, and only there."""
+    x1, x2 = together(x1, x2)
+    if x2.ndim == 1:
+        return own.solve(x1, x2[:, None])[..., 0]
+    batch = ad.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return own.solve(x1.expand(batch + x1.shape[-2:]), x2.expand(batch + x2.shape[-2:]))
+
+
+def matmul(x1, x2, /):
+    """The product of matrices."""
+    return ad.matmul(*together(x1, x2))
+
+
+def matrix_transpose(x, /):
+    """Each matrix with rows and columns exchanged."""
+    return x.mT
+
+
+def outer(x1, x2, /):
+    """The products of each element of one vector with each of another."""
+    return ad.outer(*together(x1, x2))
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    """The product summed over some axes of both."""
+    return ad.tensordot(*together(x1, x2), axes)
+
+
+def vecdot(x1, x2, /, *, axis=-1):
+    """The scalar product along an axis; the first vector is conjugated."""
+    return own.vecdot(*together(x1, x2), dim=axis)
+
+
+def trace(x, /, *, offset=0, dtype=None):
+    """The sum of the diagonal of each matrix."""
+    return ad.sum(diagonal(x, offset=offset), -1, dtype=dtype)
+
+
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    """A norm of each matrix."""
+    if ord is None:
+        return own.vector_norm(x, dim=(-2, -1), keepdim=keepdims)
+    return own.matrix_norm(x, ord, (-2, -1), keepdims)
+
+
+def matrix_rank(x, /, *, rtol=None):
+    """How many singular values are larger than `rtol` times the largest."""
+    return own.matrix_rank(x, rtol=rtol)
+
+
+def pinv(x, /, *, rtol=None):
+    """The pseudo-inverse, which leaves out singular values below `rtol` times the largest."""
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * ad.finfo(x.dtype).eps
+    return own.pinv(x, rtol=rtol)
+
+
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    """A norm over axes."""
+    axes = axes_of(x, axis)
+    if not axes:
+        return ad.abs(x) if ord != 0 else (x != 0).to(ad.abs(x).dtype)
+    return own.vector_norm(x, ord, axes, keepdims)
