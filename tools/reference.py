@@ -29,7 +29,8 @@ that alone. Functions that return tensors take `out=` where torch's do. `import 
 """
 #: Modules whose public functions and classes have a section of their own.
 MODULES = (
-    "amp func hub library linalg fft special models nn nn.functional nn.init nn.utils nn.utils.rnn nn.utils.parametrize "
+    "amp func hub library linalg fft signal.windows special models nn nn.functional nn.init nn.utils nn.utils.rnn "
+    "nn.utils.parametrize "
     "nn.utils.parametrizations "
     "nn.utils.stateless optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "
     "utils.checkpoint utils.hooks random serialization testing"
