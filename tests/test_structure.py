@@ -16,7 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "adjoint"
 
 #: Files of src/adjoint/ops that are named as no header of core/ops, each with its reason.
-OWN_NAMES = {"einsum": "a small language of its own, whose parser would hide the other products"}
+OWN_NAMES = {
+    "einsum": "a small language of its own, whose parser would hide the other products",
+    "fourier": "its operators are declared in Python",
+}
 
 
 def modules():

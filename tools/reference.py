@@ -29,8 +29,8 @@ that alone. Functions that return tensors take `out=` where torch's do. `import 
 """
 #: Modules whose public functions and classes have a section of their own.
 MODULES = (
-    "amp func hub library linalg fft special models nn nn.functional nn.init nn.utils nn.utils.rnn nn.utils.parametrize "
-    "nn.utils.parametrizations "
+    "amp func hub library linalg fft signal.windows special models nn nn.functional nn.init nn.utils nn.utils.rnn "
+    "nn.utils.parametrize nn.utils.parametrizations "
     "nn.utils.stateless optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "
     "utils.checkpoint utils.hooks random serialization testing"
 ).split()
@@ -67,7 +67,8 @@ def operators(lines):
     families, names = {}, set()
     for row in adjoint._C.operators():
         aliases = [a for a in row["aliases"].split(", ") if a]
-        if not row["name"].startswith("_"):
+        # What programs declare is theirs.
+        if not row["name"].startswith("_") and row["family"] != "Declared":
             families.setdefault(row["family"], []).append((row, aliases))
             names.update([row["name"], *aliases])
     for family, members in families.items():

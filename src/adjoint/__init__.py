@@ -116,6 +116,7 @@ _LAZY = (
     "return_types",
     "scipy",
     "serialization",
+    "signal",
     "special",
     "testing",
     "utils",
@@ -140,6 +141,12 @@ _LATER.update(
         "max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rnn_relu "
         "rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ triplet_margin_loss".split(),
         "adjoint.nn._toplevel",
+    )
+)
+_LATER.update(
+    dict.fromkeys(
+        ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
+        "adjoint.signal._periodic",
     )
 )
 

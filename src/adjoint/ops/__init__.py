@@ -15,6 +15,7 @@ from adjoint.ops import (
     division,
     einsum,
     exponential,
+    fourier,
     indexing,
     joining,
     linalg,

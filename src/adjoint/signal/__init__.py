@@ -1,0 +1,7 @@
+"""Windows of signals: `adjoint.signal.windows`, with torch.signal.windows's names. Transforms are in `adjoint.fft`."""
+
+from __future__ import annotations
+
+from adjoint.signal import windows
+
+__all__ = ["windows"]
