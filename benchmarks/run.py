@@ -39,6 +39,7 @@ GROUPS = [
     "networks",
     "func",
     "large",
+    "linalg",
     "rows",
     "indexing",
     "memory",

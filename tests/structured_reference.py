@@ -323,6 +323,9 @@ WITHOUT_DIFFERENCES = {"_sample_gamma"}
 #: Results, by number, that are float32 where the inputs are of a half type: they are exact to what is computed.
 WIDE_RESULTS = {("_attention", 1)}
 
+#: A batch may choose other signs of its vectors than a matrix alone.
+SIGNS = {"_eigh"}
+
 INVARIANTS = {
     "_solve": lambda x, lu, pivots, info: x,
     "_det": lambda det, lu, pivots: det,

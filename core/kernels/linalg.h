@@ -1,8 +1,8 @@
-// Decompositions and solvers over batches of matrices, by LAPACK.
+// Decompositions and solvers over batches of matrices, by LAPACK; those of many small ones by loops of our own.
 //
 // LAPACK reads matrices column by column: results are batches of column-major matrices, made by `columns` and
 // filled in place. Every function takes such batches and writes `info` per matrix: 0 is success, else what
-// LAPACK says.
+// LAPACK says. What a result is made `from` may lie anyhow.
 #pragma once
 
 #include "tensor/tensor.h"
@@ -20,24 +20,25 @@ Dims batch_and(const Tensor& a, std::initializer_list<int64_t> tail);
 /// Whether every element is finite.
 bool all_finite(const Tensor& a);
 
-/// a becomes L and U in one; pivots are LAPACK's, counted from 1. Without pivoting they say that nothing
+/// a becomes L and U of `from` in one; pivots are LAPACK's, counted from 1. Without pivoting they say that nothing
 /// moved.
-void lu(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot);
-/// b becomes the solution of A X = b, or Aᴴ X = b, Aᵀ X = b ('N', 'C', 'T'); the batches of lu and b are the
-/// same.
-void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op);
+void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot);
+/// x becomes the solution of A x = b, or Aᴴ x = b, Aᵀ x = b ('N', 'C', 'T'); an undefined b is the identity. The
+/// batches of lu and x are the same. lu may lie anyhow.
+void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, const Tensor& x, char op);
 /// Where each row of PᵀA comes from: permutations, counted from 0.
 void permutation_of(const Tensor& pivots, const Tensor& permutation);
-/// a becomes L, zero above the diagonal; its lower triangle is read.
-void cholesky(const Tensor& a, const Tensor& info);
-/// b becomes X with A X = b, or X A = b where `left` is false.
-void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit_diagonal);
+/// a becomes L, zero above the diagonal; the lower triangle of `from` is read.
+void cholesky(const Tensor& from, const Tensor& a, const Tensor& info);
+/// x becomes X with A X = b, or X A = b where `left` is false. a may lie anyhow.
+void solve_triangular(const Tensor& a, const Tensor& b, const Tensor& x, bool upper, bool left, bool unit_diagonal);
 /// a becomes R above its diagonal and the reflectors below.
 void reflectors(const Tensor& a, const Tensor& tau);
 /// a's first columns become the orthonormal columns that the reflectors in it make.
 void from_reflectors(const Tensor& a, const Tensor& tau);
-/// a becomes its eigenvectors (or garbage, without `vectors`); the upper or lower triangle is read.
-void eigh(const Tensor& a, const Tensor& values, const Tensor& info, bool upper, bool vectors);
+/// a becomes the eigenvectors of `from` (or garbage, without `vectors`); the upper or lower triangle is read.
+void eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tensor& info, bool upper,
+          bool vectors);
 /// Complex eigenvalues and, where defined, eigenvectors; a is overwritten.
 void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info);
 /// Singular values and, where defined, vectors: all of them or as many as there are values; a is overwritten.

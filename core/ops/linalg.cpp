@@ -59,8 +59,8 @@ struct Factored {
   Tensor lu, pivots, info;
 };
 Factored factor(const Tensor& a, bool pivot = true) {
-  Factored f{kernel::columns_of(a), integers(a, {least(a)}), integers(a, {})};
-  kernel::lu(f.lu, f.pivots, f.info, pivot);
+  Factored f{kernel::columns(a.sizes(), a.dtype()), integers(a, {least(a)}), integers(a, {})};
+  kernel::lu(a, f.lu, f.pivots, f.info, pivot);
   return f;
 }
 
@@ -100,8 +100,8 @@ std::pair<Tensor, Tensor> sign_and_log(const Tensor& lu, const Tensor& pivots) {
 
 Two Cholesky::forward(const Tensor& self) {
   need_square(self, name);
-  const Tensor l = kernel::columns_of(self), info = integers(self, {});
-  kernel::cholesky(l, info);
+  const Tensor l = kernel::columns(self.sizes(), self.dtype()), info = integers(self, {});
+  kernel::cholesky(self, l, info);
   return {l, info};
 }
 
@@ -109,8 +109,8 @@ Tensor SolveTriangular::forward(const Tensor& self, const Tensor& B, bool upper,
                                 bool unitriangular) {
   need_square(self, name);
   need_fitting(self, B, left, name);
-  const Tensor x = kernel::columns_of(B);
-  kernel::solve_triangular(kernel::columns_of(self), x, upper, left, unitriangular);
+  const Tensor x = kernel::columns(B.sizes(), B.dtype());
+  kernel::solve_triangular(self, B, x, upper, left, unitriangular);
   return x;
 }
 
@@ -135,11 +135,11 @@ Tensor LuSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor& 
   need_square(self, name);
   need_fitting(self, B, true, name);
   need_pivots(self, pivots, name);
-  const Tensor x = kernel::columns_of(B);
+  const Tensor x = kernel::columns(B.sizes(), B.dtype());
   const Tensor p = dense(pivots);
   // LAPACK follows pivots without looking: they are looked at here.
   if (p.numel()) kernel::permutation_of(p, empty(p.sizes(), DType::Int64));
-  kernel::lu_solve(kernel::columns_of(self), p, x, adjoint ? 'C' : 'N');
+  kernel::lu_solve(self, p, B, x, adjoint ? 'C' : 'N');
   return x;
 }
 
@@ -147,16 +147,16 @@ Four Solve::forward(const Tensor& self, const Tensor& B) {
   need_square(self, name);
   need_fitting(self, B, true, name);
   auto [lu, pivots, info] = factor(self);
-  const Tensor x = kernel::columns_of(B);
-  kernel::lu_solve(lu, pivots, x, 'N');
+  const Tensor x = kernel::columns(B.sizes(), B.dtype());
+  kernel::lu_solve(lu, pivots, B, x, 'N');
   return {x, lu, pivots, info};
 }
 
 Two Inverse::forward(const Tensor& self) {
   need_square(self, name);
   auto [lu, pivots, info] = factor(self);
-  const Tensor x = kernel::identity_like(self);
-  kernel::lu_solve(lu, pivots, x, 'N');
+  const Tensor x = kernel::columns(self.sizes(), self.dtype());
+  kernel::lu_solve(lu, pivots, Tensor(), x, 'N');
   return {x, info};
 }
 
@@ -231,9 +231,9 @@ Tensor HouseholderProduct::forward(const Tensor& self, const Tensor& tau) {
 
 Three Eigh::forward(const Tensor& self, bool upper, bool vectors) {
   need_square(self, name);
-  const Tensor a = kernel::columns_of(self), info = integers(self, {});
+  const Tensor a = kernel::columns(self.sizes(), self.dtype()), info = integers(self, {});
   const Tensor values = empty(kernel::batch_and(self, {self.size(-1)}).span(), real_dtype(self.dtype()));
-  kernel::eigh(a, values, info, upper, vectors);
+  kernel::eigh(self, a, values, info, upper, vectors);
   return {values, vectors ? a : empty(Dims{0}.span(), self.dtype()), info};
 }
 

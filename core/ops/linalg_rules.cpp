@@ -71,9 +71,17 @@ Tensor permute_rows(const Tensor& t, const Tensor& pivots, bool inverse) {
   }
   return call<GatherAlong>(t, copy_of(call<Expand>(as_column(p), t.sizes())), t.dim() - 2);
 }
-bool singular(const Tensor& lu) {
-  const Tensor d = copy_of(diagonal(alias(lu)));
+/// Whether a pivot of some matrix is zero; its determinant is then zero, or NaN.
+bool singular(const Tensor& det, const Tensor& lu) {
   bool found = false;
+  const Tensor dets = copy_of(alias(det));
+  visit(dets.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_half_v<T> && !is_integer_v<T>)
+      for (int64_t i = 0; i < dets.numel(); ++i) found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);
+  });
+  if (!found) return false;
+  const Tensor d = copy_of(diagonal(alias(lu)));
+  found = false;
   visit(d.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_half_v<T> && !is_integer_v<T>)
       for (int64_t i = 0; i < d.numel(); ++i) found |= d.data<T>()[i] == T(0);
@@ -83,7 +91,9 @@ bool singular(const Tensor& lu) {
 /// A⁻ᴴ, from its factors or, where it is to be differentiated, from A.
 Tensor inverse_adjoint(const Tensor& a, const Tensor& lu, const Tensor& pivots) {
   if (recording()) return adjoint_of(call<Inverse>(a));
-  return call<LuSolve>(lu, pivots, kernels::linalg::identity_like(lu), true);
+  // Columns of the inverse are rows of its adjoint, in which gradients lie.
+  const Tensor one = kernels::linalg::identity_like(empty(lu.sizes().last(2), lu.dtype()));
+  return adjoint_of(call<LuSolve>(lu, pivots, call<Expand>(one, lu.sizes()), false));
 }
 
 }  // namespace
@@ -167,7 +177,7 @@ Tensor inverse_rule(const Tensor& g, const Tensor& inverse) {
 // s_j) Vᴴ.
 Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots) {
   if (!g.defined()) return {};
-  if (!singular(lu))
+  if (!singular(det, lu))
     return call<Mul>(as_column(as_column(call<Mul>(g, conjugate(det)))), inverse_adjoint(a, lu, pivots));
   const Tensors usv = call_all<Svd>(a, false, true);
   const Tensor u = usv[0], s = usv[1], vh = usv[2];

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import array
 from samples import OPERATORS, cases
-from structured_reference import WITHOUT_VALUES
+from structured_reference import INVARIANTS, SIGNS, WITHOUT_VALUES
 
 import adjoint as ad
 
@@ -53,12 +53,19 @@ def tensors_of(result):
     return [t for t in result if t is not None]
 
 
+def results_of(case, tensors):
+    """The results of a call; of those that are fixed but for signs, which a batch may choose otherwise, what is fixed."""
+    result = case.call(tensors)
+    name = case.row["name"]
+    return tensors_of(INVARIANTS[name](*result) if name in SIGNS else result)
+
+
 def one(columns, chosen, i):
     return [column[i if k in chosen else 0] for k, column in enumerate(columns)]
 
 
 def by_loop(case, columns, chosen):
-    return [tensors_of(case.call(one(columns, chosen, i))) for i in range(BATCH)]
+    return [results_of(case, one(columns, chosen, i)) for i in range(BATCH)]
 
 
 def stacked(columns, chosen, dim):
@@ -106,7 +113,7 @@ def test_values_are_those_of_the_loop(row, dtype):
         except (RuntimeError, IndexError, ValueError, TypeError):
             continue
         arguments, in_dims = stacked(columns, chosen, dim)
-        mapped = ad.func.vmap(lambda *xs, case=case: tuple(tensors_of(case.call(list(xs)))), in_dims=in_dims)
+        mapped = ad.func.vmap(lambda *xs, case=case: tuple(results_of(case, list(xs))), in_dims=in_dims)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if any(len({t.shape for t in column}) > 1 for column in zip(*expected)):
@@ -139,7 +146,7 @@ def test_gradients_inside_are_those_of_the_loop(row):
 
     def gradients(case, xs):
         xs = [leaf(x) for x in xs]
-        return pulled(tensors_of(case.call(xs)), xs)
+        return pulled(results_of(case, xs), xs)
 
     for case, columns, chosen in mapped_calls(row, "float64"):
         where = f"{case}, mapped over {chosen}"
@@ -164,13 +171,13 @@ def test_gradients_outside_are_those_of_the_loop(row):
         leaves = [[leaf(x) for x in column] for column in columns]
         every = list(itertools.chain(*leaves))
         try:
-            samples = [tensors_of(case.call([column[i] for column in leaves])) for i in range(BATCH)]
+            samples = [results_of(case, [column[i] for column in leaves]) for i in range(BATCH)]
             expected = pulled([ad.stack(column) for column in zip(*samples)], every)
         except (RuntimeError, NotImplementedError, IndexError, ValueError):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mapped = ad.func.vmap(lambda *xs, case=case: tuple(tensors_of(case.call(list(xs)))))
+            mapped = ad.func.vmap(lambda *xs, case=case: tuple(results_of(case, list(xs))))
             found = pulled(mapped(*[ad.stack(column) for column in leaves]), every)
         for g, wanted in zip(found, expected):
             same(g, wanted, where)
@@ -187,7 +194,7 @@ def test_vmap_of_vmap_is_a_loop_in_a_loop(row):
         columns = [[variants(t)[:2] for t in column] for column in outer]
         try:
             expected = [
-                [tensors_of(case.call([c[i][j] for c in columns])) for j in range(2)] for i in range(BATCH)
+                [results_of(case, [c[i][j] for c in columns]) for j in range(2)] for i in range(BATCH)
             ]
         except (RuntimeError, IndexError, ValueError, TypeError):
             continue
@@ -197,7 +204,7 @@ def test_vmap_of_vmap_is_a_loop_in_a_loop(row):
         arguments = [ad.stack([ad.stack(line) for line in column]) for column in columns]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = ad.func.vmap(ad.func.vmap(lambda *xs, case=case: tuple(tensors_of(case.call(list(xs))))))(
+            found = ad.func.vmap(ad.func.vmap(lambda *xs, case=case: tuple(results_of(case, list(xs)))))(
                 *arguments
             )
         for k, result in enumerate(found):

@@ -5,13 +5,13 @@
 // the softmax exact. Backward, a block of keys goes over all queries and finds the weights again from the
 // logarithms of the sums. So memory grows with the lengths and not with their product. What is added up where
 // does not depend on the number of threads. Start reading at `Problem`, then `forward`.
+#include "for_size.h"
 #include "kernels/attention.h"
 
 #include <cmath>
 #include <cstring>
 #include <memory>
 
-#include "for_size.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/variants.h"

@@ -1,13 +1,15 @@
-// Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel. Start reading at
-// `each`.
+// Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel, unless loops of our
+// own serve (kernels/cpu/small_batches.h). Start reading at `each`.
 #include "for_size.h"
 #include "kernels/linalg.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/lapack.h"
+#include "kernels/cpu/small_batches.h"
 #include "runtime/parallel.h"
 
 namespace adjoint::kernels::linalg {
@@ -56,6 +58,42 @@ void each(const Matrices& m, const F& f) {
   });
 }
 
+void make_identity(const Tensor& t) {
+  copy_into(t, scalar_tensor(Scalar(0), t.dtype()));
+  const Dims sizes = batch_and(t, {t.size(-1)});
+  Dims strides(t.strides());
+  const int64_t step = strides[strides.size() - 1] + strides[strides.size() - 2];
+  strides.pop_back();
+  strides[strides.size() - 1] = step;
+  copy_into(alias(t, sizes.span(), strides.span(), t.offset()), scalar_tensor(Scalar(1), t.dtype()));
+}
+
+bool all_zero(const Tensor& info) {
+  return std::all_of(info.data<int>(), info.data<int>() + info.numel(), [](int i) { return i == 0; });
+}
+
+/// Matrix number i of a batch.
+Tensor matrix_of(const Tensor& t, int64_t i) {
+  int64_t at = t.offset();
+  for (int64_t d = t.dim() - 3; d >= 0; --d) {
+    at += i % t.size(d) * t.stride(d);
+    i /= t.size(d);
+  }
+  return alias(t, t.sizes().last(2), t.strides().last(2), at);
+}
+
+/// A batch of column-major matrices: `t` itself where it is one.
+Tensor in_columns(const Tensor& t) {
+  const int64_t rows = t.size(-2);
+  int64_t step = rows * t.size(-1);
+  bool plain = t.stride(-2) == 1 && t.stride(-1) == rows;
+  for (int64_t d = t.dim() - 3; d >= 0; --d) {
+    plain &= t.stride(d) == step;
+    step *= t.size(d);
+  }
+  return plain ? t : columns_of(t);
+}
+
 char mark(bool yes, char a, char b) { return yes ? a : b; }
 
 /// LU without exchanging rows: row by row, right-looking.
@@ -97,13 +135,7 @@ Tensor columns_of(const Tensor& t) {
 
 Tensor identity_like(const Tensor& a) {
   const Tensor t = columns(a.sizes(), a.dtype());
-  copy_into(t, scalar_tensor(Scalar(0), a.dtype()));
-  const Dims sizes = batch_and(a, {a.size(-1)});
-  Dims strides(t.strides());
-  const int64_t step = strides[strides.size() - 1] + strides[strides.size() - 2];
-  strides.pop_back();
-  strides[strides.size() - 1] = step;
-  copy_into(alias(t, sizes.span(), strides.span(), t.offset()), scalar_tensor(Scalar(1), a.dtype()));
+  make_identity(t);
   return t;
 }
 
@@ -127,7 +159,9 @@ bool all_finite(const Tensor& a) {
   return finite;
 }
 
-void lu(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot) {
+void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot) {
+  if (pivot && small::lu(from, a, pivots, info)) return;
+  copy_into(a, from);
   const Matrices m(a);
   const int64_t least = std::min(m.rows, m.columns);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
@@ -144,9 +178,12 @@ void lu(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot) {
   });
 }
 
-void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
-  const Matrices m(lu), r(b);
-  if (b.numel() == 0) return;
+void lu_solve(const Tensor& given, const Tensor& pivots, const Tensor& from, const Tensor& b, char op) {
+  const Matrices m(given), r(b);
+  if (b.numel() == 0 || small::lu_solve(given, pivots, from, b, op)) return;
+  if (from.defined()) copy_into(b, from);
+  else make_identity(b);
+  const Tensor lu = in_columns(given);
   with_type(lu.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
       lapack::getrs(op, m.rows, r.columns, lu.data<T>() + i * m.size(), m.leading(),
@@ -171,10 +208,15 @@ void permutation_of(const Tensor& pivots, const Tensor& permutation) {
   }
 }
 
-void cholesky(const Tensor& a, const Tensor& info) {
+void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
   const Matrices m(a);
+  const bool served = small::cholesky(from, a, info);
+  if (served && all_zero(info)) return;
+  if (!served) copy_into(a, from);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
+      if (served && info.data<int>()[i] == 0) return;
+      if (served) copy_into(matrix_of(a, i), matrix_of(from, i));
       T* p = a.data<T>() + i * m.size();
       info.data<int>()[i] = m.size() ? lapack::potrf(m.rows, p, m.leading()) : 0;
       for (int64_t j = 1; j < m.columns; ++j) std::fill_n(p + j * m.rows, j, T(0));
@@ -182,9 +224,12 @@ void cholesky(const Tensor& a, const Tensor& info) {
   });
 }
 
-void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit_diagonal) {
-  const Matrices m(a), r(b);
-  if (b.numel() == 0) return;
+void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, bool upper, bool left,
+                      bool unit_diagonal) {
+  const Matrices m(given), r(b);
+  if (b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal)) return;
+  copy_into(b, from);
+  const Tensor a = in_columns(given);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
       lapack::trsm(mark(left, 'L', 'R'), mark(upper, 'U', 'L'), 'N', mark(unit_diagonal, 'U', 'N'), r.rows,
@@ -216,10 +261,16 @@ void from_reflectors(const Tensor& a, const Tensor& tau) {
   });
 }
 
-void eigh(const Tensor& a, const Tensor& values, const Tensor& info, bool upper, bool vectors) {
+void eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tensor& info, bool upper,
+          bool vectors) {
   const Matrices m(a);
+  const bool served = small::eigh(from, a, values, info, upper, vectors);
+  if (served && all_zero(info)) return;
+  if (!served) copy_into(a, from);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
+      if (served && info.data<int>()[i] == 0) return;
+      if (served) copy_into(matrix_of(a, i), matrix_of(from, i));
       info.data<int>()[i] = m.rows ? lapack::heevd(mark(vectors, 'V', 'N'), mark(upper, 'U', 'L'), m.rows,
                                                    a.data<T>() + i * m.size(), m.leading(),
                                                    values.data<real_t<T>>() + i * m.rows)

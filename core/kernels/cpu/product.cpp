@@ -6,6 +6,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/small_matrices.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/allocator.h"
 #include "runtime/blas.h"
@@ -151,6 +152,17 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
     return s;
   };
   const Dims a_steps = steps(x.owner), b_steps = steps(y.owner);
+  if constexpr (is_floating_v<T> && !is_half_v<T>) {
+    if (batch.size() == 1 && count >= kMatrixLanes<T> && std::max({m, n, k}) <= kSmallProduct && std::min({m, n, k}) > 0 && !from) {
+      // Several at once, one in each lane of a vector.
+      runtime::parallel_for(0, count, 4096, [&](int64_t begin, int64_t end) {
+        best_variant<SmallMatrixTable<T>>().multiply(end - begin, m, n, k, {x.owner.data<T>() + begin * a_steps[0], x.down, x.across, a_steps[0]},
+                                                     {y.owner.data<T>() + begin * b_steps[0], y.down, y.across, b_steps[0]},
+                                                     {out.data<T>() + begin * m * n, n, 1, m * n});
+      });
+      return;
+    }
+  }
   // Few large matrices are shared one by one.
   const bool large = count < runtime::get_num_threads();
   const int64_t grain = large ? count : std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, m * n * k));
