@@ -18,9 +18,12 @@ struct ConvolutionTable {
                const int64_t* offsets, const T* weights, const T* start, T* to, int64_t to_step);
   /// Numbers that `sums` takes of g at once.
   int width;
-  /// to[r][width] += Σ x[offsets[r] + h · pitch + w] · g[h · columns + w][width] over rows and columns.
-  void (*sums)(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
+  /// to[r][width] += Σ x[n · image + offsets[r] + h · pitch + w] · g[(n · rows + h) · columns + w][width] over images,
+  /// rows and columns.
+  void (*sums)(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
                const int64_t* offsets, const T* g, T* to);
+  /// to[k] = Σ x[offsets[k] + p] · g[p] over p < length; both may be read `slack` further.
+  void (*dots)(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* to);
 };
 
 }  // namespace adjoint

@@ -3,7 +3,7 @@
 // Both read an image that lies in padded planes, through a list of offsets, one for each tap: neither a
 // matrix of patches nor a special case for a stride or a dilation. `block` keeps a tile of results in
 // registers, so many outputs times three vectors of neighbouring pixels; `sums`, the gradient of the weight,
-// keeps so many taps times two vectors of outputs. Where rows of the padded image meet, pixels are computed
+// keeps so many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the padded image meet, pixels are computed
 // that nobody asked for.
 #include "kernels/cpu/convolution.h"
 
@@ -81,8 +81,8 @@ void lines(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t 
 }
 
 template <class T, int R>
-void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int64_t* offsets, const T* g,
-             T* to) {
+void sums_of(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* start,
+             const int64_t* offsets, const T* g, T* to) {
   constexpr int W = kWidth<T>;
   Vector<T> sum[R][2];
   int64_t at[R];
@@ -92,17 +92,20 @@ void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int
     sum[r][0] = load(to + r * 2 * W);
     sum[r][1] = load(to + r * 2 * W + W);
   }
-  for (int64_t h = 0; h < rows; ++h, x += pitch)
-    for (int64_t w = 0; w < columns; ++w, g += 2 * W) {
-      const Vector<T> left = load(g), right = load(g + W);
-      const T* q = x + w;
+  for (int64_t n = 0; n < images; ++n, start += image) {
+    const T* x = start;
+    for (int64_t h = 0; h < rows; ++h, x += pitch)
+      for (int64_t w = 0; w < columns; ++w, g += 2 * W) {
+        const Vector<T> left = load(g), right = load(g + W);
+        const T* q = x + w;
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) {
-        const Vector<T> v = q[at[r]] - Vector<T>{};
-        sum[r][0] += v * left;
-        sum[r][1] += v * right;
+        for (int r = 0; r < R; ++r) {
+          const Vector<T> v = q[at[r]] - Vector<T>{};
+          sum[r][0] += v * left;
+          sum[r][1] += v * right;
+        }
       }
-    }
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     store(to + r * 2 * W, sum[r][0]);
@@ -111,19 +114,42 @@ void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int
 }
 
 template <class T>
-void sums(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count, const int64_t* offsets,
-          const T* g, T* to) {
+void sums(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
+          const int64_t* offsets, const T* g, T* to) {
   constexpr int W = kWidth<T>;
   int64_t r = 0;
   for (; r + kRows <= count; r += kRows)
-    sums_of<T, kRows>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
-  for (; r + 3 <= count; r += 3) sums_of<T, 3>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
-  for (; r < count; ++r) sums_of<T, 1>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+    sums_of<T, kRows>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r + 3 <= count; r += 3) sums_of<T, 3>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r < count; ++r) sums_of<T, 1>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+}
+
+template <class T, int K>
+ADJOINT_INLINE void dots_of(int64_t length, const T* x, const int64_t* offsets, const T* g, T* to) {
+  Vector<T> sum[K] = {};
+  for (int64_t p = 0; p < length; p += kWidth<T>) {
+    const Vector<T> v = load(g + p);
+#pragma GCC unroll 16
+    for (int k = 0; k < K; ++k) sum[k] += v * load(x + offsets[k] + p);
+  }
+  for (int k = 0; k < K; ++k) {
+    T total = 0;
+    for (int l = 0; l < kWidth<T>; ++l) total += sum[k][l];
+    to[k] = total;
+  }
+}
+
+template <class T>
+void dots(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* to) {
+  int64_t k = 0;
+  for (; k + 9 <= taps; k += 9) dots_of<T, 9>(length, x, offsets + k, g, to + k);
+  for (; k + 4 <= taps; k += 4) dots_of<T, 4>(length, x, offsets + k, g, to + k);
+  for (; k < taps; ++k) dots_of<T, 1>(length, x, offsets + k, g, to + k);
 }
 
 template <class T>
 constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,     &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, &sums<T>};
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, &sums<T>, &dots<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};
