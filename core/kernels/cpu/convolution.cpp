@@ -47,21 +47,12 @@ void fill_plane(const T* image, const int64_t* size, const int64_t* first, const
     low[d] = std::clamp<int64_t>(first[d] >= 0 ? 0 : ceil_div(-first[d], step[d]), 0, room[d]);
     high[d] = std::clamp<int64_t>(floor_div(size[d] - 1 - first[d], step[d]) + 1, low[d], room[d]);
   }
-  for (int64_t a = 0; a < room[0]; ++a)
-    for (int64_t b = 0; b < room[1]; ++b, to += room[2]) {
-      if (a < low[0] || a >= high[0] || b < low[1] || b >= high[1]) {
-        std::fill_n(to, room[2], T(0));
-        continue;
-      }
-      const T* row =
-          image + ((first[0] + a * step[0]) * size[1] + first[1] + b * step[1]) * size[2] + first[2];
-      std::fill_n(to, low[2], T(0));
-      if (step[2] == 1)
-        std::copy(row + low[2], row + high[2], to + low[2]);
-      else
-        for (int64_t c = low[2]; c < high[2]; ++c) to[c] = row[c * step[2]];
-      std::fill(to + high[2], to + room[2], T(0));
-    }
+  const auto& table = best_variant<ConvolutionTable<T>>();
+  for (int64_t a = 0; a < room[0]; ++a, to += room[1] * room[2]) {
+    const bool inside = a >= low[0] && a < high[0];
+    const T* rows = image + (((first[0] + a * step[0]) * size[1] + first[1]) * size[2] + first[2]);
+    table.fill(rows, step[1] * size[2], step[2], inside ? low[1] : room[1], inside ? high[1] : room[1], room[1], low[2], high[2], room[2], to);
+  }
 }
 
 /// How many zeros stand before and behind what fill_plane copies along dimension d, at least.
@@ -177,14 +168,8 @@ struct Pass {
         for (int64_t n = 0; n < images; ++n) {
           T* out = image + n * image_step + (first + o) * output_step + to;
           for (int64_t a = 0; a < grid[0]; ++a)
-            for (int64_t h = 0; h < grid[1]; ++h) {
-              const T* from = lines + o * line(images) + n * plane() + (a * room[1] + h) * room[2];
-              T* row = out + a * to_step[0] + h * to_step[1];
-              if (to_step[2] == 1)
-                for (int64_t i = 0; i < grid[2]; ++i) row[i] = from[i];
-              else
-                for (int64_t i = 0; i < grid[2]; ++i) row[i * to_step[2]] = from[i];
-            }
+            table.spread(lines + o * line(images) + n * plane() + a * room[1] * room[2], room[2], grid[1], grid[2], out + a * to_step[0], to_step[1],
+                         to_step[2]);
         }
     }
   }

@@ -22,6 +22,11 @@ struct ConvolutionTable {
   /// rows and columns.
   void (*sums)(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
                const int64_t* offsets, const T* g, T* to);
+  /// `rows` rows of `columns`, of which those of [low, high) hold in their columns [left, right) every step-th number of the
+  /// image's rows, which begin at `image` for row and column 0 and lie so far apart; the rest are zeros.
+  void (*fill)(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to);
+  /// to[h · to_row + w · to_column] = from[h · pitch + w].
+  void (*spread)(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column);
   /// to[k] = Σ x[offsets[k] + p] · g[p] over p < length; both may be read `slack` further.
   void (*dots)(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* to);
 };

@@ -148,8 +148,39 @@ void dots(int64_t length, const T* x, int64_t taps, const int64_t* offsets, cons
 }
 
 template <class T>
+ADJOINT_INLINE void zeros(int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = T(0);
+}
+
+template <class T>
+void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to) {
+  zeros(low * columns, to);
+  for (int64_t h = low; h < high; ++h) {
+    const T* from = image + h * apart;
+    T* row = to + h * columns;
+    for (int64_t i = 0; i < left; ++i) row[i] = T(0);
+    if (step == 1)
+      for (int64_t i = left; i < right; ++i) row[i] = from[i];
+    else
+      for (int64_t i = left; i < right; ++i) row[i] = from[i * step];
+    for (int64_t i = right; i < columns; ++i) row[i] = T(0);
+  }
+  if (high < rows) zeros((rows - high) * columns, to + high * columns);
+}
+
+template <class T>
+void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column) {
+  for (int64_t h = 0; h < rows; ++h, from += pitch, to += to_row) {
+    if (to_column == 1)
+      for (int64_t i = 0; i < columns; ++i) to[i] = from[i];
+    else
+      for (int64_t i = 0; i < columns; ++i) to[i * to_column] = from[i];
+  }
+}
+
+template <class T>
 constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,     &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, &sums<T>, &dots<T>};
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, &sums<T>, &fill<T>, &spread<T>, &dots<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};
