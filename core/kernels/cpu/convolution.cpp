@@ -143,9 +143,16 @@ struct Pass {
   /// Of the first result, of one step along each dimension, of an output and of an image.
   int64_t to, to_step[3], output_step, image_step;
 
+  /// Runs of neighbouring pixels, where results are made by `points`: where each begins in the planes, and in the results.
+  int64_t run_length = 0, runs_of_image = 0;
+  std::vector<int64_t> from, into;
+
   /// Below this many, results are made one by one.
   static constexpr int64_t kFew = 3;
-  int64_t block() const { return outputs < kFew ? 1 : best_variant<ConvolutionTable<T>>().outputs; }
+  int64_t block() const {
+    const auto& table = best_variant<ConvolutionTable<T>>();
+    return run_length ? table.width : outputs < kFew ? 1 : table.outputs;
+  }
   int64_t blocks() const { return ceil_div(outputs, block()); }
   int64_t plane() const { return Geo::volume(room); }
   int64_t length(int64_t images) const {
@@ -153,8 +160,54 @@ struct Pass {
   }
   int64_t line(int64_t images) const { return length(images) + best_variant<ConvolutionTable<T>>().slack; }
 
+  /// Whether lines or runs, of pixels of so many images at once: by what share of the results that are computed is used.
+  void choose(int64_t images) {
+    const auto& table = best_variant<ConvolutionTable<T>>();
+    if (!table.points || outputs < table.width / 2) return;
+    const int64_t vector = table.width / 2, rows = grid[0] * grid[1], parts = ceil_div(grid[2], table.longest);
+    const int64_t each = ceil_div(grid[2], parts), runs = images * rows * parts, at_once = std::min<int64_t>(6, table.pixels / each);
+    const auto share = [](int64_t used, int64_t made) { return static_cast<double>(used) / static_cast<double>(made); };
+    const double by_lines = share(images * rows * grid[2], ceil_div(length(images), vector) * vector) * share(outputs, ceil_div(outputs, table.outputs) * table.outputs);
+    const double by_runs = share(images * rows * grid[2], ceil_div(runs, at_once) * at_once * each) * share(outputs, ceil_div(outputs, table.width) * table.width) *
+                           share(at_once * each + table.pixels, 2 * table.pixels);
+    if (by_runs < by_lines * kBetter) return;
+    run_length = each;
+    runs_of_image = rows * parts;
+    for (int64_t n = 0; n < images; ++n)
+      for (int64_t a = 0; a < grid[0]; ++a)
+        for (int64_t h = 0; h < grid[1]; ++h)
+          for (int64_t i = 0; i < parts; ++i) {
+            const int64_t w = std::min(i * each, grid[2] - each);
+            from.push_back(n * plane() + (a * room[1] + h) * room[2] + w);
+            into.push_back(n * image_step + to + a * to_step[0] + h * to_step[1] + w * to_step[2]);
+          }
+  }
+  static constexpr double kBetter = 1.1;
+
+  void run_points(int64_t begin, int64_t end, int64_t images, const T* planes, const T* bias, T* image) const {
+    const auto& table = best_variant<ConvolutionTable<T>>();
+    const int64_t size = block(), taps = static_cast<int64_t>(offsets.size()), runs = images * runs_of_image;
+    const int64_t at_once = std::min<int64_t>(6, table.pixels / run_length);
+    for (int64_t b = begin; b < end; ++b) {
+      T start[64] = {};
+      const int64_t first = b * size, count = std::min(size, outputs - first);
+      if (bias) std::copy_n(bias + first, count, start);
+      for (int64_t r = 0; r < runs; r += at_once) {
+        int64_t a[6], z[6];
+        for (int64_t q = 0; q < at_once; ++q) {
+          const size_t at = static_cast<size_t>(std::min(r + q, runs - 1));
+          a[q] = from[at];
+          z[q] = into[at];
+        }
+        table.points(run_length, channels, plane_step, planes, taps, offsets.data(), weights.get() + b * size * channels * taps, start, a,
+                     image + first * output_step, z, to_step[2], count, output_step);
+      }
+    }
+  }
+
   /// Blocks [begin, end) of so many images; `lines` has room for block() lines.
   void run(int64_t begin, int64_t end, int64_t images, const T* planes, const T* bias, T* image, T* lines) const {
+    if (run_length) return run_points(begin, end, images, planes, bias, image);
     const auto& table = best_variant<ConvolutionTable<T>>();
     const int64_t size = block(), taps = static_cast<int64_t>(offsets.size());
     for (int64_t b = begin; b < end; ++b) {
@@ -184,7 +237,7 @@ void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, i
   const auto& table = best_variant<ConvolutionTable<T>>();
   const int64_t parts = ceil_div(s.images, together), items = parts * s.groups;
   int64_t lines = 0;
-  for (const auto& p : passes[0]) lines = std::max(lines, p.line(together) * p.block());
+  for (const auto& p : passes[0]) lines = std::max(lines, p.run_length ? 1 : p.line(together) * p.block());
   const bool by_image = items >= runtime::get_num_threads();
   const int64_t work = together * channels * outputs * output * Geo::volume(s.kernel);
   const int64_t grain =
@@ -231,7 +284,6 @@ void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y
     p.plane_step = planes.channel();
     p.outputs = s.out;
     p.offsets = planes.offsets;
-    p.weights = pack(w + g * s.out * s.in * taps, s.out, s.in * taps, s.in, taps, all, p.block());
     std::copy_n(s.result, 3, p.grid);
     std::copy_n(planes.room, 3, p.room);
     p.to = 0;
@@ -240,6 +292,8 @@ void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y
     p.to_step[0] = s.result[1] * s.result[2];
     p.output_step = result;
     p.image_step = s.groups * s.out * result;
+    p.choose(planes.images);
+    p.weights = pack(w + g * s.out * s.in * taps, s.out, s.in * taps, s.in, taps, all, p.block());
     passes[static_cast<size_t>(g)].push_back(std::move(p));
   }
   run_passes(
@@ -287,7 +341,6 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
         }
         ++number;
       });
-      p.weights = pack(w + group * s.out * s.in * taps, s.in, taps, s.out, s.in * taps, used, p.block());
       int64_t step = 1;
       for (int d = 2; d >= 0; --d) {
         p.grid[d] = ceil_div(s.image[d] - r[d], s.stride[d]);
@@ -298,6 +351,8 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
       }
       p.output_step = image;
       p.image_step = s.groups * s.in * image;
+      p.choose(at_once);
+      p.weights = pack(w + group * s.out * s.in * taps, s.in, taps, s.out, s.in * taps, used, p.block());
       passes[static_cast<size_t>(group)].push_back(std::move(p));
     });
   run_passes(

@@ -16,8 +16,14 @@ struct ConvolutionTable {
   /// The same for one line.
   void (*line)(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps,
                const int64_t* offsets, const T* weights, const T* start, T* to, int64_t to_step);
-  /// Numbers that `sums` takes of g at once.
+  /// Numbers that `sums` takes of g at once, and outputs that `points` makes.
   int width;
+  /// Results of `longest` neighbouring pixels at most, in as many runs as have room in `pixels`, six at most. Run q begins at
+  /// x + from[q], and its results for output o at y + to[q] + o · output_step, `step` apart; there are `outputs` of them.
+  /// Weights are [channel][tap][width]. Null where there is no such loop.
+  int pixels, longest;
+  void (*points)(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets, const T* weights,
+                 const T* start, const int64_t* from, T* y, const int64_t* to, int64_t step, int64_t outputs, int64_t output_step);
   /// to[r][width] += Σ x[n · image + offsets[r] + h · pitch + w] · g[(n · rows + h) · columns + w][width] over images,
   /// rows and columns.
   void (*sums)(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
