@@ -5,6 +5,7 @@
 #include "dispatch/family.h"
 #include "kernels/convolution.h"
 #include "kernels/copy.h"
+#include "kernels/product.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
 #include "tensor/checked.h"
@@ -147,6 +148,17 @@ Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntL
   const auto s = geometry(self.sizes(), sizes, stride, padding, dilation, groups, name);
   need_results(result, s, sizes.size(), name);
   const Tensor x = in(self), g = in(result), w = empty(sizes, x.dtype());
+  if (is_product(s) && s.images > 0) {
+    // Image after image, each product added to those before it.
+    const int64_t pixels = s.volume(s.image);
+    const Tensor sum = matrix(w, s.out, s.in, false);
+    for (int64_t n = 0; n < s.images; ++n) {
+      const int64_t of_g[] = {s.out, pixels}, across_g[] = {pixels, 1}, of_x[] = {pixels, s.in}, across_x[] = {1, pixels};
+      kernels::multiply(alias(g, of_g, across_g, g.offset() + n * s.out * pixels), alias(x, of_x, across_x, x.offset() + n * s.in * pixels),
+                        n ? sum : Tensor(), sum, {});
+    }
+    return back(w, self.dtype());
+  }
   kernel::weight(s, x, g, w);
   return back(w, self.dtype());
 }

@@ -3,17 +3,20 @@
 // For float and double an image's channels are copied into planes with room for the padding, one plane for
 // each remainder of a coordinate by the stride (its phase), so that one step to the next result is one step
 // in a plane. A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
-// convolution.isa.cpp run over pixels in one line. The gradient of the image is the same pass the other way,
+// convolution.isa.cpp run over pixels in one line. Where images are small, the planes of several lie behind each
+// other, and the line goes on from one to the next. The gradient of the image is the same pass the other way,
 // once for each phase of the image. Other types take plain loops. Start reading at `forward`, at the end.
 #include "for_size.h"
 #include "kernels/convolution.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "kernels/cpu/convolution.h"
+#include "kernels/cpu/convolution_plain.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
 
@@ -31,18 +34,6 @@ Memory<T> memory(int64_t n) {
   return Memory<T>(new T[static_cast<size_t>(n)]);
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-/// Rounded down, for any a.
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
-/// f(k0, k1, k2) for each place of a box, the last one fastest.
-template <class F>
-void each(const int64_t* size, const F& f) {
-  for (int64_t a = 0; a < size[0]; ++a)
-    for (int64_t b = 0; b < size[1]; ++b)
-      for (int64_t c = 0; c < size[2]; ++c) f(a, b, c);
-}
-
 // --- Passes over padded planes
 // -----------------------------------------------------------------------------------
 
@@ -56,54 +47,73 @@ void fill_plane(const T* image, const int64_t* size, const int64_t* first, const
     low[d] = std::clamp<int64_t>(first[d] >= 0 ? 0 : ceil_div(-first[d], step[d]), 0, room[d]);
     high[d] = std::clamp<int64_t>(floor_div(size[d] - 1 - first[d], step[d]) + 1, low[d], room[d]);
   }
-  for (int64_t a = 0; a < room[0]; ++a)
-    for (int64_t b = 0; b < room[1]; ++b, to += room[2]) {
-      if (a < low[0] || a >= high[0] || b < low[1] || b >= high[1]) {
-        std::fill_n(to, room[2], T(0));
-        continue;
-      }
-      const T* row =
-          image + ((first[0] + a * step[0]) * size[1] + first[1] + b * step[1]) * size[2] + first[2];
-      std::fill_n(to, low[2], T(0));
-      if (step[2] == 1)
-        std::copy(row + low[2], row + high[2], to + low[2]);
-      else
-        for (int64_t c = low[2]; c < high[2]; ++c) to[c] = row[c * step[2]];
-      std::fill(to + high[2], to + room[2], T(0));
-    }
+  const auto& table = best_variant<ConvolutionTable<T>>();
+  for (int64_t a = 0; a < room[0]; ++a, to += room[1] * room[2]) {
+    const bool inside = a >= low[0] && a < high[0];
+    const T* rows = image + (((first[0] + a * step[0]) * size[1] + first[1]) * size[2] + first[2]);
+    table.fill(rows, step[1] * size[2], step[2], inside ? low[1] : room[1], inside ? high[1] : room[1], room[1], low[2], high[2], room[2], to);
+  }
 }
 
-/// An image's phases that some tap reads, and where each tap reads them.
+/// How many zeros stand before and behind what fill_plane copies along dimension d, at least.
+int64_t zeros_around(int64_t size, int64_t first, int64_t step, int64_t room) {
+  const int64_t before = first >= 0 ? 0 : ceil_div(-first, step), end = floor_div(size - 1 - first, step) + 1;
+  return std::max<int64_t>(0, std::min(before, room - std::max(before, end)));
+}
+
+/// Pixels of a line of results that are worth their weights: several images' where one has fewer.
+constexpr int64_t kLine = 512;
+/// Images in a line, in planes of so many pixels: a part for each thread.
+int64_t together(int64_t images, int64_t plane) {
+  const int64_t most = std::max<int64_t>(1, kLine / std::max<int64_t>(1, plane));
+  return std::clamp<int64_t>(most, 1, std::max<int64_t>(1, ceil_div(images, runtime::get_num_threads())));
+}
+
+/// An image's phases that some tap reads, and where each tap reads them. Planes lie by phase and then by image.
 struct Planes {
-  int64_t room[3], plane, phases = 0;
+  int64_t room[3], plane, phases = 0, images = 1, beyond = 0;
   std::vector<int64_t> first;  // three for each phase
   std::vector<int64_t> offsets;
 
-  explicit Planes(const Geo& s) {
+  /// With the planes of so many images behind each other; as many as make a line, where that is 0.
+  Planes(const Geo& s, int64_t at_once) {
     for (int d = 0; d < 3; ++d) room[d] = s.result[d] + (s.kernel[d] - 1) * s.dilation[d] / s.stride[d];
-    plane = Geo::volume(room);
+    std::vector<int64_t> phase_of;
     each(s.kernel, [&](int64_t a, int64_t b, int64_t c) {
       const int64_t k[] = {a, b, c};
-      int64_t shift[3], begin[3];
-      for (int d = 0; d < 3; ++d) {
-        const int64_t at = k[d] * s.dilation[d];
-        shift[d] = at / s.stride[d];
-        begin[d] = at % s.stride[d] - s.padding[d];
-      }
+      int64_t begin[3];
+      for (int d = 0; d < 3; ++d) begin[d] = k[d] * s.dilation[d] % s.stride[d] - s.padding[d];
       int64_t phase = 0;
       while (phase < phases && !std::equal(begin, begin + 3, &first[static_cast<size_t>(phase * 3)])) ++phase;
       if (phase == phases) {
         first.insert(first.end(), begin, begin + 3);
         ++phases;
       }
-      offsets.push_back(phase * plane + (shift[0] * room[1] + shift[1]) * room[2] + shift[2]);
+      phase_of.push_back(phase);
+    });
+    // Zeros behind a row are those before the next, and likewise of planes.
+    int64_t shared[3] = {0, room[1], room[2]};
+    for (int64_t p = 0; p < phases; ++p)
+      for (int d = 1; d < 3; ++d)
+        shared[d] = std::min(shared[d], zeros_around(s.image[d], first[static_cast<size_t>(p * 3 + d)], s.stride[d], room[d]));
+    for (int d = 1; d < 3; ++d) room[d] -= shared[d];
+    beyond = shared[1] * room[2] + shared[2];
+    plane = Geo::volume(room);
+    images = at_once ? at_once : together(s.images, plane);
+    size_t tap = 0;
+    each(s.kernel, [&](int64_t a, int64_t b, int64_t c) {
+      const int64_t k[] = {a, b, c};
+      int64_t shift[3];
+      for (int d = 0; d < 3; ++d) shift[d] = k[d] * s.dilation[d] / s.stride[d];
+      offsets.push_back(phase_of[tap++] * images * plane + (shift[0] * room[1] + shift[1]) * room[2] + shift[2]);
     });
   }
-  int64_t channel() const { return phases * plane; }
+  /// Of all images.
+  int64_t channel() const { return phases * images * plane; }
   template <class T>
-  void fill(const Geo& s, const T* image, T* to) const {
+  void fill(const Geo& s, const T* image, int64_t number, T* to) const {
     for (int64_t p = 0; p < phases; ++p)
-      fill_plane(image, s.image, &first[static_cast<size_t>(p * 3)], s.stride, room, to + p * plane);
+      fill_plane(image, s.image, &first[static_cast<size_t>(p * 3)], s.stride, room, to + (p * images + number) * plane);
   }
 };
 
@@ -130,73 +140,131 @@ struct Pass {
   std::vector<int64_t> offsets;
   Memory<T> weights;
   int64_t grid[3], room[3];
-  /// Of the first result, and of one step along each dimension.
-  int64_t to, to_step[3], output_step;
+  /// Of the first result, of one step along each dimension, of an output and of an image.
+  int64_t to, to_step[3], output_step, image_step;
+
+  /// Runs of neighbouring pixels, where results are made by `points`: where each begins in the planes, and in the results.
+  int64_t run_length = 0, runs_of_image = 0;
+  std::vector<int64_t> from, into;
 
   /// Below this many, results are made one by one.
   static constexpr int64_t kFew = 3;
-  int64_t block() const { return outputs < kFew ? 1 : best_variant<ConvolutionTable<T>>().outputs; }
+  int64_t block() const {
+    const auto& table = best_variant<ConvolutionTable<T>>();
+    return run_length ? table.width : outputs < kFew ? 1 : table.outputs;
+  }
   int64_t blocks() const { return ceil_div(outputs, block()); }
-  int64_t length() const { return ((grid[0] - 1) * room[1] + grid[1] - 1) * room[2] + grid[2]; }
-  int64_t line() const { return length() + best_variant<ConvolutionTable<T>>().slack; }
+  int64_t plane() const { return Geo::volume(room); }
+  int64_t length(int64_t images) const {
+    return (images - 1) * plane() + ((grid[0] - 1) * room[1] + grid[1] - 1) * room[2] + grid[2];
+  }
+  int64_t line(int64_t images) const { return length(images) + best_variant<ConvolutionTable<T>>().slack; }
 
-  /// Blocks [begin, end) of one image; `lines` has room for block() lines.
-  void run(int64_t begin, int64_t end, const T* planes, const T* bias, T* image, T* lines) const {
+  /// Whether lines or runs, of pixels of so many images at once: by what share of the results that are computed is used.
+  void choose(int64_t images) {
+    const auto& table = best_variant<ConvolutionTable<T>>();
+    if (!table.points || outputs < table.width / 2) return;
+    const int64_t vector = table.width / 2, rows = grid[0] * grid[1], parts = ceil_div(grid[2], table.longest);
+    const int64_t each = ceil_div(grid[2], parts), runs = images * rows * parts, at_once = std::min<int64_t>(6, table.pixels / each);
+    const auto share = [](int64_t used, int64_t made) { return static_cast<double>(used) / static_cast<double>(made); };
+    const double by_lines = share(images * rows * grid[2], ceil_div(length(images), vector) * vector) * share(outputs, ceil_div(outputs, table.outputs) * table.outputs);
+    const double by_runs = share(images * rows * grid[2], ceil_div(runs, at_once) * at_once * each) * share(outputs, ceil_div(outputs, table.width) * table.width) *
+                           share(at_once * each + table.pixels, 2 * table.pixels);
+    if (by_runs < by_lines * kBetter) return;
+    run_length = each;
+    runs_of_image = rows * parts;
+    for (int64_t n = 0; n < images; ++n)
+      for (int64_t a = 0; a < grid[0]; ++a)
+        for (int64_t h = 0; h < grid[1]; ++h)
+          for (int64_t i = 0; i < parts; ++i) {
+            const int64_t w = std::min(i * each, grid[2] - each);
+            from.push_back(n * plane() + (a * room[1] + h) * room[2] + w);
+            into.push_back(n * image_step + to + a * to_step[0] + h * to_step[1] + w * to_step[2]);
+          }
+  }
+  static constexpr double kBetter = 1.1;
+
+  void run_points(int64_t begin, int64_t end, int64_t images, const T* planes, const T* bias, T* image) const {
+    const auto& table = best_variant<ConvolutionTable<T>>();
+    const int64_t size = block(), taps = static_cast<int64_t>(offsets.size()), runs = images * runs_of_image;
+    const int64_t at_once = std::min<int64_t>(6, table.pixels / run_length);
+    for (int64_t b = begin; b < end; ++b) {
+      T start[64] = {};
+      const int64_t first = b * size, count = std::min(size, outputs - first);
+      if (bias) std::copy_n(bias + first, count, start);
+      for (int64_t r = 0; r < runs; r += at_once) {
+        int64_t a[6], z[6];
+        for (int64_t q = 0; q < at_once; ++q) {
+          const size_t at = static_cast<size_t>(std::min(r + q, runs - 1));
+          a[q] = from[at];
+          z[q] = into[at];
+        }
+        table.points(run_length, channels, plane_step, planes, taps, offsets.data(), weights.get() + b * size * channels * taps, start, a,
+                     image + first * output_step, z, to_step[2], count, output_step);
+      }
+    }
+  }
+
+  /// Blocks [begin, end) of so many images; `lines` has room for block() lines.
+  void run(int64_t begin, int64_t end, int64_t images, const T* planes, const T* bias, T* image, T* lines) const {
+    if (run_length) return run_points(begin, end, images, planes, bias, image);
     const auto& table = best_variant<ConvolutionTable<T>>();
     const int64_t size = block(), taps = static_cast<int64_t>(offsets.size());
     for (int64_t b = begin; b < end; ++b) {
       T start[16] = {};
       const int64_t first = b * size, count = std::min(size, outputs - first);
       if (bias) std::copy_n(bias + first, count, start);
-      (size == 1 ? table.line : table.block)(length(), channels, plane_step, planes, taps, offsets.data(),
+      (size == 1 ? table.line : table.block)(length(images), channels, plane_step, planes, taps, offsets.data(),
                                              weights.get() + b * size * channels * taps, start, lines,
-                                             line());
-      for (int64_t o = 0; o < count; ++o) {
-        T* out = image + (first + o) * output_step + to;
-        for (int64_t a = 0; a < grid[0]; ++a)
-          for (int64_t h = 0; h < grid[1]; ++h) {
-            const T* from = lines + o * line() + (a * room[1] + h) * room[2];
-            T* row = out + a * to_step[0] + h * to_step[1];
-            if (to_step[2] == 1)
-              std::copy_n(from, grid[2], row);
-            else
-              for (int64_t i = 0; i < grid[2]; ++i) row[i * to_step[2]] = from[i];
-          }
-      }
+                                             line(images));
+      for (int64_t o = 0; o < count; ++o)
+        for (int64_t n = 0; n < images; ++n) {
+          T* out = image + n * image_step + (first + o) * output_step + to;
+          for (int64_t a = 0; a < grid[0]; ++a)
+            table.spread(lines + o * line(images) + n * plane() + a * room[1] * room[2], room[2], grid[1], grid[2], out + a * to_step[0], to_step[1],
+                         to_step[2]);
+        }
     }
   }
 };
 
-/// Passes for each image and group: images are shared among threads, or the blocks of one where there are
-/// few.
+/// Passes for each group of channels, over `together` images at once: these are shared among threads, or the blocks
+/// of one where there are few. `channel` elements hold a channel of all these images, of which fill(channel, image,
+/// to) makes one; so many that are read behind the last are zero.
 template <class T, class Fill>
-void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, int64_t channels,
-                int64_t channel, const Fill& fill, const T* bias, int64_t outputs, int64_t output, T* to) {
+void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, int64_t together, int64_t channels,
+                int64_t channel, int64_t beyond, const Fill& fill, const T* bias, int64_t outputs, int64_t output, T* to) {
   const auto& table = best_variant<ConvolutionTable<T>>();
-  const int64_t items = s.images * s.groups;
+  const int64_t parts = ceil_div(s.images, together), items = parts * s.groups;
   int64_t lines = 0;
-  for (const auto& p : passes[0]) lines = std::max(lines, p.line() * p.block());
+  for (const auto& p : passes[0]) lines = std::max(lines, p.run_length ? 1 : p.line(together) * p.block());
   const bool by_image = items >= runtime::get_num_threads();
-  const int64_t work = channels * outputs * output * Geo::volume(s.kernel);
+  const int64_t work = together * channels * outputs * output * Geo::volume(s.kernel);
   const int64_t grain =
       by_image ? std::max<int64_t>(1, (int64_t{1} << 17) / std::max<int64_t>(1, work)) : items;
+  beyond += table.slack;
   runtime::parallel_for(0, items, grain, [&](int64_t begin, int64_t end) {
-    const Memory<T> planes = memory<T>(channels * channel + table.slack);
-    std::fill_n(planes.get() + channels * channel, table.slack, T(0));
+    const Memory<T> planes = memory<T>(channels * channel + beyond);
+    std::fill_n(planes.get() + channels * channel, beyond, T(0));
     const Memory<T> room = memory<T>(by_image ? lines : 1);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t group = i % s.groups;
-      for (int64_t c = 0; c < channels; ++c) fill(i * channels + c, planes.get() + c * channel);
-      T* image = to + i * outputs * output;
+      const int64_t group = i % s.groups, n0 = i / s.groups * together, count = std::min(together, s.images - n0);
+      // What the last image's taps read behind it.
+      if (count < together) std::fill_n(planes.get(), channels * channel, T(0));
+      runtime::parallel_for(0, channels, by_image ? channels : 16, [&](int64_t first, int64_t last) {
+        for (int64_t c = first; c < last; ++c)
+          for (int64_t n = 0; n < count; ++n) fill(((n0 + n) * s.groups + group) * channels + c, n, planes.get() + c * channel);
+      });
+      T* image = to + (n0 * s.groups + group) * outputs * output;
       const T* start = bias ? bias + group * outputs : nullptr;
       for (const auto& pass : passes[static_cast<size_t>(group)]) {
         if (by_image) {
-          pass.run(0, pass.blocks(), planes.get(), start, image, room.get());
+          pass.run(0, pass.blocks(), count, planes.get(), start, image, room.get());
           continue;
         }
         runtime::parallel_for(0, pass.blocks(), 1, [&](int64_t first, int64_t last) {
           const Memory<T> own = memory<T>(lines);
-          pass.run(first, last, planes.get(), start, image, own.get());
+          pass.run(first, last, count, planes.get(), start, image, own.get());
         });
       }
     }
@@ -205,7 +273,7 @@ void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, i
 
 template <class T>
 void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y) {
-  const Planes planes(s);
+  const Planes planes(s, 0);
   const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
   std::vector<int64_t> all(static_cast<size_t>(taps));
   for (int64_t k = 0; k < taps; ++k) all[static_cast<size_t>(k)] = k;
@@ -216,7 +284,6 @@ void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y
     p.plane_step = planes.channel();
     p.outputs = s.out;
     p.offsets = planes.offsets;
-    p.weights = pack(w + g * s.out * s.in * taps, s.out, s.in * taps, s.in, taps, all, p.block());
     std::copy_n(s.result, 3, p.grid);
     std::copy_n(planes.room, 3, p.room);
     p.to = 0;
@@ -224,11 +291,14 @@ void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y
     p.to_step[1] = s.result[2];
     p.to_step[0] = s.result[1] * s.result[2];
     p.output_step = result;
+    p.image_step = s.groups * s.out * result;
+    p.choose(planes.images);
+    p.weights = pack(w + g * s.out * s.in * taps, s.out, s.in * taps, s.in, taps, all, p.block());
     passes[static_cast<size_t>(g)].push_back(std::move(p));
   }
   run_passes(
-      s, passes, s.in, planes.channel(), [&](int64_t c, T* to) { planes.fill(s, x + c * image, to); }, bias,
-      s.out, result, y);
+      s, passes, planes.images, s.in, planes.channel(), planes.beyond,
+      [&](int64_t c, int64_t n, T* to) { planes.fill(s, x + c * image, n, to); }, bias, s.out, result, y);
 }
 
 template <class T>
@@ -243,13 +313,16 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
     room[d] = before[d] + ceil_div(s.image[d], s.stride[d]) + (s.stride[d] - 1 + s.padding[d]) / s.stride[d];
   }
   const int64_t first[] = {-before[0], -before[1], -before[2]}, ones[] = {1, 1, 1};
+  int64_t shared[3] = {};
+  for (int d = 1; d < 3; ++d) room[d] -= shared[d] = zeros_around(s.result[d], first[d], 1, room[d]);
+  const int64_t at_once = together(s.images, Geo::volume(room));
   std::vector<std::vector<Pass<T>>> passes(static_cast<size_t>(s.groups));
   for (int64_t group = 0; group < s.groups; ++group)
     each(phases, [&](int64_t r0, int64_t r1, int64_t r2) {
       const int64_t r[] = {r0, r1, r2};
       Pass<T> p{};
       p.channels = s.out;
-      p.plane_step = Geo::volume(room);
+      p.plane_step = at_once * Geo::volume(room);
       p.outputs = s.in;
       std::vector<int64_t> used;
       int64_t number = 0;
@@ -268,7 +341,6 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
         }
         ++number;
       });
-      p.weights = pack(w + group * s.out * s.in * taps, s.in, taps, s.out, s.in * taps, used, p.block());
       int64_t step = 1;
       for (int d = 2; d >= 0; --d) {
         p.grid[d] = ceil_div(s.image[d] - r[d], s.stride[d]);
@@ -278,18 +350,23 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
         step *= s.image[d];
       }
       p.output_step = image;
+      p.image_step = s.groups * s.in * image;
+      p.choose(at_once);
+      p.weights = pack(w + group * s.out * s.in * taps, s.in, taps, s.out, s.in * taps, used, p.block());
       passes[static_cast<size_t>(group)].push_back(std::move(p));
     });
   run_passes(
-      s, passes, s.out, Geo::volume(room),
-      [&](int64_t c, T* to) { fill_plane(g + c * result, s.result, first, ones, room, to); },
+      s, passes, at_once, s.out, at_once * Geo::volume(room), shared[1] * room[2] + shared[2],
+      [&](int64_t c, int64_t n, T* to) {
+        fill_plane(g + c * result, s.result, first, ones, room, to + n * Geo::volume(room));
+      },
       static_cast<const T*>(nullptr), s.in, image, x);
 }
 
 template <class T>
 void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   const auto& table = best_variant<ConvolutionTable<T>>();
-  const Planes planes(s);
+  const Planes planes(s, 1);
   const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
   const int64_t channels = s.groups * s.in, width = table.width, rows = s.in * taps;
   const int64_t blocks = ceil_div(s.out, width), channel = planes.channel();
@@ -297,11 +374,15 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   const int64_t at_once =
       std::clamp<int64_t>((int64_t{1} << 22) / std::max<int64_t>(1, channels * channel), 1, s.images);
   const int64_t strip = std::max<int64_t>(1, 160 / std::max<int64_t>(1, s.result[2]));
+  const bool whole = s.result[0] == 1 && strip >= s.result[1];
+  const int64_t several = whole ? std::max<int64_t>(1, strip / std::max<int64_t>(1, s.result[1])) : 1;
   std::vector<int64_t> offsets(static_cast<size_t>(rows));
   for (int64_t c = 0; c < s.in; ++c)
     for (int64_t k = 0; k < taps; ++k)
       offsets[static_cast<size_t>(c * taps + k)] = c * channel + planes.offsets[static_cast<size_t>(k)];
-  const Memory<T> padded = memory<T>(at_once * channels * channel + table.slack);
+  const int64_t beyond = planes.beyond + table.slack;
+  const Memory<T> padded = memory<T>(at_once * channels * channel + beyond);
+  std::fill_n(padded.get() + at_once * channels * channel, beyond, T(0));
   const Memory<T> sums = memory<T>(s.groups * blocks * rows * width);
   std::fill_n(sums.get(), s.groups * blocks * rows * width, T(0));
   for (int64_t n0 = 0; n0 < s.images; n0 += at_once) {
@@ -310,28 +391,33 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
                           std::max<int64_t>(1, 32768 / std::max<int64_t>(1, channel)),
                           [&](int64_t begin, int64_t end) {
                             for (int64_t i = begin; i < end; ++i)
-                              planes.fill(s, x + (n0 * channels + i) * image, padded.get() + i * channel);
+                              planes.fill(s, x + (n0 * channels + i) * image, 0, padded.get() + i * channel);
                           });
     runtime::parallel_for(0, s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
-      const Memory<T> slice = memory<T>(strip * s.result[2] * width);
+      const int64_t room = std::min(strip, s.result[1]) * s.result[2] * several * width;
+      const Memory<T> slice = memory<T>(room);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t group = i / blocks, first = i % blocks * width, count = std::min(width, s.out - first);
-        if (count < width) std::fill_n(slice.get(), strip * s.result[2] * width, T(0));
-        for (int64_t n = n0; n < n1; ++n)
+        if (count < width) std::fill_n(slice.get(), room, T(0));
+        for (int64_t n = n0; n < n1; n += several) {
+          const int64_t images = std::min(several, n1 - n);
           for (int64_t a = 0; a < s.result[0]; ++a)
             for (int64_t h = 0; h < s.result[1]; h += strip) {
               const int64_t high = std::min(strip, s.result[1] - h), pixels = high * s.result[2];
-              const T* from =
-                  g + ((n * s.groups + group) * s.out + first) * result + (a * s.result[1] + h) * s.result[2];
-              for (int64_t p0 = 0; p0 < pixels; p0 += 16)
-                for (int64_t o = 0; o < count; ++o)
-                  for (int64_t p = p0; p < std::min(p0 + 16, pixels); ++p)
-                    slice[p * width + o] = from[o * result + p];
-              table.sums(high, s.result[2], planes.room[2],
+              for (int64_t m = 0; m < images; ++m) {
+                const T* from = g + (((n + m) * s.groups + group) * s.out + first) * result +
+                                (a * s.result[1] + h) * s.result[2];
+                T* to = slice.get() + m * pixels * width;
+                for (int64_t p0 = 0; p0 < pixels; p0 += 16)
+                  for (int64_t o = 0; o < count; ++o)
+                    for (int64_t p = p0; p < std::min(p0 + 16, pixels); ++p) to[p * width + o] = from[o * result + p];
+              }
+              table.sums(images, channels * channel, high, s.result[2], planes.room[2],
                          padded.get() + ((n - n0) * channels + group * s.in) * channel +
                              (a * planes.room[1] + h) * planes.room[2],
                          rows, offsets.data(), slice.get(), sums.get() + i * rows * width);
             }
+        }
       }
     });
   }
@@ -342,102 +428,43 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   }
 }
 
-// --- Plain loops, for every type
-// -----------------------------------------------------------------------------------
-
-/// f(row of results, row of the image, count, step) for each row of results that tap (a, b, c) reaches.
-template <class F>
-void each_row(const Geo& s, int64_t a, int64_t b, int64_t c, const F& f) {
-  const int64_t shift = c * s.dilation[2] - s.padding[2], step = s.stride[2];
-  const int64_t low = std::min(s.result[2], shift >= 0 ? 0 : ceil_div(-shift, step));
-  const int64_t high = std::min(s.result[2], floor_div(s.image[2] - 1 - shift, step) + 1);
-  if (high <= low) return;
-  for (int64_t d = 0; d < s.result[0]; ++d) {
-    const int64_t z = d * s.stride[0] + a * s.dilation[0] - s.padding[0];
-    if (z < 0 || z >= s.image[0]) continue;
-    for (int64_t h = 0; h < s.result[1]; ++h) {
-      const int64_t y = h * s.stride[1] + b * s.dilation[1] - s.padding[1];
-      if (y < 0 || y >= s.image[1]) continue;
-      f((d * s.result[1] + h) * s.result[2] + low, (z * s.image[1] + y) * s.image[2] + low * step + shift,
-        high - low, step);
-    }
-  }
-}
-
-/// f(output, channel) pairs in parallel over `count` planes.
-template <class F>
-void share(int64_t count, int64_t work, const F& f) {
-  runtime::parallel_for(0, count, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, work)),
-                        [&](int64_t begin, int64_t end) {
-                          for (int64_t i = begin; i < end; ++i) f(i);
-                        });
-}
-
+/// Of few outputs for each group: the results lie in planes like the image's, with zeros between, so that a weight is the
+/// product of two lines.
 template <class T>
-void forward_plainly(const Geo& s, const T* x, const T* w, const T* bias, T* y) {
+void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
+  const auto& table = best_variant<ConvolutionTable<T>>();
+  const Planes planes(s, 0);
   const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
-  const int64_t all = s.groups * s.out;
-  share(s.images * all, s.in * taps * result, [&](int64_t i) {
-    T* to = y + i * result;
-    const T* weight = w + i % all * s.in * taps;
-    const T* from = x + (i / all * s.groups + i % all / s.out) * s.in * image;
-    std::fill_n(to, result, bias ? bias[i % all] : T(0));
-    for (int64_t c = 0; c < s.in; ++c, from += image)
-      each(s.kernel, [&](int64_t a, int64_t b, int64_t k) {
-        const T v = *weight++;
-        each_row(s, a, b, k, [&](int64_t p, int64_t q, int64_t n, int64_t step) {
-          for (int64_t j = 0; j < n; ++j) to[p + j] = static_cast<T>(to[p + j] + v * from[q + j * step]);
-        });
-      });
-  });
-}
-
-template <class T>
-void input_plainly(const Geo& s, const T* g, const T* w, T* x) {
-  const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
-  const int64_t all = s.groups * s.in;
-  share(s.images * all, s.out * taps * result, [&](int64_t i) {
-    T* to = x + i * image;
-    const int64_t group = i % all / s.in;
-    std::fill_n(to, image, T(0));
-    for (int64_t o = 0; o < s.out; ++o) {
-      const T* weight = w + ((group * s.out + o) * s.in + i % s.in) * taps;
-      const T* from = g + ((i / all * s.groups + group) * s.out + o) * result;
-      each(s.kernel, [&](int64_t a, int64_t b, int64_t k) {
-        const T v = *weight++;
-        each_row(s, a, b, k, [&](int64_t p, int64_t q, int64_t n, int64_t step) {
-          for (int64_t j = 0; j < n; ++j)
-            to[q + j * step] = static_cast<T>(to[q + j * step] + v * from[p + j]);
-        });
-      });
-    }
-  });
-}
-
-template <class T>
-void weight_plainly(const Geo& s, const T* x, const T* g, T* w) {
-  const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
-  share(s.groups * s.out * s.in, s.images * taps * result, [&](int64_t i) {
-    const int64_t output = i / s.in, channel = output / s.out * s.in + i % s.in;
-    T* to = w + i * taps;
-    each(s.kernel, [&](int64_t a, int64_t b, int64_t k) {
-      T sum(0);
-      for (int64_t n = 0; n < s.images; ++n) {
-        const T* from = x + (n * s.groups * s.in + channel) * image;
-        const T* result_of = g + (n * s.groups * s.out + output) * result;
-        each_row(s, a, b, k, [&](int64_t p, int64_t q, int64_t count, int64_t step) {
-          T part[8] = {};
-          int64_t j = 0;
-          for (; j + 8 <= count; j += 8)
-            for (int l = 0; l < 8; ++l)
-              part[l] = static_cast<T>(part[l] + result_of[p + j + l] * from[q + (j + l) * step]);
-          for (; j < count; ++j) part[0] = static_cast<T>(part[0] + result_of[p + j] * from[q + j * step]);
-          for (int l = 0; l < 8; ++l) sum = static_cast<T>(sum + part[l]);
-        });
+  const int64_t channel = planes.channel(), line = planes.images * planes.plane, readable = channel + planes.beyond + table.slack;
+  const int64_t none[] = {0, 0, 0}, ones[] = {1, 1, 1};
+  std::atomic<bool> exact = true;
+  share(s.groups * s.in, s.images * taps * s.out * planes.plane, [&](int64_t i) {
+    const int64_t group = i / s.in;
+    const Memory<T> x_planes = memory<T>(readable), g_planes = memory<T>(line + table.slack), sums = memory<T>(taps);
+    std::vector<double> totals(static_cast<size_t>(s.out * taps));
+    for (int64_t n0 = 0; n0 < s.images; n0 += planes.images) {
+      const int64_t count = std::min(planes.images, s.images - n0);
+      if (n0 == 0 || count < planes.images) std::fill_n(x_planes.get(), readable, T(0));
+      for (int64_t n = 0; n < count; ++n)
+        planes.fill(s, x + ((n0 + n) * s.groups * s.in + i) * image, n, x_planes.get());
+      for (int64_t o = 0; o < s.out; ++o) {
+        if (n0 == 0 || count < planes.images) std::fill_n(g_planes.get(), line + table.slack, T(0));
+        for (int64_t n = 0; n < count; ++n)
+          fill_plane(g + (((n0 + n) * s.groups + group) * s.out + o) * result, s.result, none, ones, planes.room,
+                     g_planes.get() + n * planes.plane);
+        table.dots(line, x_planes.get(), taps, planes.offsets.data(), g_planes.get(), sums.get());
+        for (int64_t k = 0; k < taps; ++k) totals[static_cast<size_t>(o * taps + k)] += static_cast<double>(sums[k]);
       }
-      *to++ = sum;
-    });
+    }
+    for (int64_t o = 0; o < s.out; ++o)
+      for (int64_t k = 0; k < taps; ++k) {
+        const double v = totals[static_cast<size_t>(o * taps + k)];
+        w[((group * s.out + o) * s.in + i % s.in) * taps + k] = static_cast<T>(v);
+        if (v != v) exact = false;
+      }
   });
+  // A zero between may have met what is not finite.
+  if (!exact) weight_plainly(s, x, g, w);
 }
 
 template <class F>
@@ -491,8 +518,10 @@ void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w
       // Few outputs would leave most of a vector idle.
       if (s.out * 4 >= best_variant<ConvolutionTable<T>>().width)
         return weight_by_planes(s, x.data<T>(), g.data<T>(), w.data<T>());
+      weight_by_lines(s, x.data<T>(), g.data<T>(), w.data<T>());
+    } else {
+      weight_plainly(s, x.data<T>(), g.data<T>(), w.data<T>());
     }
-    weight_plainly(s, x.data<T>(), g.data<T>(), w.data<T>());
   });
 }
 

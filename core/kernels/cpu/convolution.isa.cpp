@@ -2,8 +2,9 @@
 //
 // Both read an image that lies in padded planes, through a list of offsets, one for each tap: neither a
 // matrix of patches nor a special case for a stride or a dilation. `block` keeps a tile of results in
-// registers, so many outputs times three vectors of neighbouring pixels; `sums`, the gradient of the weight,
-// keeps so many taps times two vectors of outputs. Where rows of the padded image meet, pixels are computed
+// registers, so many outputs times three vectors of neighbouring pixels, `points` some pixels times two vectors of
+// outputs, which wastes none where rows are short; `sums`, the gradient of the weight,
+// keeps so many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the padded image meet, pixels are computed
 // that nobody asked for.
 #include "kernels/cpu/convolution.h"
 
@@ -14,11 +15,11 @@ namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 #if ADJOINT_LEVEL >= 4
-constexpr int kBytes = 64, kOutputs = 8, kRows = 12;
+constexpr int kBytes = 64, kOutputs = 8, kRows = 12, kPixels = 14, kLongest = 7;
 #elif ADJOINT_LEVEL >= 3
-constexpr int kBytes = 32, kOutputs = 4, kRows = 6;
+constexpr int kBytes = 32, kOutputs = 4, kRows = 6, kPixels = 6, kLongest = 6;
 #else
-constexpr int kBytes = 16, kOutputs = 4, kRows = 6;
+constexpr int kBytes = 16, kOutputs = 4, kRows = 6, kPixels = 6, kLongest = 6;
 #endif
 constexpr int kVectors = 3;
 
@@ -80,9 +81,66 @@ void lines(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t 
   if (length > p) tile<T, O, 1>(channels, plane, x + p, taps, offsets, weights, start, to + p, to_step);
 }
 
+#if ADJOINT_LEVEL >= 3
+/// Q runs of L pixels, two vectors of outputs.
+template <class T, int L, int Q>
+void points_of(int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets, const T* weights, const T* start,
+               const int64_t* from, T* y, const int64_t* to, int64_t step, int64_t outputs, int64_t output_step) {
+  constexpr int W = kWidth<T>;
+  Vector<T> sum[Q * L][2];
+#pragma GCC unroll 16
+  for (int i = 0; i < Q * L; ++i) {
+    sum[i][0] = load(start);
+    sum[i][1] = load(start + W);
+  }
+  const T* run[Q];
+#pragma GCC unroll 16
+  for (int q = 0; q < Q; ++q) run[q] = x + from[q];
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t k = 0; k < taps; ++k, weights += 2 * W) {
+      const Vector<T> left = load(weights), right = load(weights + W);
+      const int64_t at = offsets[k];
+#pragma GCC unroll 16
+      for (int q = 0; q < Q; ++q)
+#pragma GCC unroll 16
+        for (int l = 0; l < L; ++l) {
+          const Vector<T> v = run[q][at + l] - Vector<T>{};
+          sum[q * L + l][0] += v * left;
+          sum[q * L + l][1] += v * right;
+        }
+    }
+#pragma GCC unroll 16
+    for (int q = 0; q < Q; ++q) run[q] += plane;
+  }
+  T made[Q * L][2 * W];
+#pragma GCC unroll 16
+  for (int i = 0; i < Q * L; ++i) {
+    store(&made[i][0], sum[i][0]);
+    store(&made[i][W], sum[i][1]);
+  }
+  for (int64_t o = 0; o < outputs; ++o, y += output_step)
+    for (int q = 0; q < Q; ++q)
+      for (int l = 0; l < L; ++l) y[to[q] + l * step] = made[q * L + l][o];
+}
+
+template <class T, int L>
+constexpr auto points_at_once = &points_of<T, L, kPixels / L < 6 ? kPixels / L : 6>;
+
+template <class T>
+void points(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets, const T* weights,
+            const T* start, const int64_t* from, T* y, const int64_t* to, int64_t step, int64_t outputs, int64_t output_step) {
+  constexpr decltype(points_at_once<T, 1>) of[] = {points_at_once<T, 1>, points_at_once<T, 2>, points_at_once<T, 3>, points_at_once<T, 4>,
+                                                   points_at_once<T, 5>, points_at_once<T, 6>, points_at_once<T, kLongest>};
+  of[length - 1](channels, plane, x, taps, offsets, weights, start, from, y, to, step, outputs, output_step);
+}
+#else
+template <class T>
+constexpr decltype(ConvolutionTable<T>::points) points = nullptr;
+#endif
+
 template <class T, int R>
-void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int64_t* offsets, const T* g,
-             T* to) {
+void sums_of(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* start,
+             const int64_t* offsets, const T* g, T* to) {
   constexpr int W = kWidth<T>;
   Vector<T> sum[R][2];
   int64_t at[R];
@@ -92,17 +150,20 @@ void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int
     sum[r][0] = load(to + r * 2 * W);
     sum[r][1] = load(to + r * 2 * W + W);
   }
-  for (int64_t h = 0; h < rows; ++h, x += pitch)
-    for (int64_t w = 0; w < columns; ++w, g += 2 * W) {
-      const Vector<T> left = load(g), right = load(g + W);
-      const T* q = x + w;
+  for (int64_t n = 0; n < images; ++n, start += image) {
+    const T* x = start;
+    for (int64_t h = 0; h < rows; ++h, x += pitch)
+      for (int64_t w = 0; w < columns; ++w, g += 2 * W) {
+        const Vector<T> left = load(g), right = load(g + W);
+        const T* q = x + w;
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) {
-        const Vector<T> v = q[at[r]] - Vector<T>{};
-        sum[r][0] += v * left;
-        sum[r][1] += v * right;
+        for (int r = 0; r < R; ++r) {
+          const Vector<T> v = q[at[r]] - Vector<T>{};
+          sum[r][0] += v * left;
+          sum[r][1] += v * right;
+        }
       }
-    }
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     store(to + r * 2 * W, sum[r][0]);
@@ -111,19 +172,73 @@ void sums_of(int64_t rows, int64_t columns, int64_t pitch, const T* x, const int
 }
 
 template <class T>
-void sums(int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count, const int64_t* offsets,
-          const T* g, T* to) {
+void sums(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
+          const int64_t* offsets, const T* g, T* to) {
   constexpr int W = kWidth<T>;
   int64_t r = 0;
   for (; r + kRows <= count; r += kRows)
-    sums_of<T, kRows>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
-  for (; r + 3 <= count; r += 3) sums_of<T, 3>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
-  for (; r < count; ++r) sums_of<T, 1>(rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+    sums_of<T, kRows>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r + 3 <= count; r += 3) sums_of<T, 3>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r < count; ++r) sums_of<T, 1>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+}
+
+template <class T, int K>
+ADJOINT_INLINE void dots_of(int64_t length, const T* x, const int64_t* offsets, const T* g, T* to) {
+  Vector<T> sum[K] = {};
+  for (int64_t p = 0; p < length; p += kWidth<T>) {
+    const Vector<T> v = load(g + p);
+#pragma GCC unroll 16
+    for (int k = 0; k < K; ++k) sum[k] += v * load(x + offsets[k] + p);
+  }
+  for (int k = 0; k < K; ++k) {
+    T total = 0;
+    for (int l = 0; l < kWidth<T>; ++l) total += sum[k][l];
+    to[k] = total;
+  }
 }
 
 template <class T>
-constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,     &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, &sums<T>};
+void dots(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* to) {
+  int64_t k = 0;
+  for (; k + 9 <= taps; k += 9) dots_of<T, 9>(length, x, offsets + k, g, to + k);
+  for (; k + 4 <= taps; k += 4) dots_of<T, 4>(length, x, offsets + k, g, to + k);
+  for (; k < taps; ++k) dots_of<T, 1>(length, x, offsets + k, g, to + k);
+}
+
+template <class T>
+ADJOINT_INLINE void zeros(int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = T(0);
+}
+
+template <class T>
+void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to) {
+  zeros(low * columns, to);
+  for (int64_t h = low; h < high; ++h) {
+    const T* from = image + h * apart;
+    T* row = to + h * columns;
+    for (int64_t i = 0; i < left; ++i) row[i] = T(0);
+    if (step == 1)
+      for (int64_t i = left; i < right; ++i) row[i] = from[i];
+    else
+      for (int64_t i = left; i < right; ++i) row[i] = from[i * step];
+    for (int64_t i = right; i < columns; ++i) row[i] = T(0);
+  }
+  if (high < rows) zeros((rows - high) * columns, to + high * columns);
+}
+
+template <class T>
+void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column) {
+  for (int64_t h = 0; h < rows; ++h, from += pitch, to += to_row) {
+    if (to_column == 1)
+      for (int64_t i = 0; i < columns; ++i) to[i] = from[i];
+    else
+      for (int64_t i = 0; i < columns; ++i) to[i * to_column] = from[i];
+  }
+}
+
+template <class T>
+constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,  &lines<T, kOutputs, kVectors>,
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &fill<T>, &spread<T>, &dots<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

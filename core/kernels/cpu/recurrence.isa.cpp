@@ -13,12 +13,13 @@ namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 #if ADJOINT_LEVEL >= 4
-constexpr int kBytes = 64, kRows = 6, kVectors = 4;
+constexpr int kBytes = 64, kRows = 12;
 #elif ADJOINT_LEVEL >= 3
-constexpr int kBytes = 32, kRows = 3, kVectors = 4;
+constexpr int kBytes = 32, kRows = 6;
 #else
-constexpr int kBytes = 16, kRows = 2, kVectors = 4;
+constexpr int kBytes = 16, kRows = 4;
 #endif
+constexpr int kVectors = 2;
 
 template <class T> struct VectorOf {
   typedef T type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
@@ -30,49 +31,61 @@ template <class T> constexpr int kPanel = kWidth<T> * kVectors;
 template <class T> ADJOINT_INLINE Vector<T> load(const T* p) { return *reinterpret_cast<const Vector<T>*>(p); }
 template <class T> ADJOINT_INLINE void store(T* p, Vector<T> v) { *reinterpret_cast<Vector<T>*>(p) = v; }
 
-/// R rows times one panel.
-template <class T, int R>
-ADJOINT_INLINE void tile(int64_t k, const T* a, int64_t a_down, const T* panel, const T* start, int64_t start_down, T* c, int64_t c_down) {
-  Vector<T> sum[R][kVectors];
-#pragma GCC unroll 8
+/// R rows times P panels, which lie `apart`.
+template <class T, int R, int P>
+ADJOINT_INLINE void tile(int64_t k, const T* a, int64_t a_down, const T* panel, int64_t apart, const T* start, int64_t start_down, T* c,
+                         int64_t c_down) {
+  constexpr int V = kVectors * P;
+  Vector<T> sum[R][V];
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = start ? load(start + r * start_down + v * kWidth<T>) : Vector<T>{};
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) sum[r][v] = start ? load(start + r * start_down + v * kWidth<T>) : Vector<T>{};
   for (int64_t i = 0; i < k; ++i, panel += kPanel<T>) {
-    Vector<T> b[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) b[v] = load(panel + v * kWidth<T>);
-#pragma GCC unroll 8
+    Vector<T> b[V];
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) b[v] = load(panel + v / kVectors * apart + v % kVectors * kWidth<T>);
+#pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const Vector<T> x = a[r * a_down + i] - Vector<T>{};
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += x * b[v];
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) sum[r][v] += x * b[v];
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) store(c + r * c_down + v * kWidth<T>, sum[r][v]);
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) store(c + r * c_down + v * kWidth<T>, sum[r][v]);
 }
 
 template <class T>
 void product(int64_t rows, int64_t n, int64_t k, const T* a, int64_t a_down, const T* panels, const T* start, int64_t start_down, T* c,
              int64_t c_down) {
-  for (int64_t j = 0; j < n; j += kPanel<T>, panels += k * kPanel<T>) {
+  const int64_t apart = k * kPanel<T>;
+  const auto rows_from = [=](int64_t r, int64_t j) { return start ? start + r * start_down + j : nullptr; };
+  // Few rows have few sums: they take several panels at once, so that no sum waits for itself.
+  int64_t first = 0;
+  if (rows < kRows)
+    for (; first + 4 * kPanel<T> <= n; first += 4 * kPanel<T>, panels += 4 * apart) {
+      int64_t r = 0;
+      for (; r + 2 <= rows; r += 2) tile<T, 2, 4>(k, a + r * a_down, a_down, panels, apart, rows_from(r, first), start_down, c + r * c_down + first, c_down);
+      for (; r < rows; ++r) tile<T, 1, 4>(k, a + r * a_down, a_down, panels, apart, rows_from(r, first), start_down, c + r * c_down + first, c_down);
+    }
+  for (int64_t j = first; j < n; j += kPanel<T>, panels += apart) {
     const int64_t width = n - j < kPanel<T> ? n - j : kPanel<T>;
     int64_t r = 0;
     if (width == kPanel<T>) {
       for (; r + kRows <= rows; r += kRows)
-        tile<T, kRows>(k, a + r * a_down, a_down, panels, start ? start + r * start_down + j : nullptr, start_down, c + r * c_down + j, c_down);
-      for (; r < rows; ++r)
-        tile<T, 1>(k, a + r * a_down, a_down, panels, start ? start + r * start_down + j : nullptr, start_down, c + r * c_down + j, c_down);
+        tile<T, kRows, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j, c_down);
+      for (; r + 4 <= rows; r += 4) tile<T, 4, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j, c_down);
+      for (; r < rows; ++r) tile<T, 1, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j, c_down);
       continue;
     }
     for (; r < rows; ++r) {
       T part[kPanel<T>] = {};
       if (start)
         for (int64_t i = 0; i < width; ++i) part[i] = start[r * start_down + j + i];
-      tile<T, 1>(k, a + r * a_down, a_down, panels, part, 0, part, 0);
+      tile<T, 1, 1>(k, a + r * a_down, a_down, panels, 0, part, 0, part, 0);
       for (int64_t i = 0; i < width; ++i) c[r * c_down + j + i] = part[i];
     }
   }
