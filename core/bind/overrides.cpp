@@ -303,6 +303,7 @@ PyObject* remove_mode(PyObject*, PyObject* mode) {
 }
 PyObject* get_modes(PyObject*, PyObject*) { return modes ? PyList_AsTuple(modes) : PyTuple_New(0); }
 
+PyObject* get_nowrap(PyObject*, PyObject*) { return Py_NewRef(nowrap); }
 PyObject* set_parameter_type(PyObject*, PyObject* type) {
   parameter_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));  // kept for good
   Py_RETURN_NONE;
@@ -330,6 +331,7 @@ PyMethodDef functions[] = {
     {"_pop_torch_function_mode", pop_mode, METH_NOARGS, nullptr},
     {"_remove_torch_function_mode", remove_mode, METH_O, nullptr},
     {"_torch_function_modes", get_modes, METH_NOARGS, nullptr},
+    {"_torch_function_nowrap", get_nowrap, METH_NOARGS, nullptr},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
     {"_as_subclass", subclass_of, METH_VARARGS, nullptr},
     {}};
@@ -390,7 +392,7 @@ bool add_overrides(PyObject* module) {
     nb::object get = nb::steal(PyObject_GetAttrString(held_member(name), "__get__"));
     if (!get.is_valid() || PySet_Add(nowrap, get.ptr()) < 0) return false;
   }
-  return PyModule_AddObjectRef(module, "_torch_function_nowrap", nowrap) == 0;
+  return true;
 }
 
 }  // namespace adjoint::bind

@@ -450,6 +450,28 @@ def test_results_with_parameters_and_buffers_are_plain():
     assert ad.nn.Parameter.__torch_function__ is ad.nn.Buffer.__torch_function__
 
 
+@pytest.mark.parametrize("lazy", [ad.nn.UninitializedParameter, ad.nn.UninitializedBuffer])
+def test_what_has_no_size_yet_says_so(lazy):
+    x = lazy()
+    for call in (
+        lambda: x + 1,
+        lambda: ad.ones(1) * x,
+        lambda: x.sum(),
+        lambda: x.numel(),
+        lambda: x[0],
+        lambda: len(x),
+        lambda: F.linear(ad.ones(1, 1), x),
+        lambda: ad.nn.init.zeros_(x),
+    ):
+        with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter in .*LazyModule"):
+            call()
+    assert (
+        x.dtype is ad.float32 and x.grad is None and x.is_floating_point() and x.double().dtype is ad.float64
+    )
+    x.materialize((2,))
+    assert (x * 0 + 1).shape == (2,)
+
+
 def test_loading_of_data():
     data = [Plain([float(i)]) for i in range(4)]
     assert type(default_collate(data)) is Plain
