@@ -192,7 +192,7 @@ def compiled_stub(module, rows):
         "    __signature__: Any",
         "    __name__: str",
         "    _asked_as: Any",
-        "    _consults: bool",
+        "    _consults: int",
         "    _explain: Any",
         "    _precision: int",
         "    def __init__(self, function: Any, explain: Any, consults: bool = True) -> None: ...",
