@@ -191,7 +191,11 @@ def compiled_stub(module, rows):
         "    __wrapped__: Any",
         "    __signature__: Any",
         "    __name__: str",
-        "    def __init__(self, function: Any, explain: Any) -> None: ...",
+        "    _asked_as: Any",
+        "    _consults: int",
+        "    _explain: Any",
+        "    _precision: int",
+        "    def __init__(self, function: Any, explain: Any, consults: bool = True) -> None: ...",
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",
         "",
     ]

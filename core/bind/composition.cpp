@@ -20,7 +20,7 @@ struct Composition {
   PyObject* function;
   PyObject* explain;   // may be None
   PyObject* asked_as;  // what `__torch_function__` is given in its place; null: the callable itself
-  char consults;       // whether its arguments may answer the call, or modes alone
+  char consults;       // who may answer the call: 2 modes and arguments, 1 modes, 0 nobody, since what it calls asks in its turn
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
   unsigned char precision;  // what autocast gives it its arguments in
 };
@@ -58,7 +58,7 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
 PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-  if (overridden(args, self->consults ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
+  if (self->consults && overridden(args, self->consults == 2 ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
     return ask(self->asked_as ? self->asked_as : o, args, nargs, kwnames);
   PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)
                                                              : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
@@ -68,17 +68,16 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
 }
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
-  PyObject *function, *explain;
-  int consults = 1;
+  PyObject *function, *explain, *consults = Py_True;
   static const char* names[] = {"function", "explain", "consults", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &function, &explain, &consults))
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|O", const_cast<char**>(names), &function, &explain, &consults))
     return nullptr;
   auto* self = reinterpret_cast<Composition*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = call;
   self->function = Py_NewRef(function);
   self->explain = Py_NewRef(explain);
-  self->consults = static_cast<char>(consults);
+  self->consults = consults == Py_None ? 0 : consults == Py_False ? 1 : 2;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -133,7 +132,7 @@ PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Compositi
                          {"_precision", T_UBYTE, offsetof(Composition, precision), 0, nullptr},
                          {"_asked_as", T_OBJECT, offsetof(Composition, asked_as), 0, nullptr},
                          {"_explain", T_OBJECT, offsetof(Composition, explain), READONLY, nullptr},
-                         {"_consults", T_BOOL, offsetof(Composition, consults), READONLY, nullptr},
+                         {"_consults", T_BYTE, offsetof(Composition, consults), READONLY, nullptr},
                          {}};
 #define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},

@@ -1,4 +1,3 @@
-#include "for_size.h"
 #include "bind/overrides.h"
 
 #include <nanobind/nanobind.h>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "dispatch/operator.h"
+#include "for_size.h"
 #include "ops/shape.h"
 
 namespace nb = nanobind;
@@ -107,22 +107,26 @@ class TakingPart {
   std::vector<PyObject*> all;
 };
 
-nb::object call_method(nb::handle method, PyObject* function, nb::handle types, nb::handle args, nb::handle kwargs) {
+nb::object call_method(nb::handle method, PyObject* function, nb::handle types, nb::handle args,
+                       nb::handle kwargs) {
   PyObject* const arguments[] = {function, types.ptr(), args.ptr(), kwargs.ptr()};
   return nb::steal(PyObject_Vectorcall(method.ptr(), arguments, 4, nullptr));
 }
 
 [[gnu::cold]] PyObject* nobody_answered(PyObject* function, nb::handle types, nb::handle mode) {
   nb::object module = nb::steal(PyImport_ImportModule("adjoint.overrides"));
-  if (module.is_valid()) nb::steal(PyObject_CallMethod(module.ptr(), "_refuse", "OOO", function, types.ptr(), mode.ptr()));
+  if (module.is_valid())
+    nb::steal(PyObject_CallMethod(module.ptr(), "_refuse", "OOO", function, types.ptr(), mode.ptr()));
   return nullptr;
 }
 
-PyObject* ask_all(PyObject* function, const std::vector<PyObject*>& overloaded, nb::handle args, nb::handle kwargs, Unanswered otherwise) {
+PyObject* ask_all(PyObject* function, const std::vector<PyObject*>& overloaded, nb::handle args,
+                  nb::handle kwargs, Unanswered otherwise) {
   nb::object types = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(overloaded.size())));
   if (!types.is_valid()) return nullptr;
   for (size_t i = 0; i < overloaded.size(); ++i)
-    PyTuple_SET_ITEM(types.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(overloaded[i]))));
+    PyTuple_SET_ITEM(types.ptr(), static_cast<Py_ssize_t>(i),
+                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(overloaded[i]))));
   nb::object asked_mode = nb::none();
   if (mode_is_open()) {
     const Asked asked;
@@ -136,8 +140,11 @@ PyObject* ask_all(PyObject* function, const std::vector<PyObject*>& overloaded, 
     nb::object method = nb::steal(PyObject_GetAttr(o, protocol_name()));
     if (!method.is_valid()) return nullptr;
     if (PyMethod_Check(method.ptr()) && PyMethod_GET_SELF(method.ptr()) == o &&
-        PyErr_WarnEx(PyExc_UserWarning, "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, please define "
-                                        "it as a classmethod.", 1) < 0)
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "Defining your `__torch_function__` as a plain method is deprecated and will be an "
+                     "error in future, please define "
+                     "it as a classmethod.",
+                     1) < 0)
       return nullptr;
     nb::object answer = call_method(method, function, types, args, kwargs);
     if (answer.ptr() != Py_NotImplemented) return answer.release().ptr();
@@ -146,7 +153,8 @@ PyObject* ask_all(PyObject* function, const std::vector<PyObject*>& overloaded, 
   return nobody_answered(function, types, asked_mode);
 }
 
-// --- Tensor.__torch_function__ -------------------------------------------------------------------------------------------
+// --- Tensor.__torch_function__
+// -------------------------------------------------------------------------------------------
 
 PyObject* convert(nb::object o, PyTypeObject* cls);
 
@@ -157,7 +165,8 @@ bool holds_tensors(PyObject* o) {
   return false;
 }
 
-/// A tuple or list with its tensors converted: of its own type, whether that has names for its elements or not.
+/// A tuple or list with its tensors converted: of its own type, whether that has names for its elements or
+/// not.
 PyObject* convert_elements(const nb::object& o, PyTypeObject* cls) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(o.ptr());
   nb::object list = nb::steal(PyList_New(n));
@@ -173,14 +182,16 @@ PyObject* convert_elements(const nb::object& o, PyTypeObject* cls) {
   nb::object tuple = nb::steal(PyList_AsTuple(list.ptr()));
   if (!tuple.is_valid() || PyTuple_CheckExact(o.ptr())) return tuple.release().ptr();
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(o.ptr()));
-  return PyObject_HasAttrString(type, "_make") ? PyObject_CallMethod(type, "_make", "O", tuple.ptr()) : PyObject_CallOneArg(type, tuple.ptr());
+  return PyObject_HasAttrString(type, "_make") ? PyObject_CallMethod(type, "_make", "O", tuple.ptr())
+                                               : PyObject_CallOneArg(type, tuple.ptr());
 }
 
 PyObject* convert(nb::object o, PyTypeObject* cls) {
   if (is_tensor(o.ptr())) {
     if (PyType_IsSubtype(Py_TYPE(o.ptr()), cls)) return o.release().ptr();
     auto* object = reinterpret_cast<TensorObject*>(o.ptr());
-    if (Py_TYPE(o.ptr()) != tensor_type || Py_REFCNT(o.ptr()) != 1 || object->dict || object->weakrefs) return as_subclass(cls, o.ptr());
+    if (Py_TYPE(o.ptr()) != tensor_type || Py_REFCNT(o.ptr()) != 1 || object->dict || object->weakrefs)
+      return as_subclass(cls, o.ptr());
     // Nobody has seen the object: the tensor gets another.
     object->impl->wrapper = nullptr;
     return wrap_as(cls, Tensor::steal(std::exchange(object->impl, nullptr)));
@@ -192,7 +203,9 @@ PyObject* convert(nb::object o, PyTypeObject* cls) {
 PyObject* run_default(PyObject* cls, PyObject* args, PyObject* kw) {
   static const char* names[] = {"func", "types", "args", "kwargs", nullptr};
   PyObject *function, *types, *arguments = nullptr, *keywords = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|OO", const_cast<char**>(names), &function, &types, &arguments, &keywords)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|OO", const_cast<char**>(names), &function, &types,
+                                   &arguments, &keywords))
+    return nullptr;
   try {
     nb::object all = nb::steal(PySequence_Tuple(types));
     nb::object given = nb::steal(arguments ? PySequence_Tuple(arguments) : PyTuple_New(0));
@@ -217,10 +230,13 @@ PyObject* run_default(PyObject* cls, PyObject* args, PyObject* kw) {
   }
 }
 
-/// What a class assigns to `__torch_function__` to take no part: called by itself, it calls the function with the protocol off.
+/// What a class assigns to `__torch_function__` to take no part: called by itself, it calls the function with
+/// the protocol off.
 PyObject* run_disabled(PyObject*, PyObject* args) {
   PyObject *function, *types, *arguments = nullptr, *keywords = nullptr;
-  if (!PyArg_UnpackTuple(args, "_disabled_torch_function_impl", 2, 4, &function, &types, &arguments, &keywords)) return nullptr;
+  if (!PyArg_UnpackTuple(args, "_disabled_torch_function_impl", 2, 4, &function, &types, &arguments,
+                         &keywords))
+    return nullptr;
   nb::object given = nb::steal(arguments ? PySequence_Tuple(arguments) : PyTuple_New(0));
   if (!given.is_valid()) return nullptr;
   const WithState off(kSubclassesDisabled);
@@ -230,7 +246,8 @@ PyObject* run_disabled(PyObject*, PyObject* args) {
 /// Call a function past those who would answer; what it calls in its turn is answered.
 PyObject* redispatch(PyObject*, PyObject* args) {
   PyObject *function, *types, *arguments = nullptr, *keywords = nullptr;
-  if (!PyArg_UnpackTuple(args, "redispatch_function", 2, 4, &function, &types, &arguments, &keywords)) return nullptr;
+  if (!PyArg_UnpackTuple(args, "redispatch_function", 2, 4, &function, &types, &arguments, &keywords))
+    return nullptr;
   nb::object given = nb::steal(arguments ? PySequence_Tuple(arguments) : PyTuple_New(0));
   if (!given.is_valid()) return nullptr;
   skip_next = true;
@@ -239,19 +256,26 @@ PyObject* redispatch(PyObject*, PyObject* args) {
   return r;
 }
 
-// --- What adjoint/overrides.py is made of --------------------------------------------------------------------------------
+// --- What adjoint/overrides.py is made of
+// --------------------------------------------------------------------------------
 
-PyObject* has_torch_function(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return PyBool_FromLong(overridden(args, nargs)); }
+PyObject* has_torch_function(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return PyBool_FromLong(overridden(args, nargs));
+}
 PyObject* has_torch_function_in(PyObject*, PyObject* relevant) {
-  nb::object all = nb::steal(PySequence_Fast(relevant, "has_torch_function(): expected a sequence of arguments"));
-  return all.is_valid() ? PyBool_FromLong(overridden(PySequence_Fast_ITEMS(all.ptr()), PySequence_Fast_GET_SIZE(all.ptr()))) : nullptr;
+  nb::object all =
+      nb::steal(PySequence_Fast(relevant, "has_torch_function(): expected a sequence of arguments"));
+  return all.is_valid() ? PyBool_FromLong(overridden(PySequence_Fast_ITEMS(all.ptr()),
+                                                     PySequence_Fast_GET_SIZE(all.ptr())))
+                        : nullptr;
 }
 
 /// Of the arguments that a function names: lists among them are not looked into.
 bool take_part_of(PyObject* relevant, TakingPart& found) {
   nb::object all = nb::steal(PySequence_Fast(relevant, "expected a sequence of arguments"));
   if (!all.is_valid()) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.ptr()); ++i) found.look_at(PySequence_Fast_GET_ITEM(all.ptr(), i), false);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.ptr()); ++i)
+    found.look_at(PySequence_Fast_GET_ITEM(all.ptr(), i), false);
   return true;
 }
 PyObject* overloaded_args(PyObject*, PyObject* relevant) {
@@ -264,7 +288,8 @@ PyObject* overloaded_args(PyObject*, PyObject* relevant) {
 }
 PyObject* handle(PyObject*, PyObject* args) {
   PyObject *function, *relevant, *arguments, *keywords;
-  if (!PyArg_UnpackTuple(args, "_handle_torch_function", 4, 4, &function, &relevant, &arguments, &keywords)) return nullptr;
+  if (!PyArg_UnpackTuple(args, "_handle_torch_function", 4, 4, &function, &relevant, &arguments, &keywords))
+    return nullptr;
   TakingPart found;
   if (!take_part_of(relevant, found)) return nullptr;
   return ask_all(function, found.all, arguments, keywords, Unanswered::Fails);
@@ -274,7 +299,8 @@ PyObject* get_state(PyObject*, PyObject*) { return PyLong_FromLong(state); }
 PyObject* set_state(PyObject*, PyObject* value) {
   const long wanted = PyLong_AsLong(value);
   if (PyErr_Occurred()) return nullptr;
-  return PyLong_FromLong(std::exchange(state, static_cast<int>(std::clamp<long>(wanted, kEnabled, kAllDisabled))));
+  return PyLong_FromLong(
+      std::exchange(state, static_cast<int>(std::clamp<long>(wanted, kEnabled, kAllDisabled))));
 }
 
 PyObject* push_mode(PyObject*, PyObject* mode) {
@@ -291,7 +317,8 @@ PyObject* pop_mode(PyObject*, PyObject*) {
   open_modes.fetch_sub(1, std::memory_order_relaxed);
   return mode;
 }
-/// Takes out the innermost entry of a mode, wherever it stands: a generator may leave its own after others were entered.
+/// Takes out the innermost entry of a mode, wherever it stands: a generator may leave its own after others
+/// were entered.
 PyObject* remove_mode(PyObject*, PyObject* mode) {
   for (Py_ssize_t i = mode_count(); i-- > 0;) {
     if (PyList_GET_ITEM(modes, i) != mode) continue;
@@ -303,6 +330,7 @@ PyObject* remove_mode(PyObject*, PyObject* mode) {
 }
 PyObject* get_modes(PyObject*, PyObject*) { return modes ? PyList_AsTuple(modes) : PyTuple_New(0); }
 
+PyObject* get_nowrap(PyObject*, PyObject*) { return Py_NewRef(nowrap); }
 PyObject* set_parameter_type(PyObject*, PyObject* type) {
   parameter_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));  // kept for good
   Py_RETURN_NONE;
@@ -315,7 +343,10 @@ PyObject* subclass_of(PyObject*, PyObject* args) {
   return as_subclass(reinterpret_cast<PyTypeObject*>(cls), tensor);
 }
 
-template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
+template <class F>
+PyCFunction method(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
 PyMethodDef functions[] = {
     {"_has_torch_function", has_torch_function_in, METH_O, nullptr},
     {"_has_torch_function_unary", method(has_torch_function), METH_FASTCALL, nullptr},
@@ -323,13 +354,15 @@ PyMethodDef functions[] = {
     {"_get_overloaded_args", overloaded_args, METH_O, nullptr},
     {"_handle_torch_function", handle, METH_VARARGS, nullptr},
     {"_redispatch_function", redispatch, METH_VARARGS, nullptr},
-    {"_disabled_torch_function_impl", run_disabled, METH_VARARGS, "Assigned to `__torch_function__`, it lets a class take no part."},
+    {"_disabled_torch_function_impl", run_disabled, METH_VARARGS,
+     "Assigned to `__torch_function__`, it lets a class take no part."},
     {"_torch_function_state", get_state, METH_NOARGS, nullptr},
     {"_set_torch_function_state", set_state, METH_O, nullptr},
     {"_push_torch_function_mode", push_mode, METH_O, nullptr},
     {"_pop_torch_function_mode", pop_mode, METH_NOARGS, nullptr},
     {"_remove_torch_function_mode", remove_mode, METH_O, nullptr},
     {"_torch_function_modes", get_modes, METH_NOARGS, nullptr},
+    {"_torch_function_nowrap", get_nowrap, METH_NOARGS, nullptr},
     {"_set_parameter_type", set_parameter_type, METH_O, nullptr},
     {"_as_subclass", subclass_of, METH_VARARGS, nullptr},
     {}};
@@ -345,7 +378,8 @@ bool somebody_takes_part(PyObject* const* args, Py_ssize_t count) {
   return (mode_is_open() || !found.all.empty()) && !std::exchange(skip_next, false);
 }
 
-PyObject* ask(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Unanswered otherwise) {
+PyObject* ask(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+              Unanswered otherwise) {
   nb::object positional = nb::steal(PyTuple_New(nargs)), keywords = nb::steal(PyDict_New());
   if (!positional.is_valid() || !keywords.is_valid()) return nullptr;
   TakingPart found;
@@ -357,9 +391,11 @@ PyObject* ask(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObj
   return ask_all(function, found.all, positional, keywords, otherwise);
 }
 
-PyObject* ask_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Unanswered otherwise) {
+PyObject* ask_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                     Unanswered otherwise) {
   PyObject* function = held_member(name);
-  return function ? ask(function, args, nargs, kwnames, otherwise) : PyErr_Format(PyExc_AttributeError, "Tensor has no %s", name);
+  return function ? ask(function, args, nargs, kwnames, otherwise)
+                  : PyErr_Format(PyExc_AttributeError, "Tensor has no %s", name);
 }
 
 PyObject* ask_attribute(const char* name, const char* accessor, PyObject* const* args, Py_ssize_t nargs) {
@@ -375,10 +411,12 @@ PyObject* as_subclass(PyTypeObject* cls, PyObject* tensor) {
   }
 }
 
-PyMethodDef default_torch_function = {"__torch_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_default)),
-                                      METH_CLASS | METH_VARARGS | METH_KEYWORDS,
-                                      "Call a function on arguments of this class and give its results this class. A subclass overrides it to change what "
-                                      "functions do."};
+PyMethodDef default_torch_function = {
+    "__torch_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_default)),
+    METH_CLASS | METH_VARARGS | METH_KEYWORDS,
+    "Call a function on arguments of this class and give its results this class. A subclass overrides it to "
+    "change what "
+    "functions do."};
 
 bool add_overrides(PyObject* module) {
   if (PyModule_AddFunctions(module, functions) < 0) return false;
@@ -390,7 +428,7 @@ bool add_overrides(PyObject* module) {
     nb::object get = nb::steal(PyObject_GetAttrString(held_member(name), "__get__"));
     if (!get.is_valid() || PySet_Add(nowrap, get.ptr()) < 0) return false;
   }
-  return PyModule_AddObjectRef(module, "_torch_function_nowrap", nowrap) == 0;
+  return true;
 }
 
 }  // namespace adjoint::bind

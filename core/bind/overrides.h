@@ -1,9 +1,10 @@
-// Calls that somebody else answers: a type that defines `__torch_function__`, as subclasses of Tensor do, or a mode.
+// Calls that somebody else answers: a type that defines `__torch_function__`, as subclasses of Tensor do, or
+// a mode.
 //
-// Tensors, Parameters and numbers are told from others by their exact types, inline: that, and the test of one number for
-// modes, is all that an ordinary call pays. What takes part is asked by `ask`, in torch's order: the innermost mode, then
-// the types, subclasses before their bases and else from left to right. Python's side is adjoint/overrides.py. Start reading at
-// `overridden`.
+// Tensors, Parameters and numbers are told from others by their exact types, inline: that, and the test of
+// one number for modes, is all that an ordinary call pays. What takes part is asked by `ask`, in torch's
+// order: the innermost mode, then the types, subclasses before their bases and else from left to right.
+// Python's side is adjoint/overrides.py. Start reading at `overridden`.
 #pragma once
 
 #include <Python.h>
@@ -14,7 +15,8 @@
 
 namespace adjoint::bind {
 
-/// nn.Parameter: a subclass whose results are plain tensors, which most programs give. Null until it is defined.
+/// nn.Parameter: a subclass whose results are plain tensors, which most programs give. Null until it is
+/// defined.
 extern PyTypeObject* parameter_type;
 /// Modes that are open in any thread.
 extern std::atomic<int> open_modes;
@@ -25,8 +27,8 @@ bool somebody_takes_part(PyObject* const* args, Py_ssize_t count);
 inline bool is_plain(PyObject* o) { return Py_TYPE(o) == tensor_type || Py_TYPE(o) == parameter_type; }
 inline bool is_ordinary(PyObject* o) {
   const PyTypeObject* type = Py_TYPE(o);
-  return type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type || type == parameter_type || o == Py_None || type == &PyBool_Type ||
-         type == &PyUnicode_Type;
+  return type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type || type == parameter_type ||
+         o == Py_None || type == &PyBool_Type || type == &PyUnicode_Type;
 }
 inline bool any_mode() { return open_modes.load(std::memory_order_relaxed) != 0; }
 
@@ -39,12 +41,16 @@ inline bool overridden(PyObject* const* args, Py_ssize_t count) {
 /// Whether a method or an attribute of a tensor may be answered by somebody else: false means no.
 inline bool may_be_overridden(PyObject* self) { return !is_plain(self) || any_mode(); }
 
-/// What an operator of Python says where nobody has an answer: it fails, or it lets Python ask the other operand.
+/// What an operator of Python says where nobody has an answer: it fails, or it lets Python ask the other
+/// operand.
 enum class Unanswered : uint8_t { Fails, NotImplemented };
-/// The answer to a call of `function`; a new reference, or null with an error. Only where the call is `overridden`.
-PyObject* ask(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Unanswered otherwise = Unanswered::Fails);
+/// The answer to a call of `function`; a new reference, or null with an error. Only where the call is
+/// `overridden`.
+PyObject* ask(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+              Unanswered otherwise = Unanswered::Fails);
 /// The same for a method of Tensor, by its name.
-PyObject* ask_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames = nullptr, Unanswered otherwise = Unanswered::Fails);
+PyObject* ask_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames = nullptr,
+                     Unanswered otherwise = Unanswered::Fails);
 /// The same for reading or writing (`accessor` is "__get__" or "__set__") an attribute of Tensor.
 PyObject* ask_attribute(const char* name, const char* accessor, PyObject* const* args, Py_ssize_t nargs);
 

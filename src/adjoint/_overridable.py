@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: Modules with functions of tensors, in the order in which a function is looked for; '' is the package.
-MODULES = ("", "nn.functional", "nn.init", "linalg", "special", "autograd")
+MODULES = ("", "nn.functional", "nn.init", "linalg", "special", "fft", "masked", "autograd")
 
 
 def _is_published(value) -> bool:
@@ -32,7 +32,7 @@ def _is_published(value) -> bool:
 
 
 def _consults(value) -> bool:
-    return not isinstance(value, _C.Composition) or value._consults
+    return not isinstance(value, _C.Composition) or value._consults == 2
 
 
 def _modules():
@@ -44,7 +44,8 @@ def _modules():
 def _public(module):
     """The published functions of a module by name, those that are imported later included."""
     found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
-    return {name: value for name, value in found.items() if _is_published(value)}
+    # What the package uses among itself asks nobody, whatever a module calls it.
+    return {name: f for name, f in found.items() if _is_published(f) and not f.__name__.startswith("_")}
 
 
 def _is_python_s(value) -> bool:

@@ -38,8 +38,9 @@ def published(function, explain=_explain, consults=True):
     ----------
     explain : function, optional
         What is asked of an error; None leaves errors as they are.
-    consults : bool
-        Whether arguments with `__torch_function__` may answer the call (see `adjoint.overrides`); modes always may.
+    consults : bool, optional
+        Whether arguments with `__torch_function__` may answer the call, or modes alone (see `adjoint.overrides`); None where
+        nobody is asked of the call, and all are of those that the function makes.
     """
     public = _C.Composition(function, explain, consults)
     vars(public).update(

@@ -125,7 +125,7 @@ def is_tensor_like(inp) -> bool:
 
 def get_default_nowrap_functions() -> set:
     """The functions whose results `Tensor.__torch_function__` leaves as they are: they give tensors that there are."""
-    return _C._torch_function_nowrap
+    return _C._torch_function_nowrap()
 
 
 def _refuse(function, types, mode):

@@ -266,6 +266,15 @@ def test_what_takes_data_as_it_is():
     assert ad.tensor in overrides.get_ignored_functions() and ad.zeros in overrides.get_ignored_functions()
 
 
+def test_what_is_put_together_outside_of_the_functions_of_tensors():
+    """Helpers of training are seen as the calls that they make, as in torch."""
+    x = ad.ones(2)
+    with Log() as log:
+        ad.nn.utils.rnn.pad_sequence([x, x])
+    assert log.calls and ad.nn.utils.rnn.pad_sequence not in log.calls
+    assert overrides.resolve_name(ad.nn.utils.rnn.pad_sequence) is None
+
+
 # --- the order ---------------------------------------------------------------------------------------------------------
 
 

@@ -349,7 +349,7 @@ def copies():
         yield lambda x, p=protocol: pickle.loads(pickle.dumps(x, p))
 
 
-@pytest.mark.parametrize("again", copies())
+@pytest.mark.parametrize("again", [*copies()])
 def test_copies_and_pickles(again):
     t = Tagged([1.0, 2.0], ["a"])
     u = again(t)
@@ -448,6 +448,58 @@ def test_results_with_parameters_and_buffers_are_plain():
         and type(type(mine)(mine)) is type(mine)
     )
     assert ad.nn.Parameter.__torch_function__ is ad.nn.Buffer.__torch_function__
+
+
+MODULES = {
+    "Linear": (ad.nn.Linear(8, 3), (2, 8)),
+    "Sequential": (ad.nn.Sequential(ad.nn.Linear(8, 2), ad.nn.GELU(), ad.nn.Dropout(0.1)), (2, 8)),
+    "Conv1d": (ad.nn.Conv1d(4, 3, 3), (2, 4, 8)),
+    "ConvTranspose2d": (ad.nn.ConvTranspose2d(4, 3, 3), (2, 4, 5, 5)),
+    "BatchNorm1d": (ad.nn.BatchNorm1d(4), (2, 4, 8)),
+    "LayerNorm": (ad.nn.LayerNorm(8), (2, 8)),
+    "GroupNorm": (ad.nn.GroupNorm(2, 4), (2, 4, 8)),
+    "MaxPool2d": (ad.nn.MaxPool2d(2, return_indices=True), (1, 2, 4, 4)),
+    "Upsample": (ad.nn.Upsample(scale_factor=2), (1, 2, 4)),
+    "Softmax": (ad.nn.Softmax(1), (2, 8)),
+    "LSTM": (ad.nn.LSTM(8, 3, 2, bidirectional=True), (4, 1, 8)),
+    "GRUCell": (ad.nn.GRUCell(8, 3), (2, 8)),
+    "TransformerEncoderLayer": (ad.nn.TransformerEncoderLayer(8, 2, 16), (3, 1, 8)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_keep_the_class(name):
+    module, shape = MODULES[name]
+    x = ad.rand(shape)
+    assert {type(y) for y in tensors_in(module(x))} == {ad.Tensor}
+    y = module(x.as_subclass(Plain))
+    assert {type(y) for y in tensors_in(y)} == {Plain}
+    for y in tensors_in(y):
+        if y.requires_grad:
+            y.sum().backward(retain_graph=True)
+    assert all(type(p.grad) is ad.Tensor for p in module.parameters())
+
+
+@pytest.mark.parametrize("lazy", [ad.nn.UninitializedParameter, ad.nn.UninitializedBuffer])
+def test_what_has_no_size_yet_says_so(lazy):
+    x = lazy()
+    for call in (
+        lambda: x + 1,
+        lambda: ad.ones(1) * x,
+        lambda: x.sum(),
+        lambda: x.numel(),
+        lambda: x[0],
+        lambda: len(x),
+        lambda: F.linear(ad.ones(1, 1), x),
+        lambda: ad.nn.init.zeros_(x),
+    ):
+        with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter in .*LazyModule"):
+            call()
+    assert (
+        x.dtype is ad.float32 and x.grad is None and x.is_floating_point() and x.double().dtype is ad.float64
+    )
+    x.materialize((2,))
+    assert (x * 0 + 1).shape == (2,)
 
 
 def test_loading_of_data():

@@ -131,6 +131,23 @@ class _Uninitialized:
     device: Any
     dtype: Any
 
+    #: What can be asked before there is a size: torch's list, and `requires_grad_`.
+    _allowed = frozenset(
+        getattr(ad.Tensor, name)
+        for name in "size copy_ is_complex is_floating_point half float double char short int long cpu to requires_grad_".split()
+    )
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        # Attributes come as the __get__ of what describes them.
+        if func in cls._allowed or type(func).__name__ == "method-wrapper":
+            return _takes_no_part(func, types, args, kwargs)
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
+            f"explicitly manipulating `{ad.Tensor.__module__}.nn.parameter.{cls.__name__}` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling torch functions"
+        )
+
     def materialize(self, shape, device=None, dtype=None) -> None:
         """Become a tensor of this shape, its values undefined; device and dtype stay unless they are given."""
         self.data = ad.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
@@ -190,8 +207,6 @@ class UninitializedBuffer(_Uninitialized, Buffer):  # type: ignore[override]
         result = _make_subclass(cls, ad.empty(0, device=device, dtype=dtype), requires_grad)
         result.persistent = persistent
         return result
-
-    __torch_function__ = _takes_no_part
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:

@@ -98,4 +98,4 @@ def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
                 p.grad.clamp_(-clip_value, clip_value)
 
 
-_register.publish(globals())
+_register.publish(globals(), consults=None)

@@ -106,4 +106,4 @@ def fuse_linear_bn_eval(linear, bn):
     return fused
 
 
-_register.publish(globals())
+_register.publish(globals(), consults=None)

@@ -35,4 +35,4 @@ def convert_conv3d_weight_memory_format(module: Module, memory_format) -> Module
     return _convert(module, memory_format, (Conv3d, ConvTranspose3d))
 
 
-_register.publish(globals())
+_register.publish(globals(), consults=None)

@@ -348,4 +348,4 @@ def unpack_sequence(packed_sequences):
     return unpad_sequence(padded, lengths, batch_first=True)
 
 
-_register.publish(globals())
+_register.publish(globals(), consults=None)

@@ -131,4 +131,4 @@ def remove_spectral_norm(module, name="weight"):
     return module
 
 
-_register.publish(globals())
+_register.publish(globals(), consults=None)

@@ -46,4 +46,4 @@ def vector_to_parameters(vec, parameters) -> None:
             start += p.numel()
 
 
-_register.publish(globals())
+_register.publish(globals(), consults=None)
