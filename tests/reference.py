@@ -122,6 +122,34 @@ REFERENCES = {
     "_ndtri": sp.ndtri,
     "_log_ndtr": sp.log_ndtr,
     "_normal_hazard": lambda x: np.exp(-x * x / 2 - sp.log_ndtr(x)) / math.sqrt(2 * math.pi),
+    # Bessel functions, and functions of series
+    "_bessel_j0": sp.j0,
+    "_bessel_j1": sp.j1,
+    "_bessel_y0": sp.y0,
+    "_bessel_y1": sp.y1,
+    "i0": sp.i0,
+    "_i1": sp.i1,
+    "_i0e": sp.i0e,
+    "_i1e": sp.i1e,
+    "_modified_bessel_k0": sp.k0,
+    "_modified_bessel_k1": sp.k1,
+    "_scaled_modified_bessel_k0": sp.k0e,
+    "_scaled_modified_bessel_k1": sp.k1e,
+    "_spherical_bessel_j0": lambda x: sp.spherical_jn(0, x),
+    "_spherical_bessel_j1": lambda x: np.sign(x) * sp.spherical_jn(1, np.abs(x)),
+    "_airy_ai": lambda x: sp.airy(x)[0],
+    "_airy_ai_slope": lambda x: sp.airy(x)[1],
+    "_erfcx": sp.erfcx,
+    "_erfcx_slope": lambda x: 2 * x * sp.erfcx(x) - 2 / math.sqrt(math.pi),
+    "_gamma_density": lambda a, x: np.where(
+        x == 0, np.where(a < 1, np.inf, a == 1), x ** (a - 1) * np.exp(-x) / sp.gamma(a)
+    ),
+    "igamma": sp.gammainc,
+    "igammac": sp.gammaincc,
+    "_zeta": sp.zeta,
+    "_orthogonal_polynomial": lambda x, n, kind=0, order=0: np.where(
+        n < 0, 0, sp.eval_chebyt(np.trunc(n).astype(int), x)
+    ),
     # rounding
     "floor": np.floor,
     "ceil": np.ceil,

@@ -304,7 +304,7 @@ REFERENCES = {
 CHECKS = {**CREATION_CHECKS, **LINALG_CHECKS}
 
 #: (operator, argument): what has no derivative, though the operator has one for others, as in torch: tolerances decide what
-#: counts as zero, and weights of classes are data.
+#: counts as zero, weights of classes are data, and some derivatives of special functions are not known in closed form.
 MISSING = {
     ("_pinv", "atol"),
     ("_pinv", "rtol"),
@@ -312,6 +312,11 @@ MISSING = {
     ("_cross_entropy", "weight"),
     ("nll_loss", "weight"),
     ("_nll_loss_backward", "weight"),
+    # No closed form.
+    ("_gamma_density", "self"),
+    ("igamma", "self"),
+    ("igammac", "self"),
+    ("_zeta", "self"),
 }
 
 #: Their elements are whatever the memory held.

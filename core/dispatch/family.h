@@ -5,7 +5,8 @@
 // which makes the rows and the doors of its operators there. A family of element-wise operators has loops besides; its source
 // is ops/<family>.isa.cpp, which the build compiles once like the others, and once more per instruction set with
 // ADJOINT_KERNELS_ONLY defined: then the same line makes the loops (ops/loops.h). ADJOINT_RARE_FAMILY says that few programs
-// spend their time in them: the widest registers get no loops of their own, and the next narrower serve.
+// spend their time in them: the widest registers get no loops of their own, and the next narrower serve. ADJOINT_PORTABLE_FAMILY
+// says that of all registers: its loops are compiled once, and serve every processor.
 //
 // The build finds these files by their names and knows nothing else of operators. Start reading at `add_family`.
 #pragma once
@@ -19,6 +20,11 @@
 #else
 #define ADJOINT_RARE_FAMILY(family)
 #endif
+#if ADJOINT_LEVEL == 0
+#define ADJOINT_PORTABLE_FAMILY(family) ADJOINT_LOOPS(family)
+#else
+#define ADJOINT_PORTABLE_FAMILY(family)
+#endif
 
 #else
 #include "dispatch/door.h"
@@ -28,6 +34,7 @@
   static const bool family##_is_in_the_table = (table::add_family(#family, family()), true); \
   }
 #define ADJOINT_RARE_FAMILY(family) ADJOINT_FAMILY(family)
+#define ADJOINT_PORTABLE_FAMILY(family) ADJOINT_FAMILY(family)
 
 namespace adjoint {
 namespace table {

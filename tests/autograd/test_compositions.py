@@ -194,6 +194,22 @@ SPECIAL = {
     "softmax": (lambda x: ad.special.softmax(x, 0), n(3)),
     "xlog1py": (ad.special.xlog1py, u(3), u(3, seed=1)),
     "xlogy": (ad.special.xlogy, u(3), u(3, seed=1)),
+    "multigammaln": (lambda x: ad.special.multigammaln(x, 2), u(3) + 1),
+    "zeta": (lambda x: ad.special.zeta(tensor([2.0, 3.5, 5.0]), x), u(3)),
+    **{
+        name: (lambda x, f=getattr(ad.special, name): f(tensor([0.5, 2.0, 3.5]), x), u(3))
+        for name in ("gammainc", "gammaincc", "igamma", "igammac")
+    },
+    **{
+        name: (getattr(ad.special, name), u(3))
+        for name in ad.special.__all__
+        if name in ("airy_ai", "erfcx", "i0", "i0e", "i1", "i1e") or "bessel" in name
+    },
+    **{
+        name: (lambda x, f=getattr(ad.special, name): f(x, 3), u(3))
+        for name in ad.special.__all__
+        if "_polynomial_" in name
+    },
 }
 
 ROWS = ad.tensor([1, 0])

@@ -31,6 +31,7 @@ from helpers import (
     tensor,
 )
 from samples import operands
+from structured_reference import MISSING
 
 import adjoint as ad
 
@@ -72,13 +73,21 @@ def tensors(dtype, arrays):
     return [tensor(a, ad.bool if a.dtype == bool else dtype_of(dtype)) for a in arrays]
 
 
-def without_masks(op, f, arrays):
+def without_constants(op, f, arrays):
     """`f` as a function of the operands that can have a derivative, and those operands."""
-    if op["name"] not in reference.MASKS:
-        return f, arrays
-    k = reference.MASKS[op["name"]]
-    mask = tensor(arrays[k])
-    return lambda *xs: f(*xs[:k], mask, *xs[k:]), [*arrays[:k], *arrays[k + 1 :]]
+    name = op["name"]
+    fixed = [
+        k
+        for k, argument in enumerate(op["arguments"][: len(arrays)])
+        if k == reference.MASKS.get(name) or (name, argument) in MISSING
+    ]
+    constants = {k: tensor(arrays[k]) for k in fixed}
+
+    def varied(*xs):
+        rest = iter(xs)
+        return f(*(constants[k] if k in constants else next(rest) for k in range(len(arrays))))
+
+    return varied, [a for k, a in enumerate(arrays) if k not in constants]
 
 
 def wide(a):
@@ -254,7 +263,7 @@ def test_derivatives(op, dtype):
     if dtype not in op["types"]:
         # What is not accepted must raise: `test_undeclared_dtypes_raise` covers it.
         return
-    f, arrays = without_masks(op, function(op), operands(op, dtype, (4,)))
+    f, arrays = without_constants(op, function(op), operands(op, dtype, (4,)))
     check_gradient(f, arrays, rtol=1e-5, atol=1e-6)
     check_second_derivative(f, arrays, rtol=1e-4, atol=1e-5)
 
@@ -263,7 +272,7 @@ def test_derivatives(op, dtype):
 def test_derivative_of_each_input_alone(op):
     """Freezing the other inputs changes nothing, and a broadcast input gets a gradient of its own shape."""
     dtype = "float64" if "float64" in op["types"] else "complex128"
-    f, arrays = without_masks(op, function(op), operands(op, dtype, (2, 3), (3,)))
+    f, arrays = without_constants(op, function(op), operands(op, dtype, (2, 3), (3,)))
     for k in range(len(arrays)):
         fixed = tensors(dtype, arrays)
         check_gradient(lambda x, k=k, fixed=fixed: f(*fixed[:k], x, *fixed[k + 1 :]), [arrays[k]], atol=1e-6)
@@ -278,7 +287,7 @@ def test_without_a_derivative(op):
     if dtype is None:
         assert not set(op["types"]) & {*FLOAT_DTYPES, *COMPLEX_DTYPES}
         return
-    f, arrays = without_masks(op, function(op), operands(op, dtype, (3,)))
+    f, arrays = without_constants(op, function(op), operands(op, dtype, (3,)))
     y = f(*[t.requires_grad_() for t in tensors(dtype, arrays)])
     if y.requires_grad:
         with pytest.raises((RuntimeError, NotImplementedError), match=op["name"]):
@@ -297,7 +306,7 @@ def test_in_place_is_recorded(op):
         y = x * 1
         return getattr(y, op["name"] + "_")(*others, **options)
 
-    f, arrays = without_masks(op, in_place, operands(op, "float64", (3,)))
+    f, arrays = without_constants(op, in_place, operands(op, "float64", (3,)))
     check_gradient(f, arrays, atol=1e-6)
 
 
@@ -306,7 +315,7 @@ def test_fused_and_recorded_rules_agree(op):
     """The first-order rule, one loop, against the same rule recorded under create_graph, in single
     precision.
     """
-    f, arrays = without_masks(op, function(op), operands(op, "float32", (300,)))
+    f, arrays = without_constants(op, function(op), operands(op, "float32", (300,)))
     xs = [t.requires_grad_() for t in tensors("float32", arrays)]
     y = f(*xs)
     seed = ad.ones_like(y)
@@ -328,7 +337,7 @@ def test_gradients_are_differentiated_again(op):
     """Under create_graph a gradient requires a gradient where the operator is not affine in its input, even if it is constant
     there (relu, floor, max): asking for it gives a number, often 0, not an error.
     """
-    f, arrays = without_masks(op, function(op), operands(op, "float64", (64,)))
+    f, arrays = without_constants(op, function(op), operands(op, "float64", (64,)))
     for k in range(len(arrays)):
         fixed = tensors("float64", arrays)
 

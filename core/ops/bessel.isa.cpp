@@ -1,0 +1,6 @@
+#include "for_size.h"
+#include "ops/bessel.h"
+
+#include "dispatch/family.h"
+
+ADJOINT_PORTABLE_FAMILY(Bessel)
