@@ -194,7 +194,7 @@ try:
     create_selective_checkpoint_contexts([torch.ops.aten.sin])
 except ValueError as error:
     print("update the OpOverloadPacket to a specific OpOverload" in str(error))
-for missing in ("torch.ops.aten.no_such_thing", "torch.ops.mylib"):
+for missing in ("torch.ops.aten.no_such_thing", "torch.ops.mylib.f"):
     try:
         eval(missing)
     except AttributeError as error:
@@ -204,7 +204,7 @@ for missing in ("torch.ops.aten.no_such_thing", "torch.ops.mylib"):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "True"
     assert "torch.ops.aten.no_such_thing" in done.stdout
-    assert "torch.ops.mylib" in done.stdout
+    assert "torch.ops.mylib.f" in done.stdout
 
 
 # --- copies on write ------------------------------------------------------------------------------------------------------

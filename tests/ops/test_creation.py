@@ -265,6 +265,7 @@ OTHERS = {
     "scalar_tensor": (1,),
     "empty_strided": ((2,), (1,)),
     "empty_permuted": ((2,), (0,)),
+    **{f"{name}_window": (4,) for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")},
     "tril_indices": (2, 2),
     "triu_indices": (2, 2),
     **{f"{name}_like": (ad.ones(2),) for name in ("empty", "zeros", "ones", "rand", "randn")},

@@ -17,7 +17,7 @@ def _window(name, length, periodic, dtype, weights) -> Tensor:
         )
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
-    dtype = _C.get_default_dtype() if dtype is None else dtype
+    dtype = _C._empty((0,), dtype).dtype  # Python's types and None have a meaning
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if length < 2:
