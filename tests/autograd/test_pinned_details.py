@@ -204,7 +204,7 @@ for missing in ("torch.ops.aten.no_such_thing", "torch.ops.mylib.f"):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "True"
     assert "torch.ops.aten.no_such_thing" in done.stdout
-    assert "torch.ops.mylib.f" in done.stdout
+    assert "'_OpNamespace' 'mylib' object has no attribute 'f'" in done.stdout
 
 
 # --- copies on write ------------------------------------------------------------------------------------------------------
