@@ -109,7 +109,30 @@ void refuse_dates(PyObject* o) {
                   "convert it first, for example with .astype('int64')");
 }
 
+/// Gives an array's memory back.
+struct Owner {
+  static void release(void* p) {
+    if (Py_IsInitialized()) {
+      const PyGILState_STATE s = PyGILState_Ensure();
+      PyBuffer_Release(static_cast<Py_buffer*>(p));
+      PyGILState_Release(s);
+    }
+    delete static_cast<Py_buffer*>(p);
+  }
+};
+
 }  // namespace
+
+bool is_held_by_nobody_else(const Storage& storage) {
+  if (storage.kind != Storage::Kind::External || storage.deleter != &Owner::release) return false;
+  PyObject* array = static_cast<const Py_buffer*>(storage.context)->obj;
+  if (!array || Py_REFCNT(array) > 1) return false;
+  // An array may be a part of another.
+  PyObject* base = PyObject_GetAttrString(array, "base");
+  PyErr_Clear();
+  Py_XDECREF(base);
+  return base == Py_None;
+}
 
 Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
   if (!PyObject_CheckBuffer(o)) return {};
@@ -125,16 +148,6 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
     }
     readonly = true;
   }
-  struct Owner {
-    static void release(void* p) {
-      if (Py_IsInitialized()) {
-        const PyGILState_STATE s = PyGILState_Ensure();
-        PyBuffer_Release(static_cast<Py_buffer*>(p));
-        PyGILState_Release(s);
-      }
-      delete static_cast<Py_buffer*>(p);
-    }
-  };
   const auto dtype = dtype_of_format(view->format, view->itemsize);
   if (!view->strides || !dtype) {
     try {
@@ -178,7 +191,9 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
   }
   Ref<Storage> storage = external_storage(view->buf, static_cast<size_t>(stretch.high * itemsize(*dtype)), &Owner::release, view);
   storage->readonly = readonly;
-  return over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+  const Tensor t = over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+  t->flags |= thread_state.flags_of_new & TensorImpl::kInference;
+  return t;
 }
 
 }  // namespace adjoint::bind

@@ -141,7 +141,9 @@ void bind_creation(nb::module_& m) {
     const int64_t size = itemsize(dtype), sizes[] = {t.numel() / size}, strides[] = {1};
     if (reinterpret_cast<uintptr_t>(t.bytes()) % static_cast<size_t>(std::min<int64_t>(size, 8)))
       fail<ValueError>("frombuffer(): the memory at this offset is not aligned to ", name_of(dtype), "; copy the bytes first");
-    return over(Ref<Storage>::share(t->storage), dtype, sizes, strides, 0);
+    const Tensor other = over(Ref<Storage>::share(t->storage), dtype, sizes, strides, 0);
+    other->flags |= t->flags & TensorImpl::kInference;
+    return other;
   });
 }
 

@@ -140,7 +140,9 @@ template <class M> Tensor import_as(PyObject* capsule) {
   }, m);
   storage->readonly = readonly;
   if (PyCapsule_SetName(capsule, kUsed<M>) < 0) throw PythonError{};
-  return over(std::move(storage), dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+  const Tensor t = over(std::move(storage), dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+  t->flags |= thread_state.flags_of_new & TensorImpl::kInference;
+  return t;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "autograd/arithmetic.h"
 #include "bind/arguments.h"
+#include "bind/buffer.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
@@ -122,6 +123,10 @@ class PythonOperator final : public DeclaredOperator {
     const auto each = [&](Tensor& t, PyObject* o, Py_ssize_t counted) {
       if (!t.defined()) return;
       refuse_shared(t, arguments);
+      if (is_held_by_nobody_else(*t->storage)) {
+        t->storage->checked = false;
+        t->flags |= thread_state.flags_of_new;  // it is as new as any
+      }
       if (Py_REFCNT(o) > counted || t->is(TensorImpl::kView) || t->is(TensorImpl::kRequiresGrad)) t = alias(t);
     };
     if (to.kind == Results::Kind::One) {

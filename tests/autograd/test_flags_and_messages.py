@@ -5,6 +5,7 @@ The common cases are in test_leaves.py, test_view_relations.py and test_phrases.
 
 import warnings
 
+import numpy as np
 import pytest
 from helpers import leaf
 
@@ -52,6 +53,24 @@ def test_enable_grad_inside_inference_mode_is_what_it_says():
     with ad.inference_mode(), ad.enable_grad():
         assert ad.is_grad_enabled() and ad.is_inference_mode_enabled()
         assert not (x * 2).requires_grad and (x * 2).is_inference()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: ad.from_numpy(a),
+        lambda a: ad.as_tensor(a),
+        lambda a: ad.from_dlpack(a),
+        lambda a: ad.frombuffer(bytearray(8), dtype=ad.float32),
+        lambda a: ad.empty_strided((2, 2), (2, 1)),
+        lambda a: ad.fft.fft(ad.ones(2)),
+    ],
+    ids="from_numpy as_tensor from_dlpack frombuffer empty_strided fft".split(),
+)
+def test_memory_of_others_makes_inference_tensors_too(make):
+    with ad.inference_mode():
+        assert make(np.ones(2)).is_inference()
+    assert not make(np.ones(2)).is_inference()
 
 
 # --- detach_ ------------------------------------------------------------------------------------------------------------

@@ -126,6 +126,34 @@ def test_a_tensor_that_the_function_keeps_gets_no_history():
     assert y.requires_grad and not y._is_view()
 
 
+def test_arrays_that_somebody_else_holds_are_compared():
+    def reader(array_of):
+        return lambda x: ad.from_numpy(array_of())
+
+    held = np.ones(3)
+    kept = []
+    x = ad.ones(3, dtype=ad.float64, requires_grad=True)
+    for name, array_of in {
+        "whole": lambda: held,
+        "part": lambda: held[:2],
+        "leaked": lambda: kept.append(held + 1) or kept[-1],
+    }.items():
+        f = primitive(f"{name}(x)", vjp=lambda g: g)(reader(array_of))
+        y = f(x).sin()
+        held += 1
+        for a in kept:
+            a += 1
+        with pytest.raises(RuntimeError, match="belongs to somebody else"):
+            y.sum().backward()
+    fresh = primitive("fresh(x)", vjp=lambda g: g)(lambda x: ad.from_numpy(x.detach().numpy() + 1))
+    y = fresh(x)
+    version = y._version
+    z = y.sin()
+    y.data.add_(1)  # seen in the memory of others alone
+    z.sum().backward()
+    assert y._version == version
+
+
 def test_an_error_of_the_function_is_the_callers():
     def forward(x):
         raise KeyError("what is wrong")
@@ -335,6 +363,14 @@ def test_vmap_by_a_rule():
     wrong = product(batch=lambda info, dims, x, y, scale: (x * y, 1))
     with pytest.raises(RuntimeError, match="says that the batch of 3 is dimension 1"):
         ad.vmap(wrong)(x, y)
+
+
+def test_results_inside_of_vmap_can_be_written():
+    f = primitive("ones_beside(x)")(lambda x: ad.from_numpy(np.ones_like(x.numpy())))
+    x = tensor(normal(3, 2))
+    plain = ad.ones(2, dtype=ad.float64)
+    found = ad.vmap(lambda x: f(plain).add_(x), strict=True)(x)
+    np.testing.assert_allclose(array(found), 1 + array(x))
 
 
 def test_vmap_of_an_operator_that_takes_a_batch_in_front():

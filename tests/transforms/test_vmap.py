@@ -540,3 +540,18 @@ def test_hessians_of_samples():
         return smooth(x).sum()
 
     close(vmap(ad.func.hessian(f))(X), ad.stack([ad.func.hessian(f)(x) for x in X]))
+
+
+def test_gradients_of_samples_in_memory_of_others():
+    """What nodes keep of such memory is compared when it is used: of a sample, all of them."""
+    array = np.arange(12.0).reshape(3, 4)
+    x = ad.from_numpy(array)
+    close(vmap(grad(lambda x: (x**3).sum()), strict=True)(x), 3 * array**2)
+
+    def f(x):
+        y = (x**3).sum()
+        array[0] += 1
+        return y
+
+    with pytest.raises(RuntimeError, match="belongs to somebody else"):
+        vmap(grad(f), strict=True)(x)

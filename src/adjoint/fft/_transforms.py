@@ -43,6 +43,11 @@ def _run(name, x, result, **options):
     from adjoint import from_numpy
 
     module, scipy = library()
+    if len(options["axes"]) == 1 and options.get("s") != [0]:
+        # Of one dimension they know a shorter way.
+        name, options["axis"] = name.removesuffix("n"), options.pop("axes")[0]
+        if "s" in options:
+            (options["n"],) = options.pop("s")
     if scipy and x.numel() >= MANY:
         options["workers"] = _C.get_num_threads()
     if not x.numel() or 0 in options.get("s", ()):
