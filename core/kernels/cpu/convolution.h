@@ -28,6 +28,10 @@ struct ConvolutionTable {
   /// rows and columns.
   void (*sums)(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
                const int64_t* offsets, const T* g, T* to);
+  /// to[r · width + o] = from[o · apart + places[r]] for o < outputs and r < n, and zeros for o up to width.
+  void (*pack)(const T* from, int64_t outputs, int64_t apart, int64_t n, const int64_t* places, int64_t width, T* to);
+  /// to[o · apart + r] = from[r · width + o] likewise.
+  void (*unpack)(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t apart, T* to);
   /// `rows` rows of `columns`, of which those of [low, high) hold in their columns [left, right) every step-th number of the
   /// image's rows, which begin at `image` for row and column 0 and lie so far apart; the rest are zeros.
   void (*fill)(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to);

@@ -236,9 +236,31 @@ void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, 
   }
 }
 
+/// Rows of a transposition that are read or written at once: some lines of the cache.
+constexpr int64_t kAtOnce = 16;
+
+template <class T>
+void pack(const T* from, int64_t outputs, int64_t apart, int64_t n, const int64_t* places, int64_t width, T* to) {
+  for (int64_t r0 = 0; r0 < n; r0 += kAtOnce, places += kAtOnce, to += kAtOnce * width) {
+    const int64_t rows = n - r0 < kAtOnce ? n - r0 : kAtOnce;
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t r = 0; r < rows; ++r) to[r * width + o] = from[o * apart + places[r]];
+    for (int64_t o = outputs; o < width; ++o)
+      for (int64_t r = 0; r < rows; ++r) to[r * width + o] = T(0);
+  }
+}
+template <class T>
+void unpack(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t apart, T* to) {
+  for (int64_t r0 = 0; r0 < n; r0 += kAtOnce, from += kAtOnce * width, to += kAtOnce) {
+    const int64_t rows = n - r0 < kAtOnce ? n - r0 : kAtOnce;
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t r = 0; r < rows; ++r) to[o * apart + r] = from[r * width + o];
+  }
+}
+
 template <class T>
 constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,  &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &fill<T>, &spread<T>, &dots<T>};
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &pack<T>, &unpack<T>, &fill<T>, &spread<T>, &dots<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};
