@@ -137,6 +137,10 @@ class Case:
             tensors = self.tensors()
             for k, x in zip(varied, xs):
                 tensors[k] = (x + x.mH) / 2 if self.inputs[k].hermitian else x
+            # What is not varied has the type of the case, in which these may not be.
+            for k, i in enumerate(self.inputs):
+                if k not in varied and i.free and i.differentiable and xs:
+                    tensors[k] = tensors[k].to(xs[0].dtype)
             result = self.call(tensors)
             return INVARIANTS[name](*result) if name in INVARIANTS else result
 

@@ -38,6 +38,7 @@ Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& v
                 const Shape<0>& a);
 Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u, const Tensor& s,
                 const Tensor& vh);
+Tensor ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian);
 Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p);
 }  // namespace linalg
 
@@ -281,6 +282,11 @@ struct LdlSolve : LinearAlgebraRow {
                                         "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True",
                                         "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
+  // Of the factors there is none.
+  static constexpr auto vjp =
+      Rules{rule_of<2>([](Grad g, Input<0> ld, Input<1> pivots, Argument<bool, 3> hermitian) {
+        return linalg::ldl_solve_rule(g, ld, pivots, hermitian);
+      })};
 };
 
 struct LeastSquares : LinearAlgebraRow {

@@ -309,6 +309,12 @@ Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const 
   return ga;
 }
 
+// By B alone: A⁻ᴴ ḡ, where Aᴴ is A or, of a symmetric A, its conjugate.
+Tensor ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian) {
+  const Tensor x = call<LdlSolve>(ld, pivots, hermitian ? g : conjugate(g), hermitian);
+  return hermitian ? x : conjugate(x);
+}
+
 // From dP = -P dA P + P Pᴴ dAᴴ (I - A P) + (I - P A) dAᴴ Pᴴ P at constant rank (G. Golub and V. Pereyra, The
 // differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973).
 Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p) {

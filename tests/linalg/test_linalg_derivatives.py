@@ -139,6 +139,36 @@ def test_lstsq(shape, complex_):
 
 
 @FIELDS
+@pytest.mark.parametrize("shape", [(2, 4, 3), (3, 3), (2, 4), (3, 1), (1, 1), (1, 3)], ids=str)
+def test_geqrf(shape, complex_):
+    a = matrix(*shape, complex_=complex_)
+    recorded, plain = ad.geqrf(a), ad.geqrf(a.detach())
+    for x, y in zip(recorded, plain, strict=True):
+        np.testing.assert_allclose(x.detach().numpy(), y.numpy(), atol=1e-12)
+    check(ad.geqrf, a)
+
+
+def test_geqrf_where_nothing_is_to_reflect():
+    a = ad.tensor(
+        [[[2.0, 1.0], [0.0, 3.0], [0.0, 4.0]], [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]], requires_grad=True
+    )
+    recorded, plain = ad.geqrf(a), ad.geqrf(a.detach())
+    for x, y in zip(recorded, plain, strict=True):
+        assert ad.allclose(x.detach(), y, atol=1e-6)
+    (g,) = ad.autograd.grad(recorded.a.sum() + recorded.tau.sum(), a)
+    assert g.isfinite().all()
+    assert ad.geqrf(ad.ones(3, 0, requires_grad=True)).a.shape == (3, 0)
+
+
+@FIELDS
+@pytest.mark.parametrize("hermitian_", [False, True])
+def test_ldl_solve_by_the_right_hand_side(hermitian_, complex_):
+    a, b = matrix(2, 3, 3, complex_=complex_).detach(), matrix(2, 3, 2, complex_=complex_)
+    factors = L.ldl_factor(a + (a.mH if hermitian_ else a.mT), hermitian=hermitian_)
+    check(lambda b: L.ldl_solve(*factors, b, hermitian=hermitian_), b)
+
+
+@FIELDS
 def test_householder_product(complex_):
     a, tau = matrix(2, 4, 3, complex_=complex_), matrix(2, 2, complex_=complex_)
     check(L.householder_product, a, tau)
@@ -188,8 +218,9 @@ def test_what_has_no_derivative_says_so():
     a = matrix(3, 3, complex_=False)
     with pytest.raises(NotImplementedError, match="_ldl_factor"):
         L.ldl_factor(hermitian(a))
-    with pytest.raises(NotImplementedError, match="_geqrf"):
-        ad.geqrf(a)
+    factors = L.ldl_factor(hermitian(a.detach()))
+    with pytest.raises(NotImplementedError, match="_ldl_solve"):
+        L.ldl_solve(factors.LD.requires_grad_(), factors.pivots, a).sum().backward()
     with pytest.raises(RuntimeError, match="mode='reduced'"):
         L.qr(a, mode="r")
     with pytest.raises(RuntimeError, match="nrows > ncols"):

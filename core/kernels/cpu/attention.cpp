@@ -47,10 +47,10 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool ad
   if (const auto loops = best_variant<ProductTable<T>>().multiply)
     return loops(m, n, k, a, b, add ? c : nullptr, c_down, c, c_down, nullptr);
   using runtime::blas::Op;
-  const bool a_plain = a.across == 1, b_plain = b.across == 1;
-  runtime::blas::gemm<T>(a_plain ? Op::none : Op::transpose, b_plain ? Op::none : Op::transpose, m, n, k,
-                         T(1), a.data, a_plain ? a.down : a.across, b.data, b_plain ? b.down : b.across,
-                         T(add), c, c_down);
+  const bool a_plain = a.across == 1 && (m == 1 || a.down >= k), b_plain = b.across == 1 && (k == 1 || b.down >= n);
+  runtime::blas::gemm<T>(a_plain ? Op::none : Op::transpose, b_plain ? Op::none : Op::transpose, m, n, k, T(1), a.data,
+                         a_plain ? std::max(a.down, k) : std::max(a.across, m), b.data,
+                         b_plain ? std::max(b.down, n) : std::max(b.across, k), T(add), c, c_down);
 }
 
 template <class T>

@@ -415,4 +415,30 @@ def householder_product(A, tau, *, out=None) -> Tensor:
     return give(out, Q, name)
 
 
+def reflectors_of(A):
+    """What `geqrf` gives, step by step in operations that are recorded: LAPACK's signs, and no reflection where nothing is below."""
+    from adjoint.nn.functional import pad
+
+    m, n = A.shape[-2:]
+    rest, rows, columns, factors = A, [], [], []
+    for i in range(min(m, n)):
+        alpha, below = rest[..., :1, :1], rest[..., 1:, :1]
+        size = (below * below.conj()).real.sum(-2, keepdim=True)
+        nothing = (size == 0) & (alpha.imag == 0) if A.is_complex() else size == 0
+        norm = _C.where(nothing, 1.0, (alpha * alpha.conj()).real + size).sqrt()
+        beta = _C.where(alpha.real < 0, norm, -norm).to(A.dtype)
+        v = _C.cat([alpha.new_ones(alpha.shape), below / _C.where(nothing, 1.0, alpha - beta)], -2)
+        factors.append(_C.where(nothing, 0.0, (beta - alpha) / beta)[..., 0])
+        others = rest[..., 1:]
+        others = others - factors[-1].conj().unsqueeze(-1) * (v @ (v.mH @ others))
+        diagonal = _C.where(nothing, alpha, beta)
+        rows.append(pad(_C.cat([diagonal, others[..., :1, :]], -1), (i, 0)))
+        columns.append(pad(v[..., 1:, :], (0, 0, i + 1, 0)))
+        rest = others[..., 1:, :]
+    if not rows:
+        return A.clone(), A.new_zeros((*A.shape[:-2], 0))
+    a = pad(_C.cat(rows, -2), (0, 0, 0, m - len(rows))) + pad(_C.cat(columns, -1), (0, n - len(columns)))
+    return a, _C.cat(factors, -1)
+
+
 _register.publish(globals())

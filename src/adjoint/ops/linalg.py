@@ -136,10 +136,13 @@ def svd(input, some=True, compute_uv=True, *, out=None):
 
 @composition
 def geqrf(input, *, out=None):
-    """R and, below its diagonal, the reflectors of a QR factorisation; and their factors tau. Not differentiable."""
+    """R and, below its diagonal, the reflectors of a QR factorisation; and their factors tau."""
     from adjoint.linalg._checks import matrices
+    from adjoint.linalg._decompositions import _tracked, reflectors_of
 
-    return give_all(out, _results().geqrf(*_C._geqrf(matrices(input, "geqrf", "input"))), "geqrf")
+    input = matrices(input, "geqrf", "input")
+    found = reflectors_of(input) if _tracked(input) else _C._geqrf(input)
+    return give_all(out, _results().geqrf(*found), "geqrf")
 
 
 @composition
