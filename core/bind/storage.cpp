@@ -67,6 +67,8 @@ void bind_storage(nb::module_& m) {
     const Stretch reached = stretch_of(t.sizes(), t.strides(), t.offset(), t.itemsize(), "tensor");
     return bytes_over(t, t.offset() * t.itemsize(), (reached.high - reached.low) * t.itemsize());
   }, "The bytes from the first element to the last, shared.");
+  m.def("_storage_uses", [](const Tensor& t) { return t->storage->refcount.load(std::memory_order_acquire); },
+        "How many tensors, those that graphs have saved among them, lie on the storage.");
   m.def("_resize_storage", &resize_storage, "Let the storage of a tensor have so many bytes.");
   m.def("_row_major_strides", [](const Dims& size) {
     count_of(size.span(), "set_");

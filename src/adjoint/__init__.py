@@ -109,6 +109,7 @@ _LAZY = (
     "linalg",
     "masked",
     "models",
+    "multiprocessing",
     "nn",
     "optim",
     "overrides",

@@ -224,8 +224,36 @@ class Location(Members):
         return False
 
     def is_shared(self) -> bool:
-        """Whether other processes see the memory: they do not."""
-        return False
+        """Whether the memory is shared with other processes; see `share_memory_`."""
+        import sys
+
+        segments = sys.modules.get("adjoint.multiprocessing._segments")
+        return segments is not None and segments.find(self) is not None
+
+    def share_memory_(self) -> Tensor:
+        """Move the memory to where processes see it that get the tensor: through a queue, as an argument, or by a fork.
+
+        Returns
+        -------
+        Tensor
+            The tensor itself; nothing is done if it is shared already.
+
+        Raises
+        ------
+        RuntimeError
+            Other tensors share the memory, which would be left behind.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> x = ad.zeros(3).share_memory_()
+        >>> x.is_shared()
+        True
+        """
+        from adjoint.multiprocessing import _segments
+
+        _segments.move([self], "share_memory_")
+        return self
 
     def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
         """The tensor itself, in another dtype if asked for: every tensor is dense."""

@@ -98,8 +98,13 @@ class _Storage:
         return self
 
     def is_shared(self) -> bool:
-        """Whether other processes see the memory: they do not."""
-        return False
+        """Whether the memory is shared with other processes, as `Tensor.share_memory_` does."""
+        return self._tensor.is_shared()
+
+    def share_memory_(self):
+        """Move the memory to where other processes can see it; see `Tensor.share_memory_`."""
+        self._tensor.share_memory_()
+        return self
 
     def is_pinned(self, device=None) -> bool:
         """Whether the memory is pinned for a device: it is not."""

@@ -13,18 +13,6 @@ import adjoint as ad
 __all__ = ["Conversion"]
 
 
-def _shared(tensor):
-    """A copy of a tensor in anonymous memory that processes share after a fork."""
-    import mmap
-
-    tensor = tensor.detach()
-    if not tensor.numel():
-        return tensor
-    memory = mmap.mmap(-1, tensor.numel() * tensor.itemsize)
-    copy = ad.frombuffer(memory, dtype=tensor.dtype).reshape(tensor.shape)
-    return copy.copy_(tensor)
-
-
 class Conversion:
     """`to`, `float`, `double`, `half`, `bfloat16`, `type`, `cpu`, `cuda`, `to_empty`."""
 
@@ -127,16 +115,23 @@ class Conversion:
         return self._apply(lambda tensor: tensor.to(dst_type))
 
     def share_memory(self):
-        """Move parameters and buffers to memory that this process shares with those that it forks from now on.
+        """Move parameters and buffers to memory that processes share; see `Tensor.share_memory_`.
 
         Examples
         --------
         >>> import adjoint as ad
         >>> layer = ad.nn.Linear(2, 3).share_memory()
-        >>> tuple(layer(ad.ones(1, 2)).shape)
-        (1, 3)
+        >>> layer.weight.is_shared()
+        True
         """
-        return self._apply(_shared)
+        from adjoint.multiprocessing import _segments
+
+        tensors = [*self.parameters(), *self.buffers()]
+        for tensor in tensors:
+            if hasattr(tensor, "cls_to_become"):
+                tensor.share_memory_()  # which says that it has no memory yet
+        _segments.move(tensors, "share_memory")
+        return self
 
     def cpu(self):
         """Move to the CPU."""

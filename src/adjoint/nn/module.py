@@ -12,6 +12,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._C import ModuleMembers, _read_members_directly
 
+from ._where import PLAIN, locate
 from .conversion import Conversion
 from .hooks import Hookable, call_with_hooks
 from .parameter import Buffer, Parameter
@@ -106,9 +107,14 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         )
 
     def __call__(self, *args, **kwargs):
-        if self._hooks is None:
-            return self.forward(*args, **kwargs)
-        return call_with_hooks(self, args, kwargs)
+        try:
+            if self._hooks is None:
+                return self.forward(*args, **kwargs)
+            return call_with_hooks(self, args, kwargs)
+        except Exception as error:
+            if type(error) in PLAIN:
+                locate(error, self, args)
+            raise
 
     # ---- registration ---------------------------------------------------------------------------------
 

@@ -16,6 +16,12 @@ from typing import Any
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
+class _Pickler(ForkingPickler):
+    """Small tensors go as bytes, since this process may have gone when they are read; large ones are shared already."""
+
+    _extra_reducers: dict = {}
+
+
 @dataclasses.dataclass
 class WorkerInfo:
     """Which worker this process is: its number `id` of `num_workers`, its `seed`, its copy of the `dataset`."""
@@ -130,9 +136,9 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
 
     def send(number, answer):
         try:
-            message = ForkingPickler.dumps((number, answer))
+            message = _Pickler.dumps((number, answer))
         except Exception as error:  # noqa: BLE001 - what the data set gave cannot be sent
-            message = ForkingPickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}")))
+            message = _Pickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}")))
         answers.send_bytes(message)
 
     parent = os.getppid()

@@ -1,0 +1,52 @@
+"""Processes that share tensors: the standard library's `multiprocessing`, with tensors in memory that all of them see.
+
+What goes through a `Queue` or `Pipe`, or is an argument of a `Process`, is moved to shared memory and arrives as the same
+memory: what one process writes, the others read. Gradients and graphs stay behind. Start reading at `reductions`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing import *  # noqa: F403
+
+from adjoint.multiprocessing import _torch_children, reductions
+from adjoint.multiprocessing.spawn import (
+    ProcessContext,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
+
+__all__ = [
+    *multiprocessing.__all__,  # type: ignore[attr-defined]
+    "ProcessContext",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
+
+reductions.init_reductions()
+_torch_children.follow()
+
+
+def get_all_sharing_strategies() -> set:
+    """How memory can be shared: by file descriptors, which leave nothing behind when the last process has gone."""
+    return {"file_descriptor"}
+
+
+def get_sharing_strategy() -> str:
+    """The way in which memory is shared."""
+    return "file_descriptor"
+
+
+def set_sharing_strategy(new_strategy) -> None:
+    """Choose the way in which memory is shared; there is one."""
+    if new_strategy not in ("file_descriptor", "file_system"):
+        raise AssertionError(f"unknown sharing strategy {new_strategy!r}")

@@ -1,0 +1,75 @@
+"""How a tensor goes to another process: as the descriptor of shared memory, and what the tensor is over it.
+
+A tensor that is alone on its memory is moved to shared memory where it stands, so that both ends see the same. Of one that
+others share, a copy is sent. Start reading at `reduce_tensor`.
+"""
+
+from __future__ import annotations
+
+from multiprocessing import reduction
+from multiprocessing.reduction import ForkingPickler
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint.multiprocessing import _segments
+
+__all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
+
+
+def rebuild_tensor(cls, descriptor, whole, start, nbytes, dtype, size, stride, offset, requires_grad):
+    """The tensor of what `reduce_tensor` gave."""
+    dtype = getattr(_C, dtype)
+    if descriptor is None:
+        part = _C._from_buffer(bytearray(nbytes)) if nbytes else _C._empty((0,), _C.uint8)
+        tensor = _C._over(part, dtype, size, stride, offset)
+    else:
+        segment = _segments.mapped(descriptor.detach(), whole)
+        tensor = _segments.tensor_over(segment, start, nbytes, dtype, size, stride, offset)
+    if cls is not Tensor:
+        from adjoint import nn
+
+        kind = getattr(nn, cls)
+        return kind(tensor, requires_grad) if cls == "Parameter" else kind(tensor)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def reduce_tensor(tensor):
+    """How a tensor is made again in another process.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor has a history.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
+            "process boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing "
+            "(e.g., putting it on the queue)."
+        )
+    cls = Tensor if type(tensor) is Tensor else type(tensor).__name__
+    sent = tensor
+    if _segments.find(sent) is None and not _segments.move([sent], None):
+        sent = tensor.detach().clone()
+        _segments.move([sent], None)
+    found = _segments.find(sent)
+    facts = (
+        sent._storage()[1],
+        str(sent.dtype).rpartition(".")[2],
+        tuple(sent.shape),
+        sent.stride(),
+        sent.storage_offset(),
+        tensor.requires_grad,
+    )
+    if found is None:  # there are no bytes
+        return rebuild_tensor, (cls, None, 0, 0, *facts)
+    segment, start = found
+    return rebuild_tensor, (cls, reduction.DupFd(segment.fd), len(segment), start, *facts)
+
+
+def init_reductions() -> None:
+    """Let pickles between processes know tensors; pickles to files are as they were."""
+    from adjoint import nn
+
+    for kind in (Tensor, nn.Parameter, nn.Buffer):
+        ForkingPickler.register(kind, reduce_tensor)

@@ -1,0 +1,195 @@
+"""`spawn`: a function in several processes, whose errors come back with their tracebacks.
+
+Start reading at `start_processes`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from multiprocessing import connection
+
+__all__ = [
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "spawn",
+    "start_processes",
+]
+
+
+class ProcessException(Exception):
+    """A process has failed: which one, and its number for the system."""
+
+    def __init__(self, msg: str, error_index: int, pid: int):
+        super().__init__(msg)
+        self.msg, self.error_index, self.pid = msg, error_index, pid
+
+    def __reduce__(self):
+        return type(self), (self.msg, self.error_index, self.pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """A process ended with an exception, whose traceback is the message."""
+
+
+class ProcessExitedException(ProcessException):
+    """A process ended by a signal, or with a status that is not 0."""
+
+    def __init__(
+        self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
+    ):
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code, self.signal_name = exit_code, signal_name
+
+    def __reduce__(self):
+        return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
+
+
+def _wrap(fn, i, args, error_file):
+    """What a process runs."""
+    try:
+        fn(i, *args)
+    except KeyboardInterrupt:
+        pass  # whoever was interrupted, it was all of them
+    except Exception:  # noqa: BLE001 - its text goes to the process that asked
+        import traceback
+
+        with open(error_file, "wb") as file:
+            pickle.dump(traceback.format_exc(), file)
+        sys.exit(1)
+
+
+class ProcessContext:
+    """Processes that run one function: `join` waits for them."""
+
+    def __init__(self, processes, error_files):
+        self.processes, self.error_files = processes, error_files
+        self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
+
+    def pids(self):
+        """The numbers of the processes for the system."""
+        return [process.pid for process in self.processes]
+
+    def join(self, timeout=None, grace_period=None):
+        """Wait until one has failed, in which case the others are ended, or `timeout` seconds.
+
+        Returns
+        -------
+        bool
+            Whether all have ended.
+
+        Raises
+        ------
+        ProcessRaisedException, ProcessExitedException
+        """
+        failed = None
+        for sentinel in connection.wait(self.sentinels, timeout=timeout) if self.sentinels else ():
+            i = self.sentinels.pop(sentinel)
+            self.processes[i].join()
+            if self.processes[i].exitcode != 0:
+                failed = i
+                break
+        if failed is None:
+            if not self.sentinels:
+                self._tidy()
+            return not self.sentinels
+        self._end_others(grace_period)
+        try:
+            raise self._error(failed)
+        finally:
+            self._tidy()
+
+    def _end_others(self, grace_period):
+        end = time.monotonic() + (grace_period or 0)
+        while grace_period and time.monotonic() < end and any(p.is_alive() for p in self.processes):
+            time.sleep(0.02)
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+        for process in self.processes:
+            process.join(30)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _error(self, i):
+        process, path = self.processes[i], self.error_files[i]
+        if os.path.exists(path) and os.path.getsize(path):
+            with open(path, "rb") as file:
+                said = pickle.load(file)
+            return ProcessRaisedException(
+                f"\n\n-- Process {i} terminated with the following error:\n{said}", i, process.pid
+            )
+        code = process.exitcode
+        if code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"<Unknown signal {-code}>"
+            return ProcessExitedException(
+                f"process {i} terminated with signal {name}", i, process.pid, code, name
+            )
+        return ProcessExitedException(f"process {i} terminated with exit code {code}", i, process.pid, code)
+
+    def _tidy(self):
+        for path in self.error_files:
+            if os.path.exists(path):
+                os.remove(path)
+
+
+class SpawnContext(ProcessContext):
+    """A `ProcessContext` of processes that were spawned."""
+
+
+def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1.
+
+    Parameters
+    ----------
+    fn : callable
+        Found by its name in its module, since another process imports it.
+    args : tuple
+        Tensors among them are shared.
+    nprocs : int
+    join : bool
+        Wait for all; else a `ProcessContext` is returned, whose `join` does.
+    daemon : bool
+        Whether the processes end with this one.
+    start_method : {'spawn', 'fork', 'forkserver'}
+
+    Raises
+    ------
+    ProcessRaisedException
+        One of them has; the others are ended.
+    ProcessExitedException
+        One of them has ended by a signal, or with a status that is not 0.
+    """
+    context = multiprocessing.get_context(start_method)
+    processes, files = [], []
+    for i in range(nprocs):
+        handle, path = tempfile.mkstemp(prefix="adjoint-errorfile-", suffix=".pickle")
+        os.close(handle)
+        process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)
+        process.start()
+        processes.append(process)
+        files.append(path)
+    kind = SpawnContext if start_method == "spawn" else ProcessContext
+    running = kind(processes, files)
+    if not join:
+        return running
+    while not running.join():
+        pass
+    return None
+
+
+def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1; see `start_processes`."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
