@@ -167,8 +167,8 @@ class _Column:
         if finite:
             largest, smallest = max(map(abs, finite)), min(map(abs, finite))
             scientific = largest / smallest > 1000 or largest > 1e8 or (not whole and smallest < 1e-4)
-        if _options.sci_mode is not None:
-            scientific = _options.sci_mode
+            if _options.sci_mode is not None:
+                scientific = _options.sci_mode
         if scientific:
             self.form = f"{{:.{precision}e}}".format
         elif whole:

@@ -431,6 +431,7 @@ def test_small_forms():
         (lambda x: ad.addbmm(x, x, x), RuntimeError, "batch1 must be a 3D tensor"),
         (lambda x: ad.masked.mean(x.long(), mask=MASK), ValueError, "Could not infer output dtype"),
         (lambda x: ad.masked.sum(x, mask=MASK.long()), TypeError, "expected a mask of bool"),
+        (lambda x: x[:, :1].dim_order(ambiguity_check=True), RuntimeError, "does not have unique dim order"),
         (lambda x: ad.pca_lowrank(x, q=9), ValueError, "must be non-negative integer and not greater"),
     ],
 )

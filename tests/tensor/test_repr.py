@@ -75,6 +75,7 @@ def test_printoptions():
         assert repr(ad.arange(5)) == "tensor([0,  ..., 4])"
         ad.set_printoptions(profile="default", sci_mode=True)
         assert repr(x) == "tensor([1.2346e+00, 2.0000e+00])"
+        assert repr(ad.zeros(2)) == "tensor([0., 0.])"  # nothing to scale
         ad.set_printoptions(linewidth=30, sci_mode=False)
         assert max(map(len, repr(ad.arange(40)).splitlines())) <= 30
     finally:

@@ -237,8 +237,9 @@ def segment_reduce(
                 "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
             )
     # The segment of each element is the number of those that end before it or with it.
-    places = _C._arange(0, size, 1, _C.int64, False).expand((*ends.shape[:-1], size)).contiguous()
-    at = searchsorted(ends.to(_C.int64).contiguous(), places, right=True)
+    marks = _C._zeros((*ends.shape[:-1], size + 1), _C.int64)
+    ends = ends.to(_C.int64)
+    at = marks.scatter_add(-1, ends, _C._full(ends.shape, 1, _C.int64)).cumsum(-1).narrow(-1, 0, size)
     tail = data.shape[axis + 1 :]
     at = at.reshape((*at.shape, *[1] * len(tail))).expand(data.shape)
     how = {"max": "amax", "min": "amin"}.get(reduce, reduce)
@@ -268,15 +269,26 @@ def _extent(flat, name):
     return low, high
 
 
-def _counts(name, points, edges, weight, density):
-    """How many rows of `points` lie in each box between the edges of its dimensions."""
+def _interval(x, edge, even):
+    """The number of the interval between edges that each element lies in; the last one includes its end."""
+    last = edge.numel() - 2
+    if not even:
+        return (searchsorted(edge, x, right=True) - 1).clamp(0, last)
+    low, high = edge[0].item(), edge[-1].item()
+    place = ((x - low) * ((last + 1) / (high - low))).nan_to_num(0.0).clamp(0, last).to(_C.int64)
+    # Rounding is off by one at most.
+    place = place - (x < edge[place]).to(_C.int64)
+    return (place + (x >= edge[place + 1]).to(_C.int64)).clamp(0, last)
+
+
+def _counts(name, points, edges, even, weight, density):
+    """How many rows of `points` lie in each box between the edges of its dimensions, which are `even` or not."""
     shape = [e.numel() - 1 for e in edges]
     inside, place = None, 0
-    for x, edge, size in zip(points.unbind(-1), edges, shape):
+    for x, edge, equal, size in zip(points.unbind(-1), edges, even, shape):
         within = (x >= edge[0]) & (x <= edge[-1])
         inside = within if inside is None else inside & within
-        # The last interval includes its end.
-        place = place * size + (searchsorted(edge, x, right=True) - 1).clamp(0, size - 1)
+        place = place * size + _interval(x, edge, equal)
     if weight is None:
         weight = _C._full((points.shape[0],), 1, points.dtype)
     elif weight.dtype is not points.dtype:
@@ -337,7 +349,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     else:
         _need_bins("histogram", bins)
         edges = _edges(flat, bins, *(_extent(flat, "torch.histogram") if range is None else range))
-    hist = _counts("histogram", flat.unsqueeze(-1), [edges], weight, density)
+    hist = _counts("histogram", flat.unsqueeze(-1), [edges], [not isinstance(bins, Tensor)], weight, density)
     return give_all(out, result_type(hist, edges), "histogram")
 
 
@@ -382,13 +394,14 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False):
             f"torch.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, but got {len(range)}"
         )
     edges = []
+    even = [not isinstance(bin, Tensor) for bin in each]
     for k, bin in enumerate(each):
         if not isinstance(bin, Tensor):
             _need_bins("histogramdd", bin)
             ends = _extent(points[:, k], "torch.histogramdd") if range is None else range[2 * k : 2 * k + 2]
             bin = _edges(points, bin, *ends)
         edges.append(bin)
-    return result_type(_counts("histogramdd", points, edges, weight, density), tuple(edges))
+    return result_type(_counts("histogramdd", points, edges, even, weight, density), tuple(edges))
 
 
 def _need_floating(name, x):

@@ -107,8 +107,13 @@ class Views(Members):
             return _view(self, size)
         return _reinterpret(self, _C._dtype(dtype))
 
-    def dim_order(self) -> tuple[int, ...]:
+    def dim_order(self, *, ambiguity_check=False) -> tuple[int, ...]:
         """The dimensions from the outermost in memory to the innermost.
+
+        Parameters
+        ----------
+        ambiguity_check : bool
+            Whether several orders that fit as well are an error: of dimensions of one element, or of one stride.
 
         Examples
         --------
@@ -116,7 +121,13 @@ class Views(Members):
         >>> ad.ones(2, 3).t().dim_order()
         (1, 0)
         """
-        return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride(d), d)))
+        order = tuple(sorted(range(self.ndim), key=lambda d: (-self.stride(d), d)))
+        if ambiguity_check and (1 in self.shape or len({*self.stride()}) < self.ndim):
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: its shape is "
+                f"{tuple(self.shape)}, its strides are {self.stride()}"
+            )
+        return order
 
     unsqueeze_ = _changing_shape("unsqueeze")
 
