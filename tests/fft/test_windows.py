@@ -65,6 +65,11 @@ def test_names_at_the_top(name):
         window(4.0)
 
 
+def test_a_window_that_is_nearly_a_point():
+    found = array(windows.kaiser(5, beta=1e4, dtype=ad.float64))
+    assert found[2] == 1 and (found[[0, 1, 3, 4]] < 1e-200).all() and np.isfinite(found).all()
+
+
 def test_options_at_the_top():
     np.testing.assert_allclose(
         array(ad.hamming_window(6, True, 0.6, 0.3, dtype=ad.float64)),

@@ -62,24 +62,13 @@ def cosines(coefficients):
 
 
 def kaiser_of(beta):
-    """I0(β √(1 - (2k / n - 1)²)) / I0(β)."""
+    """I0(β √(1 - (2k / n - 1)²)) / I0(β), by I0(x) e^-x, which does not overflow."""
 
     def weights(k, n):
-        inside = 1 - (2 * k / n - 1) ** 2
-        return bessel(beta * inside.clamp(min=0).sqrt()) / bessel(_C._full((), float(beta), _C.float64))
+        inside = beta * (1 - (2 * k / n - 1) ** 2).clamp(min=0).sqrt()
+        return _C._i0e(inside) / _C._i0e(_C._full((), float(beta), _C.float64)) * (inside - beta).exp()
 
     return weights
-
-
-def bessel(x):
-    """The modified Bessel function of order 0, by its series Σ (x/2)^2k / k!², whose terms are all positive."""
-    square, term = (x / 2) ** 2, _C._full(x.shape, 1.0, _C.float64)
-    total, k = term, 0
-    while bool((term > 1e-17 * total).any()):
-        k += 1
-        term = term * square / k**2
-        total = total + term
-    return total
 
 
 # --- the windows -----------------------------------------------------------------------------------------------------
