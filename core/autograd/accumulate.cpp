@@ -6,6 +6,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "transforms/tangents.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -196,6 +197,9 @@ void set_gradient(const Tensor& t, Tensor grad) {
     if (!same(grad.sizes(), t.sizes()))
       fail("attempting to assign a gradient of size '", to_string(grad.sizes()), "' to a tensor of size '", to_string(t.sizes()),
            "'. Please ensure that the gradient and the tensor are the same size (assigned grad has data of a different size)");
+    if (device_of(grad) != device_of(t))
+      fail("attempting to assign a gradient with device type '", name_of(device_of(grad)), "' to a tensor with device type '", name_of(device_of(t)),
+           "'. Please ensure that the gradient and the tensor are on the same device");
     if (grad.dtype() != t.dtype())
       fail("attempting to assign a gradient with dtype '", type_words(grad.dtype(), false), "' to a tensor with grad_dtype '",
            type_words(t.dtype(), true), "'. Please ensure that the gradient and the tensor have the same dtype (assigned grad has data of a "

@@ -112,7 +112,7 @@ Tensor base_of(const Tensor& t) {
 }
 
 void register_view(const Tensor& base, const Tensor& result, bool several) {
-  if (result->storage != base->storage || result.get() == base.get() || !result->is(TensorImpl::kHasBase)) return;
+  if (result->storage != base->storage || result.get() == base.get() || result->is(TensorImpl::kEmbedded) || !as_view(result.get()).can_be_view) return;
   if (shared_with_nodes(base)) [[unlikely]] replace_in_program(base);
   TensorImpl* root = base.get();
   uint16_t flags = TensorImpl::kView;

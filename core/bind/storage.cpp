@@ -8,6 +8,7 @@
 #include "bind/operators.h"
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
+#include "tensor/access.h"
 
 namespace nb = nanobind;
 
@@ -44,6 +45,8 @@ void resize_storage(const Tensor& t, int64_t bytes) {
   if (old.refcount.load(std::memory_order_acquire) != 1)
     fail("resize_(): the storage has ", old.capacity, " bytes and would have to move for ", bytes, " of them, but other tensors share it. "
          "Resize it before they are made, or clone() what is to grow");
+  const DeviceScope scope(old.device);
+  const Access access(t);
   Ref<Storage> moved = allocate_storage(wanted);
   std::memcpy(moved->data, old.data, old.nbytes);
   std::memset(moved->data + old.nbytes, 0, wanted - old.nbytes);

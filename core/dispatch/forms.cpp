@@ -8,6 +8,7 @@
 #include "tensor/checked.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -74,6 +75,9 @@ void perform(const Call& call, Results& results) {
 }
 
 void write_out(const Tensor& t, const Tensor& result, const char* name) {
+  if (device_of(t) != device_of(result))
+    fail("Attempting to copy from device ", name_of(device_of(result)), " to device ", name_of(device_of(t)), ", but cross-device copies are not allowed! ",
+         name, "(): out= must be on the device of the result");
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
     fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
   if (!can_cast(result.dtype(), t.dtype()))
@@ -84,6 +88,7 @@ void write_out(const Tensor& t, const Tensor& result, const char* name) {
                          ", which does not match the required output shape ", to_string(result.sizes()),
                          ". This behavior is deprecated: pass a tensor of that shape, or one without elements (t.resize_(0)).").c_str());
     tell_replaced(t, "out");
+    const DeviceScope scope(device_of(t));
     Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
     char* const data = storage->data;
     t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);

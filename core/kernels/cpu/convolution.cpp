@@ -20,6 +20,7 @@
 #include "kernels/cpu/convolution_plain.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels::convolution {
 
@@ -318,7 +319,8 @@ void with_type(DType dtype, const F& f) {
 }  // namespace
 
 void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
-  if (y.numel() == 0) return;
+  const Access access(y);
+  if (!access || y.numel() == 0) return;
   with_type(y.dtype(), [&]<class T>(TypeTag<T>) {
     const T* b = bias.defined() ? bias.data<T>() : nullptr;
     if constexpr (has_planes<T>)
@@ -329,6 +331,8 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
 }
 
 void add_bias(const Tensor& bias, const Tensor& y) {
+  const Access access(y);
+  if (!access) return;
   with_type(y.dtype(), [&]<class T>(TypeTag<T>) {
     const int64_t pixels = y.size(2);
     share(y.size(0) * y.size(1), pixels, [&](int64_t i) {
@@ -340,7 +344,8 @@ void add_bias(const Tensor& bias, const Tensor& y) {
 }
 
 void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
-  if (x.numel() == 0) return;
+  const Access access(x);
+  if (!access || x.numel() == 0) return;
   with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (has_planes<T>)
       input_by_planes(s, g.data<T>(), w.data<T>(), x.data<T>());
@@ -350,7 +355,8 @@ void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x)
 }
 
 void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w) {
-  if (w.numel() == 0) return;
+  const Access access(w);
+  if (!access || w.numel() == 0) return;
   with_type(w.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (has_planes<T>) {
       // Few outputs would leave most of a vector idle.
