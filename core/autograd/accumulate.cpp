@@ -181,6 +181,7 @@ template <class Next> static void update(AutogradMeta& m, const Next& next) {
 void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
+  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere) [[unlikely]] g = moved_to(std::move(g), device_of(t));
   if (g->flags & ~t->flags & TensorImpl::kBatched && !t->is(TensorImpl::kMadeInside)) [[unlikely]]
     fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ", to_string(t.sizes()),
          " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and return it");

@@ -74,6 +74,8 @@ void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
   }
 }
 
+Tensor moved_to(Tensor g, Device device) { return call<ToDevice>(g, static_cast<int64_t>(device), static_cast<int64_t>(device_of(g))); }
+
 Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }
 
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
