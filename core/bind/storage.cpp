@@ -77,7 +77,11 @@ void bind_storage(nb::module_& m) {
     count_of(size.span(), "set_");
     return contiguous_strides(size.span());
   });
-  m.def("_copy_bytes", [](const Tensor& t) { return copy_of(t); }, "A copy without history.");
+  m.def("_copy_bytes", [](const Tensor& t) {
+    const DeviceScope scope(device_of(t));
+    return copy_of(t);
+  }, "A copy without history.");
+  m.def("_storage_id", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(owner_of_bytes(t->storage)); }, "What tells one memory from another that lives, wherever it is.");
   m.def("_over", [](const Tensor& bytes, DType dtype, const Dims& size, const Dims& stride, int64_t offset) {
     const IntList sizes(size.data(), size.size()), strides(stride.data(), stride.size());
     if (sizes.size() != strides.size()) fail<ValueError>("a tensor of shape ", to_string(sizes), " needs as many strides");

@@ -345,7 +345,9 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   if (flags & TensorImpl::kElsewhere) [[unlikely]] {
     DeviceOfCall where(op.name);
     for (int i = 0; i < op.arity; ++i) where.add(in[i]);
-    if (out) where.add(*out);
+    if (out && device_of(*out) != where.device())
+      fail("Attempting to copy from device ", name_of(where.device()), " to device ", name_of(device_of(*out)), ", but cross-device copies are not allowed! ",
+           op.name, "(): out= must be on the device of the result");
     if (where.device() != thread_state.device) {
       const DeviceScope scope(where.device());
       return general(op, in, parameters, out, inplace);

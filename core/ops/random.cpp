@@ -57,6 +57,8 @@ Tensor by_memory(const Tensor& t) {
 /// Where the generator's numbers are torch's: draw(stream, T* out, n) writes floats or doubles for the elements as they lie in
 /// memory. False where they are not.
 template <class Draw> bool fill_as_torch(const Tensor& t, OptionalGenerator g, Draw&& draw) {
+  const Access access(t);
+  if (!access) return true;
   return chosen(g).draw_torch([&](runtime::TorchStream& stream) {
     const bool wide = t.dtype() != DType::Float32 && (t.dtype() == DType::Float64 || !t.is_floating());
     const Tensor ordered = by_memory(t);

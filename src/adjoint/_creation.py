@@ -71,7 +71,10 @@ def creation(function=None, *, out=True, like=False, consults=False):
             elif place != (before := _C._default_device()):
                 _C._set_default_device(place)
                 try:
-                    return make(*args, out=out, dtype=dtype, requires_grad=requires_grad, **own)
+                    place = args[0].device if device is None else device
+                    return make(
+                        *args, out=out, dtype=dtype, requires_grad=requires_grad, device=place, **own
+                    )
                 finally:
                     _C._set_default_device(before)
         if out is None:
@@ -101,7 +104,7 @@ def _signature(function, keywords, takes_out):
     from inspect import Parameter, signature
 
     found = signature(function)
-    own = [p for p in found.parameters.values() if p.name != "dtype"]
+    own = [p for p in found.parameters.values() if p.name not in ("dtype", "device")]
     rest = [own.pop()] if own[-1].kind is Parameter.VAR_KEYWORD else []
     added = [
         Parameter(key, Parameter.KEYWORD_ONLY, default=default)

@@ -29,8 +29,12 @@ class Conversion:
                 applied = fn(parameter)
                 if applied.device != parameter.device:
                     # Memory of one device cannot take the place of another's: another parameter does.
-                    applied = self._parameters[name] = type(parameter)(applied, parameter.requires_grad)
-                    applied.grad = None if grad is None else fn(grad)
+                    made = ad.Tensor._make_subclass(
+                        type(parameter), applied.detach(), parameter.requires_grad
+                    )
+                    made.__dict__.update(parameter.__dict__)
+                    made.grad = None if grad is None else fn(grad)
+                    self._parameters[name] = made
                     continue
                 parameter.data = applied
                 if grad is not None:

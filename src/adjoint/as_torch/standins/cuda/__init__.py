@@ -94,7 +94,7 @@ class stream(device):
 
 def _refuse(*args, **keywords):
     raise AssertionError(
-        "Torch not compiled with CUDA enabled: this is Adjoint, and the only device is 'cpu'"
+        "Torch not compiled with CUDA enabled: this is Adjoint, which has no CUDA device"
     )
 
 
