@@ -284,6 +284,7 @@ void forget_in_place(const Tensor& t, uint32_t holders) {
     if (had_history) {
       Ref<Storage> gone = external_storage(t->storage->data, t->storage->nbytes, nothing, nullptr);
       gone->checked = false;
+      gone->device = t->storage->device;
       gone->version.store(t.version() + 1, std::memory_order_relaxed);
       t->replace_storage(std::move(gone), t->data, t.dtype(), t.sizes(), t.strides().data());
     }

@@ -342,17 +342,11 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   unsigned flags = out ? (*out)->flags : 0;
   for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
   const bool may_carry = may_be_transformed(flags);
-  if (flags & TensorImpl::kElsewhere) [[unlikely]] {
-    DeviceOfCall where(op.name);
-    for (int i = 0; i < op.arity; ++i) where.add(in[i]);
-    if (out && device_of(*out) != where.device())
-      fail("Attempting to copy from device ", name_of(where.device()), " to device ", name_of(device_of(*out)), ", but cross-device copies are not allowed! ",
-           op.name, "(): out= must be on the device of the result");
-    if (where.device() != thread_state.device) {
-      const DeviceScope scope(where.device());
+  if (flags & TensorImpl::kElsewhere) [[unlikely]]
+    if (const Device device = device_of_call(op, in, out); device != thread_state.device) {
+      const DeviceScope scope(device);
       return general(op, in, parameters, out, inplace);
     }
-  }
   if (Tensor result; may_carry && !out && elementwise_transformed(op, in, parameters, result)) return result;
   const DType type = promoted(op, in);
   const bool batch = flags & TensorImpl::kBatched;

@@ -2,6 +2,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "dispatch/elementwise.h"
 #include "kernels/copy.h"
 #include "ops/writing.h"
 #include "runtime/warning.h"
@@ -75,9 +76,7 @@ void perform(const Call& call, Results& results) {
 }
 
 void write_out(const Tensor& t, const Tensor& result, const char* name) {
-  if (device_of(t) != device_of(result))
-    fail("Attempting to copy from device ", name_of(device_of(result)), " to device ", name_of(device_of(t)), ", but cross-device copies are not allowed! ",
-         name, "(): out= must be on the device of the result");
+  if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]] need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
     fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
   if (!can_cast(result.dtype(), t.dtype()))

@@ -63,7 +63,7 @@ class Copying(Members):
         if self._device_number:
             values = None if self.is_meta else self.detach().cpu()
             layout = (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
-            return rebuild_elsewhere, (kind, self.device, values, *layout, self.__dict__)
+            return rebuild_elsewhere, (kind, self.device, values, *layout, _state_of(self))
         span = _C._span(self)
         if protocol >= 5:
             from pickle import PickleBuffer
@@ -103,15 +103,19 @@ def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
         bytes_ = _C._copy_bytes(bytes_)
     result = _C._over(bytes_, dtype, size, stride, 0)
     result = _as(cls, result, requires_grad)
+    _set_state(result, attributes)
+    return result
+
+
+def _set_state(result, attributes):
     if hasattr(type(result), "__setstate__"):
         result.__setstate__(attributes)
-    else:
-        slots = {}
-        if isinstance(attributes, tuple) and len(attributes) == 2 and isinstance(attributes[1], dict):
-            attributes, slots = attributes
-        set_attributes(result, attributes)
-        _set_slots(result, slots)
-    return result
+        return
+    slots = {}
+    if isinstance(attributes, tuple) and len(attributes) == 2 and isinstance(attributes[1], dict):
+        attributes, slots = attributes
+    set_attributes(result, attributes)
+    _set_slots(result, slots)
 
 
 def _set_slots(tensor, slots):
@@ -132,7 +136,7 @@ def rebuild_elsewhere(cls, device, values, dtype, size, stride, requires_grad, a
     result = _as(cls, empty_strided(size, stride, dtype=dtype, device=device), requires_grad)
     if values is not None:
         result.data.copy_(values)
-    set_attributes(result, attributes)
+    _set_state(result, attributes)
     return result
 
 

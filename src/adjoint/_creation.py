@@ -72,9 +72,7 @@ def creation(function=None, *, out=True, like=False, consults=False):
                 _C._set_default_device(place)
                 try:
                     place = args[0].device if device is None else device
-                    return make(
-                        *args, out=out, dtype=dtype, requires_grad=requires_grad, device=place, **own
-                    )
+                    return make(*args, out=out, dtype=dtype, requires_grad=requires_grad, device=place, **own)
                 finally:
                     _C._set_default_device(before)
         if out is None:
@@ -228,12 +226,20 @@ def full_like(input, fill_value, *, dtype=None, memory_format=None, device=None)
 def empty_laid(input, dtype, memory_format, device, name):
     """`empty_like` for functions that fill it."""
     made = _empty_like(input, dtype, False, device)
-    return made if memory_format is None or memory_format is preserve_format else _made_in(made, memory_format, name)
+    return (
+        made
+        if memory_format is None or memory_format is preserve_format
+        else _made_in(made, memory_format, name)
+    )
 
 
 def _like(input, fill_value, dtype, memory_format, device, name):
     made = _full_like(input, fill_value, dtype, False, device)
-    return made if memory_format is None or memory_format is preserve_format else _made_in(made, memory_format, name)
+    return (
+        made
+        if memory_format is None or memory_format is preserve_format
+        else _made_in(made, memory_format, name)
+    )
 
 
 @creation(out=False)

@@ -226,7 +226,9 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
     [0, 1, 2]
     """
     if device is not None and device_number(device):
-        raise RuntimeError(f"from_dlpack(): memory is shared on the CPU alone, but device is {device}; use .to() on the result")
+        raise RuntimeError(
+            f"from_dlpack(): memory is shared on the CPU alone, but device is {device}; use .to() on the result"
+        )
     export = getattr(ext_tensor, "__dlpack__", None)
     if export is None:
         return _C._from_dlpack(ext_tensor)

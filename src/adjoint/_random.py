@@ -172,7 +172,9 @@ def randn_like(input, *, dtype=None, memory_format=None, generator=None, device=
 
 
 @creation(out=False, consults=True)
-def randint_like(input, low=None, high=None, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
+def randint_like(
+    input, low=None, high=None, *, dtype=None, memory_format=None, generator=None, device=None
+) -> Tensor:
     """As `randint`, with the shape and dtype of `input`."""
     if high is None:
         low, high = 0, low

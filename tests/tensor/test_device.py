@@ -111,7 +111,9 @@ def meta(*shape, **keywords):
     return ad.empty(*shape, device="meta", **keywords)
 
 
-@pytest.mark.parametrize("make", [m for name, m in MAKERS.items() if name not in ("generator", "default", "context")])
+@pytest.mark.parametrize(
+    "make", [m for name, m in MAKERS.items() if name not in ("generator", "default", "context")]
+)
 def test_meta_tensors_are_made_everywhere(make):
     made = make("meta")
     for t in made.parameters() if isinstance(made, nn.Module) else [made]:
@@ -121,7 +123,14 @@ def test_meta_tensors_are_made_everywhere(make):
 
 def test_where_tensors_are_made():
     with ad.device("meta"):
-        made = [ad.ones(2), ad.tensor([1.0]), ad.randn(2), ad.arange(3), ad.tril_indices(3, 3), nn.Linear(2, 2).weight]
+        made = [
+            ad.ones(2),
+            ad.tensor([1.0]),
+            ad.randn(2),
+            ad.arange(3),
+            ad.tril_indices(3, 3),
+            nn.Linear(2, 2).weight,
+        ]
         assert ad.get_default_device() == ad.device("meta")
         assert ad.ones(1, device="cpu").is_cpu and ad.as_tensor([1]).is_meta
         with ad.device("cpu"):
@@ -163,15 +172,27 @@ ELEMENTS = {
     "tolist": (lambda x: x.tolist(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
     "cpu": (lambda x: x.cpu(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
     "to": (lambda x: x.to("cpu"), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
-    "copy_": (lambda x: ad.ones(2, 3).copy_(x), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+    "copy_": (
+        lambda x: ad.ones(2, 3).copy_(x),
+        NotImplementedError,
+        "Cannot copy out of meta tensor; no data!",
+    ),
     "numpy": (lambda x: x.numpy(), TypeError, "can't convert meta device type tensor to numpy"),
     "buffer": (lambda x: memoryview(x), TypeError, "can't convert meta device type tensor to numpy"),
     "dlpack": (lambda x: x.__dlpack__(), BufferError, "Cannot pack tensors on meta"),
     "nonzero": (lambda x: x.nonzero(), NotImplementedError, "nonzero.*Meta tensors"),
     "mask": (lambda x: x[x > 0], NotImplementedError, "masked_select.*Meta tensors"),
     "unique": (lambda x: x.unique(), NotImplementedError, "unique.*Meta tensors"),
-    "module": (lambda x: nn.Linear(2, 3, device="meta").to("cpu"), NotImplementedError, "no data! Please use torch.nn.Module.to_empty"),
-    "storage": (lambda x: x.untyped_storage().tolist(), NotImplementedError, "Cannot copy out of meta tensor"),
+    "module": (
+        lambda x: nn.Linear(2, 3, device="meta").to("cpu"),
+        NotImplementedError,
+        "no data! Please use torch.nn.Module.to_empty",
+    ),
+    "storage": (
+        lambda x: x.untyped_storage().tolist(),
+        NotImplementedError,
+        "Cannot copy out of meta tensor",
+    ),
 }
 
 
@@ -196,13 +217,19 @@ MIXTURES = {
 @pytest.mark.parametrize("mix", MIXTURES.values(), ids=MIXTURES)
 def test_mixtures_are_refused(mix):
     for x, y in ((meta(2, 3), ad.zeros(2, 3)), (ad.zeros(2, 3), meta(2, 3))):
-        with pytest.raises(RuntimeError, match="(?s)not on the expected device.*Expected all tensors to be on the same device"):
+        with pytest.raises(
+            RuntimeError,
+            match="(?s)not on the expected device.*Expected all tensors to be on the same device",
+        ):
             mix(x, y)
 
 
 def test_what_may_be_mixed():
     x, number = meta(2, 3), ad.tensor(2.0)
-    assert all(t.is_meta for t in (x + 1, 2.0 * x, x * number, number - x, ad.where(x > 0, number, x), x.copy_(ad.ones(2, 3))))
+    assert all(
+        t.is_meta
+        for t in (x + 1, 2.0 * x, x * number, number - x, ad.where(x > 0, number, x), x.copy_(ad.ones(2, 3)))
+    )
     # Indices may be on the CPU, and are checked there.
     assert x[ad.tensor([0, 1, 1])].shape == (3, 3) and x[0].is_meta
     with pytest.raises(RuntimeError, match="indices should be either on cpu or on the same device"):

@@ -99,7 +99,9 @@ def meta_tensor(dtype, size, stride, requires_grad):
     """A tensor on the meta device, of which a file holds no elements."""
     from adjoint._creation import empty_strided
 
-    return empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta", requires_grad=bool(requires_grad))
+    return empty_strided(
+        tuple(size), tuple(stride), dtype=dtype, device="meta", requires_grad=bool(requires_grad)
+    )
 
 
 def parameter(data, requires_grad, hooks, state=None):
