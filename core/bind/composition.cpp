@@ -73,7 +73,8 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   if (self->consults && overridden(args, self->consults == 2 ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
     return ask(self->asked_as ? self->asked_as : o, args, nargs, kwnames);
-  if (devices_in_use.load(std::memory_order_relaxed)) [[unlikely]] {
+  // Those that leave errors alone call what the program hands them.
+  if (devices_in_use.load(std::memory_order_relaxed) && self->explain != Py_None) [[unlikely]] {
     const Device device = device_of_call(args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
     if (device != thread_state.default_device) {
       const Device before = std::exchange(thread_state.default_device, device);
