@@ -12,6 +12,7 @@ struct BatchLevel;   // transforms/batching.h
 struct Interpreter;  // transforms/interpreter.h
 struct Observer;
 class DualLevel;     // transforms/tangents.h
+enum class Device : uint8_t;  // tensor/device.h
 class SavedHooks;    // autograd/saved.h
 
 struct ThreadState {
@@ -25,6 +26,8 @@ struct ThreadState {
   bool parallel_backward = false;
   /// What new tensors are marked with: TensorImpl::kInference in inference mode.
   uint16_t flags_of_new = 0;
+  /// Where the results of the call that runs are made, and where those are made that no tensor is an input of.
+  Device device{}, default_device{};
   /// The next call comes from a transform, which has dealt with what its inputs carry: the door lets it pass.
   bool past_transforms = false;
   /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.

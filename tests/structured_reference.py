@@ -262,6 +262,7 @@ REFERENCES = {
     "contiguous": lambda x: x,
     "clone": lambda x: x,
     "_to_type": lambda x, dtype: x.astype(dtype),
+    "_to_device": lambda x, device, source: x,
     # along a dimension
     "_scatter_along": lambda x, index, dim, size: added(
         [size if d == dim else n for d, n in enumerate(x.shape)],

@@ -6,6 +6,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "transforms/tangents.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -180,6 +181,7 @@ template <class Next> static void update(AutogradMeta& m, const Next& next) {
 void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
+  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere) [[unlikely]] g = moved_to(std::move(g), device_of(t));
   if (g->flags & ~t->flags & TensorImpl::kBatched && !t->is(TensorImpl::kMadeInside)) [[unlikely]]
     fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ", to_string(t.sizes()),
          " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and return it");
@@ -196,6 +198,9 @@ void set_gradient(const Tensor& t, Tensor grad) {
     if (!same(grad.sizes(), t.sizes()))
       fail("attempting to assign a gradient of size '", to_string(grad.sizes()), "' to a tensor of size '", to_string(t.sizes()),
            "'. Please ensure that the gradient and the tensor are the same size (assigned grad has data of a different size)");
+    if (device_of(grad) != device_of(t))
+      fail("attempting to assign a gradient with device type '", name_of(device_of(grad)), "' to a tensor with device type '", name_of(device_of(t)),
+           "'. Please ensure that the gradient and the tensor are on the same device");
     if (grad.dtype() != t.dtype())
       fail("attempting to assign a gradient with dtype '", type_words(grad.dtype(), false), "' to a tensor with grad_dtype '",
            type_words(t.dtype(), true), "'. Please ensure that the gradient and the tensor have the same dtype (assigned grad has data of a "

@@ -15,6 +15,7 @@
 #include "ops/rearranging.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -73,6 +74,8 @@ void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
   }
 }
 
+Tensor moved_to(Tensor g, Device device) { return call<ToDevice>(g, static_cast<int64_t>(device), static_cast<int64_t>(device_of(g))); }
+
 Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }
 
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
@@ -91,10 +94,14 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
 }
 
 Tensor expanded_zero(const Tensor& t) {
+  const DeviceScope scope(device_of(t));
   return over(Ref<Storage>::share(scalar_tensor(Scalar(0), t.dtype())->storage), t.dtype(), t.sizes(), Dims(t.sizes().size(), 0).span(), 0);
 }
 
-Tensor ones_like_result(const Tensor& t) { return t.dim() == 0 ? scalar_tensor(Scalar(1), t.dtype()) : full(t.sizes(), Scalar(1), t.dtype()); }
+Tensor ones_like_result(const Tensor& t) {
+  const DeviceScope scope(device_of(t));
+  return t.dim() == 0 ? scalar_tensor(Scalar(1), t.dtype()) : full(t.sizes(), Scalar(1), t.dtype());
+}
 
 Tensor replay_view(const Tensor& base, const ViewPart& p) {
   Dims sizes(p.sizes), strides(p.strides);
@@ -162,7 +169,10 @@ void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
 
 bool has_nan(const Tensor& t) {
   if (!is_differentiable(t.dtype())) return false;
+  const DeviceScope scope(device_of(t));
   const Tensor d = dense(t);
+  const Access access(d);
+  if (!access) return false;
   return visit(d.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* p = d.data<T>();

@@ -24,6 +24,8 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
 void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask);
 /// The complex conjugate; a real tensor as it is. Recorded.
 Tensor conjugate_of(Tensor g);
+/// A gradient of what was copied from one device to another, on the first.
+Tensor moved_to(Tensor g, Device device);
 /// A zero in the shape and type of `t`, one element in memory.
 Tensor expanded_zero(const Tensor& t);
 /// A tensor of ones like the result: the implicit cotangent.

@@ -10,6 +10,7 @@
 #include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
 #include "runtime/workers.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -288,7 +289,7 @@ class Pass {
     } scope{std::exchange(executing, &node)};
     try {
       // Hooks may have taken every gradient away.
-      if (computes && (any_defined(in) || node.wants_undefined())) node.apply(in, out);
+      if (computes && (any_defined(in) || node.wants_undefined())) apply(node, in, out);
     } catch (...) {
       if (anomalies && report_anomaly) report_anomaly(node);
       throw;
@@ -306,6 +307,25 @@ class Pass {
 
   static bool any_defined(const Gradients& in) {
     return std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
+  }
+  /// The flags of what arrived.
+  static unsigned flags_of(const Gradients& in) {
+    unsigned flags = 0;
+    for (const Tensor& t : in)
+      if (t.defined()) flags |= t->flags;
+    return flags;
+  }
+  [[gnu::cold, gnu::noinline]] static void apply_elsewhere(Node& node, Gradients& in, Gradients& out) {
+    const std::string name = node.name();
+    DeviceOfCall where(name.c_str());
+    for (const Tensor& t : in)
+      if (t.defined()) where.add(t);
+    const DeviceScope scope(where.device());
+    node.apply(in, out);
+  }
+  static void apply(Node& node, Gradients& in, Gradients& out) {
+    if (flags_of(in) & TensorImpl::kElsewhere) [[unlikely]] apply_elsewhere(node, in, out);
+    else node.apply(in, out);
   }
   static bool has_hooks(const Node& node) {
     NodeExtras* extras = node.extras();
@@ -330,7 +350,7 @@ class Pass {
     } else if (wanted && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
       ReadLock reading(node, options_.retain_graph ? ReadLock::Keep : ReadLock::Free);
       if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out, true);
-      else node.apply(in, out);
+      else apply(node, in, out);
       reading.done();
     }
     in = Gradients();

@@ -6,6 +6,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "transforms/tangents.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -31,11 +32,12 @@ Tensor SavedTensor::save_aliased(const Tensor& t) {
 std::atomic<bool> checking_external{true};
 
 uint32_t SavedTensor::external_stamp(const Tensor& t) {
-  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed)) return version_of_both(t);
+  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed) || device_of(t) == Device::Meta) return version_of_both(t);
   // Of a tensor that stands for a batch, all samples.
   const Tensor* whole = &t;
   while ((*whole)->is(TensorImpl::kBatched)) whole = &meta_of(*whole)->samples;
   const Tensor d = contents_in_order(*whole);
+  const Access access(d);
   const char* p = d.bytes();
   const size_t n = static_cast<size_t>(d.numel() * d.itemsize());
   // Four sums of products by odd numbers: every change of one word changes a sum.

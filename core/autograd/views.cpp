@@ -112,7 +112,7 @@ Tensor base_of(const Tensor& t) {
 }
 
 void register_view(const Tensor& base, const Tensor& result, bool several) {
-  if (result->storage != base->storage || result.get() == base.get() || !result->is(TensorImpl::kHasBase)) return;
+  if (result->storage != base->storage || result.get() == base.get() || result->is(TensorImpl::kEmbedded) || !as_view(result.get()).can_be_view) return;
   if (shared_with_nodes(base)) [[unlikely]] replace_in_program(base);
   TensorImpl* root = base.get();
   uint16_t flags = TensorImpl::kView;
@@ -284,6 +284,7 @@ void forget_in_place(const Tensor& t, uint32_t holders) {
     if (had_history) {
       Ref<Storage> gone = external_storage(t->storage->data, t->storage->nbytes, nothing, nullptr);
       gone->checked = false;
+      gone->device = t->storage->device;
       gone->version.store(t.version() + 1, std::memory_order_relaxed);
       t->replace_storage(std::move(gone), t->data, t.dtype(), t.sizes(), t.strides().data());
     }

@@ -121,7 +121,7 @@ class PythonPacked final : public Packed {
   PythonPacked(const Tensor& t, std::shared_ptr<PyObject> value, std::shared_ptr<PyObject> unpack)
       : sizes_(t.sizes()), dtype_(t.dtype()), value_(std::move(value)), unpack_(std::move(unpack)) {}
   Tensor unpack() override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     nb::object r = nb::steal(PyObject_CallOneArg(unpack_.get(), value_.get()));
     if (!r.is_valid()) throw nb::python_error();
     if (!is_tensor(r.ptr()))
@@ -144,7 +144,7 @@ class PythonSavedHooks final : public SavedHooks {
  public:
   PythonSavedHooks(PyObject* pack, PyObject* unpack) : pack_(hold(pack)), unpack_(hold(unpack)) {}
   std::unique_ptr<Packed> pack(const Tensor& t) override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     nb::object r = nb::steal(PyObject_CallOneArg(pack_.get(), nb::steal(wrap(t)).ptr()));
     if (!r.is_valid()) throw nb::python_error();
     return std::make_unique<PythonPacked>(t, hold(r.ptr()), unpack_);
@@ -155,12 +155,12 @@ class PythonSavedHooks final : public SavedHooks {
 };
 
 void poll() {
-  nb::gil_scoped_acquire gil;
+  const InPython python;
   if (PyErr_CheckSignals() < 0) throw nb::python_error();
 }
 
 void release_lock_for_a_moment() {
-  nb::gil_scoped_acquire gil;
+  const InPython python;
   nb::gil_scoped_release moment;
   std::this_thread::yield();
 }
@@ -169,7 +169,7 @@ void release_lock_for_a_moment() {
 class PythonState final : public ForeignState {
  public:
   PythonState() : hooks_(own_saved_hooks) {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     context_ = hold(nb::steal(PyContext_CopyCurrent()).ptr());
   }
   void* enter() override {
@@ -207,7 +207,7 @@ nb::object& line_reporter() {
   return f;
 }
 std::string python_line() {
-  nb::gil_scoped_acquire gil;
+  const InPython python;
   if (!line_reporter().is_valid()) return "";
   nb::object r = nb::steal(PyObject_CallNoArgs(line_reporter().ptr()));
   if (!r.is_valid()) {
@@ -217,7 +217,7 @@ std::string python_line() {
   return nb::cast<std::string>(nb::str(r));
 }
 void warn_of_anomaly(const Node& node) {
-  nb::gil_scoped_acquire gil;
+  const InPython python;
   // An error in flight must not be lost for the warning.
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

@@ -5,6 +5,7 @@
 #include "bind/object.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
+#include "tensor/access.h"
 
 namespace adjoint::bind {
 
@@ -42,6 +43,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const char* format = kFormats[index_of(t.dtype())];
   if (!format) {
     PyErr_Format(PyExc_BufferError, "a tensor of type %s has no buffer format; convert it first, for example with .float()", name_of(t.dtype()));
+    return -1;
+  }
+  if (device_of(t) != Device::CPU) {
+    PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", name_of(device_of(t)));
     return -1;
   }
   try {

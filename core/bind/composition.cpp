@@ -8,8 +8,10 @@
 #include <structmember.h>
 
 #include "bind/autocast.h"
+#include "bind/object.h"
 #include "bind/overrides.h"
 #include "state.h"
+#include "tensor/access.h"
 
 namespace adjoint::bind {
 
@@ -55,11 +57,32 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
   return result;
 }
 
+/// The device of the first tensor among the arguments: what a composition makes besides belongs there.
+[[gnu::cold, gnu::noinline]] Device device_of_call(PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* first = args[i];
+    if ((PyTuple_Check(first) || PyList_Check(first)) && PySequence_Fast_GET_SIZE(first)) first = PySequence_Fast_GET_ITEM(first, 0);
+    if (!is_tensor(first)) continue;
+    if (const Device d = device_of(unwrap(first)); d != Device::CPU || unwrap(first).dim()) return d;
+  }
+  return thread_state.default_device;
+}
+
 PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   if (self->consults && overridden(args, self->consults == 2 ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
     return ask(self->asked_as ? self->asked_as : o, args, nargs, kwnames);
+  // Those that leave errors alone call what the program hands them.
+  if (devices_in_use.load(std::memory_order_relaxed) && self->explain != Py_None) [[unlikely]] {
+    const Device device = device_of_call(args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+    if (device != thread_state.default_device) {
+      const Device before = std::exchange(thread_state.default_device, device);
+      PyObject* result = call(o, args, nargsf, kwnames);
+      thread_state.default_device = before;
+      return result;
+    }
+  }
   PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)
                                                              : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
   if (result || self->explain == Py_None || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))

@@ -14,13 +14,17 @@ PyTypeObject* backward_type = nullptr;
 Names names;
 
 void FunctionNode::apply(Gradients& in, Gradients& out) {
-  nb::gil_scoped_acquire gil;
+  const Device device = thread_state.device;
+  const InPython python;
   Context* ctx = context_of(context_);
   nb::object arguments = checked(PyTuple_New(static_cast<Py_ssize_t>(num_inputs) + 1));
   PyTuple_SET_ITEM(arguments.ptr(), 0, wrap_context(Ref<Node>::share(this)));
   for (uint32_t i = 0; i < num_inputs; ++i) {
     Tensor g = in[i];
-    if (!g.defined() && ctx->materialize && tensor_result_[i]) g = zeros(result(i).sizes(), result(i).dtype());
+    if (!g.defined() && ctx->materialize && tensor_result_[i]) {
+      const DeviceScope there(device);
+      g = zeros(result(i).sizes(), result(i).dtype());
+    }
     PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i) + 1, wrap(std::move(g)));
   }
   nb::object function = nb::steal(PyObject_GetAttr(ctx->function, names.backward));

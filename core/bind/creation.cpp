@@ -7,6 +7,7 @@
 #include "bind/caster.h"
 #include "kernels/copy.h"
 #include "tensor/number.h"
+#include "tensor/access.h"
 
 namespace nb = nanobind;
 
@@ -88,6 +89,10 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
 }
 
 Tensor from_data(PyObject* data, std::optional<DType> dtype) {
+  if (is_tensor(data) && device_of(unwrap(data)) != Device::CPU) {
+    const DeviceScope scope(device_of(unwrap(data)));
+    return copy_of(unwrap(data), dtype.value_or(unwrap(data).dtype()));
+  }
   if (is_tensor(data)) return copy_of(unwrap(data), dtype.value_or(unwrap(data).dtype()));
   if (const auto s = as_scalar(data)) {
     const DType d = dtype ? *dtype : number_dtype(data, *s);
@@ -114,6 +119,10 @@ Tensor from_data(PyObject* data, std::optional<DType> dtype) {
 
 nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_grad) {
   Tensor t = from_data(data.ptr(), dtype);
+  if (thread_state.default_device != Device::CPU && device_of(t) == Device::CPU) [[unlikely]] {
+    const DeviceScope scope(thread_state.default_device);
+    t = copy_of(t);
+  }
   if (requires_grad) set_requires_grad(t, true);
   return nb::steal(wrap(std::move(t)));
 }
@@ -135,6 +144,16 @@ void bind_creation(nb::module_& m) {
     if (!t.defined()) fail<TypeError>("expected an object that supports the buffer protocol, but found ", Py_TYPE(o.ptr())->tp_name);
     return t;
   });
+  m.def("_set_default_device", [](int number) {
+    if (number < 0 || number >= kDevices) fail<ValueError>("there is no device number ", number);
+    return static_cast<int>(std::exchange(thread_state.default_device, static_cast<Device>(number)));
+  }, "Where this thread makes tensors from nothing, by number; gives back where it did before.");
+  m.def("_default_device", [] { return static_cast<int>(thread_state.default_device); }, "Where it does now.");
+  m.def("_device_names", [] {
+    nb::list names;
+    for (int i = 0; i < kDevices; ++i) names.append(name_of(static_cast<Device>(i)));
+    return names;
+  }, "The devices that there are, by number.");
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
   m.def("_reinterpret", [](const Tensor& t, DType dtype) {
     // One-dimensional bytes as elements of another type.

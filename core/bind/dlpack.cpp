@@ -10,6 +10,7 @@
 #include "bind/caster.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
+#include "tensor/access.h"
 
 namespace nb = nanobind;
 
@@ -86,6 +87,10 @@ template <class M> PyObject* export_as(const Tensor& t, bool copied) {
   e->strides = Dims(t.strides());
   DLTensor& d = e->managed.tensor;
   refuse_memory(t, "__dlpack__");
+  if (device_of(t) != Device::CPU) {
+    PyErr_Format(PyExc_BufferError, "Cannot pack tensors on %s", name_of(device_of(t)));
+    throw PythonError{};
+  }
   d.data = t.bytes();
   d.device = {kCpu, 0};
   d.ndim = static_cast<int32_t>(t.dim());

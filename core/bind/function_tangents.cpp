@@ -36,9 +36,13 @@ nb::object call_jvp(PyObject* context, PyObject* const* args, Py_ssize_t nargs, 
   PyTuple_SET_ITEM(arguments.ptr(), 0, Py_NewRef(context));
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     Tensor t = tangents[static_cast<size_t>(i)];
-    if (!t.defined() && is_tensor(args[i]) && ctx->materialize) t = zeros(unwrap(args[i]).sizes(), unwrap(args[i]).dtype());
+    if (!t.defined() && is_tensor(args[i]) && ctx->materialize) {
+      const DeviceScope there(device_of(unwrap(args[i])));
+      t = zeros(unwrap(args[i]).sizes(), unwrap(args[i]).dtype());
+    }
     PyTuple_SET_ITEM(arguments.ptr(), i + 1, wrap(std::move(t)));
   }
+  const InPython python;
   nb::object jvp = checked(PyObject_GetAttr(ctx->function, names.jvp));
   nb::object given = checked(PyObject_CallObject(jvp.ptr(), arguments.ptr()));
   if (!PyTuple_Check(given.ptr())) given = nb::make_tuple(given);

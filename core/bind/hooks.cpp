@@ -59,7 +59,7 @@ void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
 }
 
 Tensor call_hook(PyObject* f, const Tensor& g) {
-  nb::gil_scoped_acquire gil;
+  const InPython python;
   nb::object r = nb::steal(PyObject_CallOneArg(f, nb::steal(wrap(g)).ptr()));
   if (!r.is_valid()) throw nb::python_error();
   if (r.is_none()) return {};
@@ -107,14 +107,14 @@ std::atomic<uint64_t> next_node_hook{1};
 struct PythonPrehook {
   std::shared_ptr<PyObject> function;
   void operator()(Gradients& in) const {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     take_back(nb::steal(PyObject_CallOneArg(function.get(), tuple_of(in).ptr())), function.get(), in);
   }
 };
 struct PythonPosthook {
   std::shared_ptr<PyObject> function;
   void operator()(Gradients& out, const Gradients& in) const {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     take_back(nb::steal(PyObject_CallFunctionObjArgs(function.get(), tuple_of(out).ptr(), tuple_of(in).ptr(), nullptr)), function.get(), out);
   }
 };
@@ -227,7 +227,7 @@ void bind_hooks(nb::module_& m) {
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
     auto held = hold(f.ptr());
     return register_post_accumulate_hook(t, [held](const Tensor& leaf) {
-      nb::gil_scoped_acquire gil;
+      const InPython python;
       nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
       if (!r.is_valid()) throw nb::python_error();
       if (!r.is_none())
@@ -242,7 +242,7 @@ void bind_hooks(nb::module_& m) {
   m.def("_at_end_of_pass", [](nb::handle f) {
     auto held = hold(f.ptr());
     at_end_of_pass([held] {
-      nb::gil_scoped_acquire gil;
+      const InPython python;
       nb::object r = nb::steal(PyObject_CallNoArgs(held.get()));
       if (!r.is_valid()) throw nb::python_error();
     });

@@ -58,7 +58,7 @@ class PythonObserver final : public Observer {
 
   bool supply(const Operator& op, std::span<const Value> arguments, Results& results) override {
     if (!supply_) return false;
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     nb::object args = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
     for (size_t i = 0; i < arguments.size(); ++i) PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), to_python(*op.kinds[i], arguments[i]));
     const nb::object r = called(supply_, operator_object(op), args);
@@ -68,12 +68,12 @@ class PythonObserver final : public Observer {
   }
   void computed(const Operator& op, std::span<const Tensor> results) override {
     if (!computed_) return;
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     called(computed_, operator_object(op), sequence_of(results));
   }
   void before_write(const Tensor& t) override {
     if (!before_write_) return;
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     called(before_write_, nb::steal(wrap(t)));
   }
 
@@ -87,7 +87,7 @@ class PythonInterpreter final : public Interpreter {
       : call_(function_of(call)), reads_(function_of(reads)), replaces_(function_of(replaces)) {}
 
   void call(const Call& call, Results& results) override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     PyObject* f = operator_object(call.op, call.form);
     if (!f) {
       // A form that has no callable of its own is that of a row beside the public operator: its function, and a copy.
@@ -129,7 +129,7 @@ class PythonInterpreter final : public Interpreter {
   }
   static void told(const Function& f, const Tensor& t, const char* by) {
     if (!f) return;
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     called(f, nb::steal(wrap(t)), nb::str(by));
   }
   Function call_, reads_, replaces_;

@@ -3,6 +3,7 @@
 #include "bind/caster.h"
 #include "runtime/interrupt.h"
 #include "kernels/cpu/optimizer.h"
+#include "tensor/access.h"
 
 namespace nb = nanobind;
 
@@ -34,7 +35,7 @@ struct Slots {
       const Tensor* g = at(grads, i);
       if (!p || !g) fail<TypeError>("entry ", i, " of the parameters or gradients is not a Tensor");
       OptimizerSlot slot{};
-      bool ok = (p->dtype() == DType::Float32 || p->dtype() == DType::Float64) && p->is_contiguous() && !(*p)->storage->readonly;
+      bool ok = !(((*p)->flags | (*g)->flags) & TensorImpl::kElsewhere) && (p->dtype() == DType::Float32 || p->dtype() == DType::Float64) && p->is_contiguous() && !(*p)->storage->readonly;
       auto like = [&](const Tensor& t) { return t.dtype() == p->dtype() && t.is_contiguous() && same(t.sizes(), p->sizes()); };
       ok = ok && like(*g);
       int k = 0;

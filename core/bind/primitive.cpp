@@ -116,7 +116,7 @@ class PythonOperator final : public DeclaredOperator {
   }
 
   void forward(std::span<const Value> arguments, Results& to) const override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     nb::object r = called(f_.forward, {}, [&](size_t i) { return argument(i, arguments[i]); });
     read_results(*this, r, to, text("the function of '", name, "' must return").c_str());
     // What the function keeps, or made a view of, gets no history here. `counted` are the owners that are known.
@@ -140,18 +140,18 @@ class PythonOperator final : public DeclaredOperator {
   }
 
   Tensor vjp(RuleNode& node, int parameter, Gradients& in) const override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     const nb::object r = run(f_.rules[static_cast<size_t>(parameter)], node, 1u << parameter, in);
     return tensors_from(r, 1, name, "vjp", "gradient").front();
   }
 
   Tensors joint_vjp(RuleNode& node, uint32_t wanted, Gradients& in) const override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     return tensors_from(run(f_.joint, node, wanted, in), node.edges().size(), name, "vjp", "tensor among the arguments");
   }
 
   Tensors jvp(const DualCall& call) const override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     const auto of = [&](size_t p, const Tensors& tensors) {
       const size_t first = call.first[p], n = call.first[p + 1] - first;
       if (kinds[p]->form == Form::Tensors) return tuple_of(std::span(tensors).subspan(first, n));
@@ -184,7 +184,7 @@ class PythonOperator final : public DeclaredOperator {
   }
 
   void compute_batch(BatchedCall& c) const override {
-    nb::gil_scoped_acquire gil;
+    const InPython python;
     const auto samples = [&](size_t i) -> PyObject* {
       if (!c.given[i].present || !is_of_tensors(i)) return argument(i, c.given[i]);
       if (kinds[i]->form == Form::Tensor) return wrap(c.samples(c.tensor(static_cast<int>(i))));

@@ -28,7 +28,8 @@ Generator& chosen(Generator* g) { return g ? *g : runtime::default_generator(); 
 void bind_random(nb::module_& m) {
   nb::class_<Generator>(m, "Generator", "A source of random numbers with its own seed and position.")
       .def("__init__", [](Generator* g, const nb::object& device, std::optional<std::string> stream) {
-        if (!device.is_none()) nb::module_::import_("adjoint._device").attr("check_device")(device);
+        if (!device.is_none() && nb::cast<int>(nb::module_::import_("adjoint._device").attr("device_number")(device)) != 0)
+          fail("Generator(): numbers are drawn on the CPU alone, for tensors of the other devices too");
         new (g) Generator(Generator::default_seed, stream ? kind_of(*stream) : Generator::default_kind());
       }, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("stream") = nb::none())
       .def_prop_ro("stream", [](Generator& g) { return g.kind() == Generator::Kind::Torch ? "torch" : "counter"; },

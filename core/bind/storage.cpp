@@ -8,6 +8,7 @@
 #include "bind/operators.h"
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
+#include "tensor/access.h"
 
 namespace nb = nanobind;
 
@@ -44,6 +45,8 @@ void resize_storage(const Tensor& t, int64_t bytes) {
   if (old.refcount.load(std::memory_order_acquire) != 1)
     fail("resize_(): the storage has ", old.capacity, " bytes and would have to move for ", bytes, " of them, but other tensors share it. "
          "Resize it before they are made, or clone() what is to grow");
+  const DeviceScope scope(old.device);
+  const Access access(t);
   Ref<Storage> moved = allocate_storage(wanted);
   std::memcpy(moved->data, old.data, old.nbytes);
   std::memset(moved->data + old.nbytes, 0, wanted - old.nbytes);
@@ -74,7 +77,11 @@ void bind_storage(nb::module_& m) {
     count_of(size.span(), "set_");
     return contiguous_strides(size.span());
   });
-  m.def("_copy_bytes", [](const Tensor& t) { return copy_of(t); }, "A copy without history.");
+  m.def("_copy_bytes", [](const Tensor& t) {
+    const DeviceScope scope(device_of(t));
+    return copy_of(t);
+  }, "A copy without history.");
+  m.def("_storage_id", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(owner_of_bytes(t->storage)); }, "What tells one memory from another that lives, wherever it is.");
   m.def("_over", [](const Tensor& bytes, DType dtype, const Dims& size, const Dims& stride, int64_t offset) {
     const IntList sizes(size.data(), size.size()), strides(stride.data(), stride.size());
     if (sizes.size() != strides.size()) fail<ValueError>("a tensor of shape ", to_string(sizes), " needs as many strides");

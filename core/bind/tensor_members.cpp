@@ -12,6 +12,7 @@
 #include "bind/overrides.h"
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
+#include "tensor/access.h"
 
 namespace adjoint::bind {
 
@@ -117,11 +118,16 @@ int set_data(PyObject* s, PyObject* v, void*) {
       const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) && old->refcount.load(std::memory_order_relaxed) > 1);
       storage = recounted_storage(std::move(storage), t.version(), views ? Ref<Storage>::share(old) : Ref<Storage>());
     }
+    if (device_of(t) != device_of(from))
+      fail("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: one is on ", name_of(device_of(t)),
+           " and the other on ", name_of(device_of(from)));
     tell_replaced(t, "set_data");
     t->replace_storage(std::move(storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_device_number(PyObject* s, void*) { return PyLong_FromLong(static_cast<long>(device_of(unwrap(s)))); }
+PyObject* get_is_meta(PyObject* s, void*) { return PyBool_FromLong(device_of(unwrap(s)) == Device::Meta); }
 
 PyGetSetDef getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
@@ -152,7 +158,8 @@ PyGetSetDef getset[] = {
     {"is_vulkan", get_false, nullptr, nullptr, nullptr},
     {"is_xla", get_false, nullptr, nullptr, nullptr},
     {"is_xpu", get_false, nullptr, nullptr, nullptr},
-    {"is_meta", get_false, nullptr, nullptr, nullptr},
+    {"is_meta", get_is_meta, nullptr, "Whether there are no elements, only a shape and a dtype.", nullptr},
+    {"_device_number", get_device_number, nullptr, nullptr, nullptr},
     {}};
 
 // Subclasses and modes may answer for each: these read and set an attribute of `getset` where they do not.
@@ -179,7 +186,7 @@ PyObject* m_data_ptr(PyObject* s, PyObject*) {
   return guard([&] {
     tell_read(unwrap(s), "data_ptr");
     refuse_memory(unwrap(s), "data_ptr");
-    return PyLong_FromVoidPtr(unwrap(s).numel() ? unwrap(s).bytes() : nullptr);
+    return PyLong_FromVoidPtr(unwrap(s).numel() && device_of(unwrap(s)) != Device::Meta ? unwrap(s).bytes() : nullptr);
   });
 }
 PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
@@ -262,6 +269,7 @@ PyObject* m_tolist(PyObject* s, PyObject*) {
     const Tensor& t = unwrap(s);
     tell_read(t, "tolist");
     refuse_memory(t, "tolist");
+    const Access access(t, t.dim() ? "copy" : "item");
     return list_from(t.bytes(), t.dtype(), t.sizes(), t.strides());
   });
 }

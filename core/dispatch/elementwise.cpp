@@ -16,6 +16,7 @@
 #include "kernels/slices.h"
 #include "runtime/warning.h"
 #include "ops/writing.h"
+#include "tensor/access.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
@@ -341,6 +342,11 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   unsigned flags = out ? (*out)->flags : 0;
   for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
   const bool may_carry = may_be_transformed(flags);
+  if (flags & TensorImpl::kElsewhere) [[unlikely]]
+    if (const Device device = device_of_call(op, in, out); device != thread_state.device) {
+      const DeviceScope scope(device);
+      return general(op, in, parameters, out, inplace);
+    }
   if (Tensor result; may_carry && !out && elementwise_transformed(op, in, parameters, result)) return result;
   const DType type = promoted(op, in);
   const bool batch = flags & TensorImpl::kBatched;

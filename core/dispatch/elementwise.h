@@ -15,6 +15,10 @@ Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double
 std::vector<Value> boxed_call(const ElementwiseInfo& op, const Tensor* in, const double* parameters);
 /// The result of a call that the first input is then written with: rules keep that as it was.
 Tensor elementwise_aside(const ElementwiseInfo& op, const Tensor* in, const double* parameters);
+/// Where a call is done of which a tensor is elsewhere than on the CPU: refuses a mixture.
+Device device_of_call(const ElementwiseInfo& op, const Tensor* in, const Tensor* out);
+/// Refuses an out= that is not where the result is.
+void need_device(const char* op, Device device, const Tensor& out);
 /// Do the call with its transforms, if it has any.
 bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, Tensor& result);
 

@@ -17,6 +17,7 @@
 #include "ops/shape.h"
 #include "runtime/parallel.h"
 #include "transforms/forward.h"
+#include "tensor/access.h"
 #include "transforms/transformed.h"
 
 namespace adjoint {
@@ -32,6 +33,19 @@ std::vector<Value> boxed_call(const ElementwiseInfo& op, const Tensor* in, const
     values[op.arity + k].d = parameters[k];
   }
   return values;
+}
+
+void need_device(const char* op, Device device, const Tensor& out) {
+  if (device_of(out) != device)
+    fail("Attempting to copy from device ", name_of(device), " to device ", name_of(device_of(out)), ", but cross-device copies are not allowed! ", op,
+         "(): out= must be on the device of the result");
+}
+
+Device device_of_call(const ElementwiseInfo& op, const Tensor* in, const Tensor* out) {
+  DeviceOfCall where(op.name);
+  for (int i = 0; i < op.arity; ++i) where.add(in[i]);
+  if (out) need_device(op.name, where.device(), *out);
+  return where.device();
 }
 
 [[gnu::cold]] bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, Tensor& result) {

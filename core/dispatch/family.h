@@ -202,6 +202,7 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   if constexpr (std::is_same_v<R, Tensors>) row->results = 0;
   else if constexpr (!std::is_same_v<R, Tensor>) row->results = std::tuple_size_v<R>;
   row->composite = Op::composite;
+  row->crosses_devices = Op::crosses_devices;
   row->constant = !Op::differentiable;
   if constexpr (Op::differentiable && door::HasRules<Op>) row->rules = &door::table_of<Op, P...>;
   if constexpr (requires { Op::linear; }) {

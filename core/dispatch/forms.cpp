@@ -2,12 +2,14 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "dispatch/elementwise.h"
 #include "kernels/copy.h"
 #include "ops/writing.h"
 #include "runtime/warning.h"
 #include "tensor/checked.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -74,6 +76,7 @@ void perform(const Call& call, Results& results) {
 }
 
 void write_out(const Tensor& t, const Tensor& result, const char* name) {
+  if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]] need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
     fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
   if (!can_cast(result.dtype(), t.dtype()))
@@ -84,6 +87,7 @@ void write_out(const Tensor& t, const Tensor& result, const char* name) {
                          ", which does not match the required output shape ", to_string(result.sizes()),
                          ". This behavior is deprecated: pass a tensor of that shape, or one without elements (t.resize_(0)).").c_str());
     tell_replaced(t, "out");
+    const DeviceScope scope(device_of(t));
     Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
     char* const data = storage->data;
     t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);

@@ -53,6 +53,8 @@ struct Operator {
   bool view, writes, inplace, differentiable, function, method;
   /// Its result follows its inputs by jumps, if at all, and has no derivative to ask for.
   bool constant = false;
+  /// Its tensors may be on several devices.
+  bool crosses_devices = false;
   /// It calls others of the table, which are what is recorded and interpreted.
   bool composite;
   /// The result is a tuple of tensors.

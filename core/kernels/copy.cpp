@@ -2,6 +2,7 @@
 
 #include "kernels/walk.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -50,6 +51,9 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
 
 void copy_into(const Tensor& to, const Tensor& from) {
   if ((to->flags | from->flags) & TensorImpl::kBatched) [[unlikely]] refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
+  const Access written(to);
+  if (!written) return;
+  const Access read(from, "copy");
   if (to.numel() == 0) return;
   const DType a = to.dtype(), b = from.dtype();
   // One run, and too short for a second thread: single numbers, vectors, row-major tensors of one shape.

@@ -7,6 +7,7 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -26,6 +27,14 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
     }
     if (t.dtype() != DType::Int64 && t.dtype() != DType::Int32 && !is_mask(t))
       fail<IndexError>("tensors used as indices must be long, int, byte or bool tensors, but entry ", k, " is ", name_of(t.dtype()));
+    if (device_of(t) != device_of(self)) {  // where the elements are
+      if (device_of(t) != Device::CPU)
+        fail("indices should be either on cpu or on the same device as the indexed tensor (", name_of(device_of(self)), "), but entry ", k, " is on ",
+             name_of(device_of(t)));
+      Tensors moved(indices.begin(), indices.end());
+      moved[k] = copy_of(t);
+      return without_masks(self, moved);
+    }
     if (!is_mask(t)) {
       out.push_back(t);
       continue;
@@ -99,7 +108,8 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
     const Tensor index = dense(indices[d].dtype() == DType::Int64 ? indices[d] : copy_of(indices[d], DType::Int64));
     const int64_t n = index.numel(), size = sizes[d], lowest = wrap ? -size : 0;
     const int64_t* v = index.data<int64_t>();
-    if (positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
+    const Access access(index);
+    if (access && positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
       while (*v >= lowest && *v < size) ++v;
       if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
       fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size);
@@ -213,13 +223,14 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op) {
 
 bool all_masked(const Tensor& self, TensorList indices) {
   return indices.size() == 1 && indices[0].defined() && indices[0].dtype() == DType::Bool && self.dim() > 0 &&
-         same(indices[0].sizes(), self.sizes()) && self.is_contiguous();
+         same(indices[0].sizes(), self.sizes()) && self.is_contiguous() && device_of(indices[0]) == device_of(self);
 }
 
 void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
   if (!accumulate && all_masked(self, indices)) {
     const Tensor mask = dense(indices[0]);
     const bool single = values.numel() == 1;
+    if (!single && device_of(self) == Device::Meta) return;
     const int64_t count[] = {single ? 1 : count_true(mask)};
     const Tensor v = single ? values : fitted(values, count, "");
     const bool apart = v->storage != self->storage && mask->storage != self->storage;

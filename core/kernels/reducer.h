@@ -15,6 +15,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/reduction.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -61,6 +62,7 @@ class Reducer {
   template <class T, class Acc, class Merge, class Finish>
   void run_columns(const Loop<T, Acc>& loop, const Acc& identity, const Merge& merge, const Finish& finish, bool foldable) const;
 
+  Access access_;
   const char* base_;
   DType have_;
   int64_t outputs_ = 1, length_ = 1;
@@ -237,7 +239,7 @@ void Reducer::run_columns(const Loop<T, Acc>& loop, const Acc& identity, const M
 
 template <class T, class Acc, class Merge, class Finish>
 void Reducer::run(Fold fold, double parameter, const Acc& identity, const Merge& merge, const Finish& finish) const {
-  if (outputs_ == 0) return;
+  if (outputs_ == 0 || !access_) return;
   if (length_ == 0) {
     for (int64_t i = 0; i < outputs_; ++i) finish(&identity, i, 0, 1);
     return;

@@ -4,6 +4,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/walk.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -39,7 +40,8 @@ void StraightCall::run_long(void* out, int64_t n) const {
 }
 
 void run_loop(const LoopCall& call, const Tensor& out) {
-  if (out.numel() == 0) return;
+  const Access access(out);
+  if (!access || out.numel() == 0) return;
   if (out.is_contiguous() && out.dtype() == call.out_type) {
     StraightCall straight{call.loop, call.parameters, itemsize(call.out_type)};
     bool fits = true;

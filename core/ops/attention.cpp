@@ -11,6 +11,7 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/softmax.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -42,7 +43,8 @@ namespace {
 Tensor later_places(int64_t queries, int64_t keys) {
   const int64_t sizes[] = {queries, keys};
   const Tensor closed = zeros(sizes, DType::Bool);
-  for (int64_t i = 0; i < queries; ++i)
+  const Access access(closed);
+  for (int64_t i = 0; access && i < queries; ++i)
     for (int64_t j = i + 1; j < keys; ++j) closed.data<bool>()[i * keys + j] = true;
   return closed;
 }

@@ -3,6 +3,7 @@
 #include "ops/complex.h"
 #include "ops/division.h"
 #include "ops/selection.h"
+#include "tensor/access.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 
@@ -10,7 +11,8 @@ void refuse_zero_divisor(const char* op, const Tensor* in, DType type) {
   const Tensor& divisor = in[1];
   if (!is_integral(type) || in[0].numel() == 0) return;  // nothing is divided
   const Tensor d = divisor.dtype() == type ? dense(divisor) : copy_of(divisor, type);
-  visit(type, [&](auto tag) {
+  const Access access(d);
+  if (access) visit(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* p = d.data<T>();
     for (int64_t i = 0, n = d.numel(); i < n; ++i)
@@ -33,7 +35,7 @@ void refuse_mixed_parts(const char* op, const Tensor* in) {
 void refuse_fill(const char* op, const Tensor& value, DType type) {
   if (value.dim() != 0)
     fail(op, "() only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
-  refuse_overflow(item(value), type, op);
+  if (device_of(value) != Device::Meta) refuse_overflow(item(value), type, op);
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA

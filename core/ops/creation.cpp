@@ -9,6 +9,7 @@
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/number.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -23,6 +24,12 @@ IntList checked(IntList sizes, const char* op) {
   for (int64_t n : sizes)
     if (n < 0) fail("Trying to create tensor with negative dimension ", n, ": ", to_string(sizes), " in ", op, "()");
   return sizes;
+}
+
+/// The device of that number; that of `t` where none is given.
+Device device_or_that_of(const Tensor& t, std::optional<int64_t> number) {
+  if (number && (*number < 0 || *number >= kDevices)) fail<ValueError>("there is no device number ", *number);
+  return number ? static_cast<Device>(*number) : device_of(t);
 }
 
 /// `fresh`, row-major, with its dimensions laid out in the order in which those of `t` are.
@@ -44,7 +51,8 @@ int64_t count_steps(double start, double end, double step) {
 template <class F> Tensor generate(int64_t n, DType dtype, F&& value) {
   const int64_t sizes[] = {n};
   const Tensor t = empty(sizes, dtype);
-  visit(dtype, [&](auto tag) {
+  const Access access(t);
+  if (access) visit(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* p = t.data<T>();
     runtime::parallel_for(0, n, 16384, [&](int64_t b, int64_t e) {
@@ -61,26 +69,32 @@ void need_steps(int64_t n, const char* op) {
 }  // namespace
 
 Tensor Empty::forward(Sizes size, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   return made(empty(checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
 }
 Tensor Zeros::forward(Sizes size, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   return made(zeros(checked(size, "zeros"), dtype.value_or(default_dtype())), requires_grad);
 }
 Tensor Full::forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   const DType type = dtype.value_or(fill_value.dtype());
   refuse_overflow(fill_value, rounding_dtype(type), "full");
   return made(full(checked(size, "full"), fill_value, type), requires_grad);
 }
-Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad) {
+Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad, std::optional<int64_t> device) {
+  const DeviceScope scope(device_or_that_of(self, device));
   return made(in_order_of(self, empty(self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
 }
-Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad) {
+Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad, std::optional<int64_t> device) {
+  const DeviceScope scope(device_or_that_of(self, device));
   const DType type = dtype.value_or(self.dtype());
   refuse_overflow(fill_value, rounding_dtype(type), "full_like");
   return made(in_order_of(self, full(self.sizes(), fill_value, type)), requires_grad);
 }
 
 Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
   const DType type = dtype.value_or(whole ? DType::Int64 : default_dtype());
   if (whole) {
@@ -97,6 +111,7 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
 }
 
 Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   need_steps(n, "linspace");
   const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
   // From both ends, so that the last element is the end exactly.
@@ -105,6 +120,7 @@ Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype
 }
 
 Tensor Logspace::forward(double start, double end, int64_t n, double base, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   need_steps(n, "logspace");
   const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
   const auto value = [&](int64_t i) { return std::pow(base, start + step * static_cast<double>(i)); };
@@ -112,10 +128,12 @@ Tensor Logspace::forward(double start, double end, int64_t n, double base, Optio
 }
 
 Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
   if (n < 0 || m < 0) fail("eye(): n and m must be greater or equal to 0, but got ", n, " and ", m);
   const int64_t sizes[] = {n, m};
   const Tensor t = zeros(sizes, dtype.value_or(default_dtype()));
-  for (int64_t i = 0; i < std::min(n, m); ++i) write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
+  const Access access(t);
+  for (int64_t i = 0; access && i < std::min(n, m); ++i) write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
   return made(t, requires_grad);
 }
 

@@ -42,18 +42,18 @@ struct EmptyLike : CreationRow {
   static constexpr auto name = "_empty_like";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
-  static constexpr auto signature = "self|input, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True", "(), dtype=bool"};
-  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad);
+  static constexpr auto signature = "self|input, dtype=None, requires_grad=False, device=None";
+  static constexpr auto samples = Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True, device=0", "(), dtype=bool"};
+  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad, std::optional<int64_t> device);
 };
 
 struct FullLike : CreationRow {
   static constexpr auto name = "_full_like";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
-  static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True", "(), 2, dtype=complex64"};
-  static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad);
+  static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False, device=None";
+  static constexpr auto samples = Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True, device=0", "(), 2, dtype=complex64"};
+  static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad, std::optional<int64_t> device);
 };
 
 struct Arange : CreationRow {

@@ -6,6 +6,7 @@
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "ops/shape.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -112,6 +113,7 @@ Tensor MaskedSelect::forward(const Tensor& self, const Tensor& mask) {
 
 Tensor Nonzero::forward(const Tensor& self) {
   if (self.dim() == 0) {
+    const Access access(self, name);
     const int64_t shape[] = {read_element(self.bytes(), self.dtype()).to<bool>() ? 1 : 0, 0};
     return empty(shape, DType::Int64);
   }
@@ -119,6 +121,7 @@ Tensor Nonzero::forward(const Tensor& self) {
   const int64_t n = positions[0].numel(), k = self.dim();
   const int64_t shape[] = {n, k};
   const Tensor out = empty(shape, DType::Int64);
+  const Access access(out);
   for (int64_t d = 0; d < k; ++d)
     for (int64_t i = 0; i < n; ++i) out.data<int64_t>()[i * k + d] = positions[static_cast<size_t>(d)].data<int64_t>()[i];
   return out;
@@ -130,6 +133,7 @@ Tensor PutIndex::forward(const Tensor& self, Sizes shape, OptionalTensorList ind
   const Tensor out = empty(shape, self.dtype());
   if (all_masked(out, indices)) {
     const Tensor mask = dense(indices[0]);
+    if (device_of(out) == Device::Meta) return out;
     const int64_t count[] = {count_true(mask)};
     expand_into(out, mask, dense(fitted(self, count, name)), true, false);
     return out;

@@ -67,6 +67,7 @@ struct Index : Structured {
   static constexpr auto signature = "self, indices";
   static constexpr auto samples = Cases{"(3, 4), [[0, 2, 0], None]", "(3, 4), [None, index(2, 2, below=4)]", "(3, 4), [mask(3, 4)]",
                                         "(3, 4, 2), [[0, 2], None, [-1, 1]]", "(3, 4), [index(0, below=3)]", "(3, 4), [mask(3), None]"};
+  static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) { return call<PutIndex>(g, IntList(s), TensorList(indices)); }};
@@ -79,6 +80,7 @@ struct PutIndex : Structured {
   static constexpr auto signature = "self, shape, indices";
   static constexpr auto samples = Cases{"(3, 4), [3, 4], [[0, 2, 0], None]", "(3, 2, 2), [3, 4], [None, index(2, 2, below=4)]",
                                         "(2,), [2, 2], [[[True, False], [False, True]]]", "(0, 4), [3, 4], [index(0, below=3)]"};
+  static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, Sizes shape, OptionalTensorList indices);
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<Index>(g, TensorList(indices)); }};

@@ -16,6 +16,7 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -69,7 +70,8 @@ std::pair<Tensor, Tensor> sign_and_log(const Tensor& lu, const Tensor& pivots) {
   const int64_t n = lu.size(-1);
   const Dims batch = kernel::batch_and(lu, {});
   const Tensor sign = empty(batch.span(), lu.dtype()), log = empty(batch.span(), real_dtype(lu.dtype()));
-  visit(lu.dtype(), [&]<class T>(TypeTag<T>) {
+  const Access access(sign);
+  if (access) visit(lu.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_floating_v<T> || is_complex_v<T>) {
       if constexpr (!is_half_v<T>) {
         using R = real_t<T>;
@@ -165,7 +167,8 @@ Three Det::forward(const Tensor& self) {
   auto [lu, pivots, info] = factor(self);
   const Tensor det = empty(kernel::batch_and(self, {}).span(), self.dtype());
   const int64_t n = self.size(-1);
-  visit(self.dtype(), [&]<class T>(TypeTag<T>) {
+  const Access access(det);
+  if (access) visit(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_half_v<T> && !is_integer_v<T>)
       for (int64_t i = 0; i < det.numel(); ++i) {
         T d(1);
@@ -296,7 +299,8 @@ Tensor LdlSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor&
   need_fitting(self, B, true, name);
   need_pivots(self, pivots, name);
   const Tensor p = dense(pivots);
-  for (int64_t i = 0; i < p.numel(); ++i)
+  const Access access(p);
+  for (int64_t i = 0; access && i < p.numel(); ++i)
     if (const int v = p.data<int>()[i]; v == 0 || std::abs(int64_t{v}) > self.size(-1))
       fail<ValueError>(name, "(): pivots must be as ldl_factor returns them, but one is ", v);
   const Tensor x = kernel::columns_of(B);

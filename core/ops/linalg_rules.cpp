@@ -16,6 +16,7 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/sorting.h"
+#include "tensor/access.h"
 
 namespace adjoint::linalg {
 namespace {
@@ -75,6 +76,8 @@ Tensor permute_rows(const Tensor& t, const Tensor& pivots, bool inverse) {
 bool singular(const Tensor& det, const Tensor& lu) {
   bool found = false;
   const Tensor dets = copy_of(alias(det));
+  const Access access(dets);
+  if (!access) return false;
   visit(dets.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_half_v<T> && !is_integer_v<T>)
       for (int64_t i = 0; i < dets.numel(); ++i) found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);

@@ -9,6 +9,7 @@
 #include "ops/arithmetic.h"
 #include "ops/joining.h"
 #include "ops/shape.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -316,7 +317,8 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
   if (kernels::may_overlap(in.sizes.span(), in.strides.span())) {
     const Tensor ones = full(in.sizes.span(), Scalar(1.0), real_dtype(g.dtype()));
     const Tensor times = PutStrided::forward(ones, stretch, back.sizes.span(), back.strides.span(), back.offset);
-    for (int64_t i = 0; i < n; ++i) {
+    const Access access(times);
+    for (int64_t i = 0; access && i < n; ++i) {
       char* at = times.bytes() + i * times.itemsize();
       if (read_element(at, times.dtype()).as_double() == 0) write_element(at, times.dtype(), Scalar(1.0));
     }

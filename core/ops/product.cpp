@@ -8,6 +8,7 @@
 #include "ops/complex.h"
 #include "ops/shape.h"
 #include "tensor/number.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -74,7 +75,7 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
   if (out.numel() != 0) {
     const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();
     if (k == 0 && !start.defined()) {
-      std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
+      if (const Access access(out); access) std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
     } else {
       // A batch of rows times one matrix is one product.
       if (b.dim() == 2 && a.dim() > 2 && a.is_contiguous()) {

@@ -13,6 +13,7 @@
 #include "ops/writing.h"
 #include "runtime/interrupt.h"
 #include "runtime/random.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -25,6 +26,8 @@ Generator& chosen(OptionalGenerator g) { return g ? *g : runtime::default_genera
 /// Fill a tensor by a function that fills contiguous memory of floats or doubles; all else goes through a copy.
 template <class F> void fill(const Tensor& t, F&& f) {
   const runtime::Uninterrupted whole;
+  const Access access(t);
+  if (!access) return;
   const Tensor to = t.is_contiguous() ? t : empty(t.sizes(), t.dtype());
   switch (t.dtype()) {
     case DType::Float32: f(to.data<float>(), to.numel()); break;
@@ -54,6 +57,8 @@ Tensor by_memory(const Tensor& t) {
 /// Where the generator's numbers are torch's: draw(stream, T* out, n) writes floats or doubles for the elements as they lie in
 /// memory. False where they are not.
 template <class Draw> bool fill_as_torch(const Tensor& t, OptionalGenerator g, Draw&& draw) {
+  const Access access(t);
+  if (!access) return true;
   return chosen(g).draw_torch([&](runtime::TorchStream& stream) {
     const bool wide = t.dtype() != DType::Float32 && (t.dtype() == DType::Float64 || !t.is_floating());
     const Tensor ordered = by_memory(t);
@@ -139,6 +144,8 @@ void fill_integers(const Tensor& t, int64_t low, std::optional<int64_t> high, Op
   const int64_t largest = largest_integer(t.dtype());
   if (low >= high.value_or(INT64_MAX) && (high || low > largest)) fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high.value_or(largest));
   const uint64_t range = static_cast<uint64_t>(high ? *high : largest) - static_cast<uint64_t>(low) + (high ? 0 : 1);
+  const Access access(t);
+  if (!access) return;
   const bool drawn = chosen(g).draw_torch([&](runtime::TorchStream& stream) {
     const Tensor ordered = by_memory(t);
     const Tensor to = t.dtype() == DType::Int64 && ordered.is_contiguous() ? ordered : empty(ordered.sizes(), DType::Int64);
@@ -176,6 +183,7 @@ Tensor fresh_like(const Tensor& t) { return empty_along({&t, 1}, t.sizes(), t.dt
 Tensor RandomWrite::overwritten(const Tensor& g) { return adjoint::overwritten(g); }
 
 Tensor Rand::forward(Sizes size, OptionalType dtype, OptionalGenerator generator) {
+  const DeviceScope scope(thread_state.default_device);
   const Tensor t = fresh(size, dtype.value_or(default_dtype()), "rand");
   fill_uniform(parts_of(t), 0, 1, generator);
   return t;
@@ -186,6 +194,7 @@ Tensor RandLike::forward(const Tensor& self, OptionalGenerator generator) {
   return t;
 }
 Tensor Randn::forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator) {
+  const DeviceScope scope(thread_state.default_device);
   const Tensor t = fresh(size, dtype.value_or(default_dtype()), "randn");
   fill_normal(t, mean, std, generator);
   return t;
@@ -196,6 +205,7 @@ Tensor RandnLike::forward(const Tensor& self, OptionalGenerator generator) {
   return t;
 }
 Tensor RandInt::forward(Sizes size, int64_t low, int64_t high, DType dtype, OptionalGenerator generator) {
+  const DeviceScope scope(thread_state.default_device);
   const Tensor t = fresh(size, dtype, "randint");
   fill_integers(t, low, high, generator);
   return t;
@@ -210,7 +220,9 @@ Tensor BernoulliEach::forward(const Tensor& self, OptionalGenerator generator) {
   need_floating(self, "bernoulli");
   const Tensor p = copy_of(self, self.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
   const Tensor out = empty(p.sizes(), p.dtype());
+  const Access access(p);
   const auto draw = [&]<class T>(const T* q) {
+    if (!access) return;
     for (int64_t i = 0; i < p.numel(); ++i)
       if (!(q[i] >= 0 && q[i] <= 1)) fail("Expected p_in >= 0 && p_in <= 1 to be true, but element ", i, " is ", q[i]);
     const bool drawn = chosen(generator).draw_torch([&](runtime::TorchStream& stream) {
@@ -230,10 +242,12 @@ Tensor BernoulliLike::forward(const Tensor& self, double p, OptionalGenerator ge
 }
 
 Tensor RandPerm::forward(int64_t n, DType dtype, OptionalGenerator generator) {
+  const DeviceScope scope(thread_state.default_device);
   if (n < 0) fail("randperm(): n must be non-negative, but got ", n);
   const int64_t sizes[] = {n};
   const Tensor t = empty(sizes, DType::Int64);
-  if (!chosen(generator).draw_torch([&](runtime::TorchStream& stream) { stream.permutation(t.data<int64_t>(), n); }))
+  const Access access(t);
+  if (access && !chosen(generator).draw_torch([&](runtime::TorchStream& stream) { stream.permutation(t.data<int64_t>(), n); }))
     runtime::random_permutation(chosen(generator), t.data<int64_t>(), n);
   return dtype == DType::Int64 ? t : copy_of(t, dtype);
 }
@@ -246,7 +260,8 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
   if (!replacement && num_samples > columns)
     fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement: ", num_samples, " > ", columns);
   const Tensor weights = copy_of(self, DType::Float64);
-  for (int64_t r = 0; r < rows; ++r) {
+  const Access access(weights);
+  for (int64_t r = 0; access && r < rows; ++r) {
     double total = 0;
     for (int64_t c = 0; c < columns; ++c) {
       const double x = weights.data<double>()[r * columns + c];
@@ -260,6 +275,7 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
   sizes.push_back(num_samples);
   const Tensor out = empty(sizes.span(), DType::Int64);
   const bool narrow = self.dtype() != DType::Float64;
+  if (!access) return out;
   const bool drawn = chosen(generator).draw_torch([&](runtime::TorchStream& stream) {
     stream.multinomial(weights.data<double>(), rows, columns, num_samples, replacement, narrow, out.data<int64_t>());
   });

@@ -13,6 +13,7 @@
 #include "ops/shape.h"
 #include "ops/sorting.h"
 #include "ops/spread.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -116,7 +117,7 @@ Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
   Dims line(self.sizes().size(), 1);
   line[dim] = n;
   Tensor last = zeros({line.data(), line.size()}, DType::Bool);
-  last.data<bool>()[n - 1] = true;
+  if (const Access access(last); access) last.data<bool>()[n - 1] = true;
   const Tensor seed = call<Expand>(select(Recorded(last), Recorded(g), number(0, g)).tensor, self.sizes());
   const Tensor after = call<LinearScan>(x.tensor, seed, dim, true);
   const Tensor before = call<Shift>(call<Cumprod>(x.tensor, dim, OptionalType()), dim, int64_t{1}, 1.0);

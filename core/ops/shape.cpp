@@ -4,6 +4,7 @@
 #include "dispatch/family.h"
 #include "kernels/slices.h"
 #include "ops/reduction.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -266,6 +267,12 @@ Tensor To::forward(const Tensor& self, DType dtype) {
   const Tensor to = empty_along({&self, 1}, self.sizes(), dtype);
   copy_into(to, self);
   return to;
+}
+
+Tensor ToDevice::forward(const Tensor& self, int64_t device, int64_t) {
+  if (device < 0 || device >= kDevices) fail<ValueError>(name, "(): there is no device number ", device);
+  const DeviceScope scope(static_cast<Device>(device));
+  return Clone::forward(self);
 }
 
 Tensor Clone::forward(const Tensor& self) { return To::forward(self, self.dtype()); }

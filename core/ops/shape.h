@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ops/op.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -185,7 +186,21 @@ struct To : Structured {
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<To>(g, s.dtype); }};
 };
 
+struct ToDevice : Structured {
+  static constexpr auto name = "_to_device";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "A copy on another device, by its number; its gradient goes back to the first one's.";
+  static constexpr auto signature = "self, device, source";
+  static constexpr auto samples = Cases{"(3, 4), 0, 0", "(0, 3), 0, 0", "(), 0, 0"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, int64_t device, int64_t source);
+  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> device, Argument<int64_t, 2> source) {
+    return call<ToDevice>(g, source.value, device.value);
+  }};
+};
+
 using ShapeOps = Family<Expand, Reshape, View, Transpose, MatrixT, Permute, MoveDim, Squeeze, Unsqueeze, Flatten, Unflatten,
-                        Contiguous, Clone, To>;
+                        Contiguous, Clone, To, ToDevice>;
 
 }  // namespace adjoint

@@ -13,6 +13,7 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "tensor/number.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -122,7 +123,7 @@ Tensor ScatterMultiply::self_gradient(const Tensor& g, int64_t dim, const Tensor
 // zero, over the factor itself; with a zero among them, only the zero itself has any left.
 Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const Recorded zero(call<Equal>(src, zero_like(src))), one(wrap_number(Scalar(1), src.dtype())), none(wrap_number(Scalar(0), src.dtype()));
-  if (recording() && src.requires_grad() && item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
+  if (recording() && src.requires_grad() && device_of(src) != Device::Meta && item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
     fail<NotImplemented>("the second derivative of 'scatter' with reduce='multiply' is not implemented where an element of src is 0");
   const Recorded factors = select(zero, one, src);
   const Tensor ones = full(self.sizes(), Scalar(1), self.dtype()), marks = call<To>(zero.tensor, src.dtype());
@@ -189,7 +190,7 @@ Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const
 
 Tensor IndexFill::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
   if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
-  refuse_overflow(item(value), self.dtype(), name);
+  if (device_of(value) != Device::Meta) refuse_overflow(item(value), self.dtype(), name);
   const Slices s(self, dim, index, name, true);
   copy_into(s.out, self);
   write_at(s.line, s.plan, value);
@@ -221,6 +222,7 @@ Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tens
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
   const Tensor out = copy_of(Expand::forward(self, shape.span()));
   const Tensor where = dense(Expand::forward(mask, shape.span())), from = dense(source);
+  if (device_of(out) == Device::Meta) return out;
   const int64_t count = count_true(where);
   if (count > from.numel()) fail("masked_scatter: the mask holds at ", count, " places but the source has only ", from.numel(), " elements");
   expand_into(out, where, from, false, false);

@@ -38,6 +38,7 @@ struct Copy : Structured {
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 4)", "(0, 3), (3,)", "(), ()"};
   static constexpr bool writes = true;
   static constexpr auto linear = LinearIn<0, 1>{};
+  static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, const Tensor& src);
   static Tensor source(const Tensor& g, IntList sizes);
   static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }, [](Grad g, Shape<1> s) { return source(g, s); }};
@@ -103,6 +104,7 @@ struct ZeroIndex : Structured {
   static constexpr auto doc = "A copy with zeros at the positions that index tensors name.";
   static constexpr auto signature = "self, indices";
   static constexpr auto samples = Cases{"(3, 4), [[0, 2], None]", "(3, 4), [mask(3, 4)]", "(3, 4), [index(0, below=3)]"};
+  static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, InputList indices) { return call<ZeroIndex>(g, TensorList(indices)); }};
@@ -118,6 +120,7 @@ struct IndexPut : Structured {
                                         "(3, 4), (3,), [[0, 1, 2], [3, 3, 0]]"};
   static constexpr bool writes = true;
   static constexpr auto linear = LinearIn<0, 1>{};
+  static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate);
   static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
   static constexpr auto vjp =

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/access.h"
+
 namespace adjoint {
 
 namespace {
@@ -70,6 +72,11 @@ Tensor wrap_number(const Scalar& value, DType like) {
                                                     : value.dtype();
   if (value.kind() <= category(like) && compute_dtype(like) == like && holds(like, value)) dtype = like;
   else if (value.kind() == Category::Complex && is_floating(like) && fits(value, complex_dtype(like))) dtype = complex_dtype(like);
+  // A number is read where it meets a tensor, wherever that is.
+  if (thread_state.device != Device::CPU) [[unlikely]] {
+    DeviceScope cpu(Device::CPU);
+    return wrap_number(value, like);
+  }
   Tensor t = scalar_tensor(value, dtype);
   t->flags |= TensorImpl::kWrapped;
   return t;

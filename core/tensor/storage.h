@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "runtime/intrusive.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 
@@ -25,6 +26,7 @@ struct Storage {
   char* data = nullptr;
   size_t nbytes = 0;
   Kind kind = Kind::Owned;
+  Device device = Device::CPU;
   bool readonly = false;
   /// For external bytes: whether their contents are compared when what was saved of them is used.
   bool checked = true;
@@ -50,7 +52,7 @@ struct Storage {
   static void destroy(Storage* storage) noexcept;
 };
 
-/// Bytes from the allocator, not initialised.
+/// Bytes not initialised, on the device where this thread makes tensors.
 Ref<Storage> allocate_storage(size_t nbytes);
 /// Bytes that belong to somebody else.
 Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*), void* context);

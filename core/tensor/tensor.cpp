@@ -7,9 +7,11 @@
 #include <new>
 
 #include "runtime/allocator.h"
+#include "runtime/guarded.h"
 #include "runtime/pages.h"
 #include "runtime/parallel.h"
 #include "state.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -29,6 +31,17 @@ struct Block {
 constexpr size_t kHeader = offsetof(Block, bytes);
 constexpr size_t kLargestEmbedded = 272;
 
+/// Let a new tensor stand on memory of its device, in place of that of its block.
+[[gnu::cold, gnu::noinline]] void move_to_device(TensorImpl* impl, size_t nbytes) {
+  try {
+    impl->storage = allocate_storage(nbytes).detach();
+  } catch (...) {
+    TensorImpl::destroy(impl);
+    throw;
+  }
+  impl->data = impl->storage->data;
+}
+
 TensorImpl* new_embedded(size_t nbytes) {
   char* memory = static_cast<char*>(runtime::allocate_small(kHeader + nbytes));
   Block* block = reinterpret_cast<Block*>(memory);
@@ -40,10 +53,11 @@ TensorImpl* new_embedded(size_t nbytes) {
   block->tensor.storage = &block->storage;
   block->tensor.data = block->bytes;
   block->tensor.flags = TensorImpl::kEmbedded | thread_state.flags_of_new;
+  if (block->tensor.flags & TensorImpl::kElsewhere) [[unlikely]] move_to_device(&block->tensor, nbytes);
   return &block->tensor;
 }
 
-TensorImpl* new_impl() { return new (runtime::allocate_small(sizeof(TensorImpl))) TensorImpl; }
+ViewImpl* new_impl() { return new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl; }
 
 TensorImpl* allocate_tensor(size_t nbytes) {
   if (nbytes <= kLargestEmbedded) return new_embedded(nbytes);
@@ -59,6 +73,7 @@ Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList si
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->data = storage->data + offset * itemsize(dtype);
+  impl->flags = storage->device == Device::CPU ? 0 : TensorImpl::kElsewhere;
   impl->storage = storage.detach();
   impl->set_geometry(sizes, strides.data());
   return t;
@@ -75,7 +90,21 @@ void set_default_dtype(DType dtype) {
   default_dtype_.store(dtype, std::memory_order_relaxed);
 }
 
+namespace {
+[[gnu::cold, gnu::noinline]] Ref<Storage> allocate_elsewhere(size_t nbytes) {
+  Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
+  Ref<Storage> owner = Ref<Storage>::steal(storage);
+  storage->nbytes = nbytes;
+  storage->capacity = thread_state.device == Device::Meta ? SIZE_MAX : nbytes;
+  if (thread_state.device == Device::Guarded) storage->data = static_cast<char*>(runtime::guarded::allocate(nbytes));
+  storage->device = thread_state.device;
+  devices_in_use.store(true, std::memory_order_relaxed);
+  return owner;
+}
+}  // namespace
+
 Ref<Storage> allocate_storage(size_t nbytes) {
+  if (thread_state.device != Device::CPU) [[unlikely]] return allocate_elsewhere(nbytes);
   void* bytes = runtime::allocate(nbytes);
   Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
   storage->data = static_cast<char*>(bytes);
@@ -112,6 +141,7 @@ Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage
   auto* context = new Recounted{std::move(bytes), std::move(counter)};
   Ref<Storage> s = external_storage(memory.data, memory.nbytes, release_recounted, context);
   s->readonly = memory.readonly;
+  s->device = memory.device;
   s->checked = memory.kind == Storage::Kind::External && memory.checked;
   s->version.store(version, std::memory_order_relaxed);
   return s;
@@ -131,7 +161,9 @@ void Storage::destroy(Storage* storage) noexcept {
     runtime::deallocate_small(block, kHeader + storage->capacity);
     return;
   }
-  if (storage->kind == Kind::Owned) runtime::deallocate(storage->data, storage->capacity);
+  if (storage->device != Device::CPU && storage->kind == Kind::Owned) {
+    if (storage->device == Device::Guarded) runtime::guarded::deallocate(storage->data);
+  } else if (storage->kind == Kind::Owned) runtime::deallocate(storage->data, storage->capacity);
   else if (storage->deleter) storage->deleter(storage->context);
   runtime::deallocate_small(storage, sizeof(Storage));
 }
@@ -139,7 +171,7 @@ void Storage::destroy(Storage* storage) noexcept {
 bool Storage::resize(size_t bytes) {
   if (kind == Kind::External || bytes > capacity) return false;
   nbytes = bytes;
-  if (bytes == 0 && kind == Kind::Owned) runtime::pages::discard(data, capacity);
+  if (bytes == 0 && kind == Kind::Owned && device == Device::CPU) runtime::pages::discard(data, capacity);
   return true;
 }
 
@@ -187,6 +219,7 @@ void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, In
   Storage* const old = std::exchange(storage, other.detach());
   if (old && old != own) runtime::release_count(old);
   if (storage == own) runtime::release_count(storage);
+  set(kElsewhere, storage->device != Device::CPU);
 }
 
 bool base_requires_grad(const TensorImpl* view) {
@@ -204,8 +237,8 @@ TensorImpl::~TensorImpl() {
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   if (impl->is(kOwnsWrapper)) release_wrapper(impl->wrapper);
-  const bool embedded = impl->is(kEmbedded), can_be_view = impl->is(kHasBase);
-  TensorImpl* base = can_be_view ? static_cast<ViewImpl*>(impl)->base : nullptr;
+  const bool embedded = impl->is(kEmbedded);
+  TensorImpl* base = embedded ? nullptr : static_cast<ViewImpl*>(impl)->base;
   Storage* storage = impl->storage;
   impl->~TensorImpl();
   if (embedded) {
@@ -216,7 +249,6 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
     return;
   }
   if (storage) runtime::release_count(storage);
-  if (!can_be_view) return runtime::deallocate_small(impl, sizeof(TensorImpl));
   if (base) runtime::release_count(base);
   runtime::deallocate_small(impl, sizeof(ViewImpl));
 }
@@ -241,7 +273,7 @@ Tensor empty_scalar(DType dtype) {
 
 Tensor zeros(IntList sizes, DType dtype) {
   Tensor t = empty(sizes, dtype);
-  runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
+  if (Access access(t); access) runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
     std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
   });
   return t;
@@ -249,7 +281,7 @@ Tensor zeros(IntList sizes, DType dtype) {
 
 Tensor full(IntList sizes, const Scalar& value, DType dtype) {
   Tensor t = empty(sizes, dtype);
-  visit(dtype, [&](auto tag) {
+  if (Access access(t); access) visit(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T v = value.to<T>();
     T* p = t.data<T>();
@@ -260,13 +292,13 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype) {
 
 Tensor scalar_tensor(const Scalar& value, DType dtype) {
   Tensor t = empty_scalar(dtype);
-  write_element(t.bytes(), dtype, value);
+  if (Access access(t); access) write_element(t.bytes(), dtype, value);
   return t;
 }
 
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
-  TensorImpl* impl = new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl;
-  impl->flags = TensorImpl::kHasBase;
+  ViewImpl* impl = new_impl();
+  impl->can_be_view = true;
   return over_with(impl, std::move(storage), dtype, sizes, strides, offset);
 }
 
@@ -305,6 +337,7 @@ Scalar item(const Tensor& t) {
   if (t.numel() != 1)
     fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", to_string(t.sizes()),
          "; index one element, reduce it, or use tolist()");
+  Access access(t, "item");
   return read_element(t.bytes(), t.dtype());
 }
 

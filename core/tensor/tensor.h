@@ -36,13 +36,13 @@ struct TensorImpl {
     kNoGradView = 512,    // a view made while recording was off
     kInferenceView = 1024,  // a view of a normal tensor, made in inference mode
     kFunctionView = 2048,   // a view whose history its base cannot rewrite: of a Function, or without its base
-    kHasBase = 4096,      // the block is a ViewImpl
+    kElsewhere = 4096,    // not in the memory of the CPU: the storage says where
     kDual = 8192,         // carries tangents: see transforms/tangents.h
     kBatched = 16384,     // stands for a batch of tensors: see transforms/batching.h
     kMadeInside = 32768,  // made while a vmap() ran
   };
   /// What a call with such an input goes to transforms for: see transforms/transformed.h.
-  static constexpr uint16_t kTransformed = kDual | kBatched;
+  static constexpr uint16_t kTransformed = kDual | kBatched | kElsewhere;
   /// Why a view may not be written while recording; empty for ordinary views.
   static constexpr uint16_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;
 
@@ -93,9 +93,10 @@ struct TensorImpl {
   };
 };
 
-/// A tensor that can be a view: what it is a view of, the first of a chain. See autograd/views.h.
+/// A tensor that lies in no block with its storage, and what it is a view of, the first of a chain. See autograd/views.h.
 struct ViewImpl : TensorImpl {
   runtime::SmallLock lock;  // guards `base`
+  bool can_be_view = false;
   /// Owned; null when there is none.
   TensorImpl* base = nullptr;
 };

@@ -14,6 +14,7 @@
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "transforms/batching_call.h"
+#include "tensor/access.h"
 
 namespace adjoint::batching {
 
@@ -21,7 +22,8 @@ namespace {
 
 Tensor counting(int64_t n) {
   const Tensor t = empty(IntList(&n, 1), DType::Int64);
-  for (int64_t i = 0; i < n; ++i) t.data<int64_t>()[i] = i;
+  const Access access(t);
+  for (int64_t i = 0; access && i < n; ++i) t.data<int64_t>()[i] = i;
   return t;
 }
 
@@ -29,7 +31,8 @@ Tensor counting(int64_t n) {
 bool within(const Tensor& index, int64_t n) {
   if (is_batched(index) || !is_integral(index.dtype())) return false;
   const Tensor all = index.dtype() == DType::Int64 ? dense(index) : copy_of(index, DType::Int64);
-  return std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(), [n](int64_t i) { return i >= 0 && i < n; });
+  const Access access(all);
+  return access && std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(), [n](int64_t i) { return i >= 0 && i < n; });
 }
 
 Tensor moved(const Tensor& t, IntList from, IntList to) { return call<MoveDim>(t, from, to); }

@@ -3,6 +3,7 @@
 #include "transforms/transformed.h"
 
 #include "ops/writing.h"
+#include "tensor/access.h"
 #include "transforms/forward.h"
 
 namespace adjoint {
@@ -26,6 +27,17 @@ template <class F> bool any_tensor(const Operator& op, std::span<const Value> ar
 
 bool transformed(const Operator& op, std::span<const Value> arguments, Results& results, const void* const* at) {
   if (std::exchange(thread_state.past_transforms, false)) return false;
+  DeviceOfCall where(op.name, op.crosses_devices);
+  any_tensor(op, arguments, [&](const Tensor& t) {
+    where.add(t);
+    return false;
+  });
+  if (where.device() != thread_state.device) {
+    // The call again, where its results belong.
+    const DeviceScope scope(where.device());
+    op.boxed(arguments.data(), results);
+    return true;
+  }
   if (!any_tensor(op, arguments, is_dual)) return false;
   call_dual(op, arguments, at, results);
   return true;

@@ -1,4 +1,5 @@
-// Calls of which an input carries what a transform gave it: tangents (forward mode), or a batch in place of one tensor.
+// Calls of which an input carries what a transform gave it: tangents (forward mode), or a batch in place of one tensor; and
+// calls on another device than the CPU, which `transformed` does again in the scope of that device.
 //
 // The door looks at its inputs' flags. A call with tangents it hands to `transformed`, which does it without them, level by
 // level finds the tangents of the results (transforms/forward.h), and comes back through the door by `call_plain`. Batches are

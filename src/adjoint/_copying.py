@@ -34,12 +34,12 @@ class Copying(Members):
             )
         from copy import deepcopy
 
-        key = ("storage", self._storage()[0])
+        key = ("storage", _C._storage_id(self))
         bytes_ = memo.get(key)
         if bytes_ is None:
             whole = _C._storage_bytes(self)
             bytes_ = memo[key] = _C._copy_bytes(whole)
-            # The address is the key for as long as somebody holds the memory.
+            # What tells it from others is the key for as long as somebody holds the memory.
             memo.setdefault(id(memo), []).append(whole)
         result = _C._over(bytes_, self.dtype, self.shape, self.stride(), self.storage_offset())
         result = _as(type(self), result, self.requires_grad)
@@ -58,6 +58,12 @@ class Copying(Members):
             from adjoint.utils.hooks import warn_if_has_hooks
 
             warn_if_has_hooks(self)
+        cls = type(self)
+        kind = None if cls is Tensor else cls
+        if self._device_number:
+            values = None if self.is_meta else self.detach().cpu()
+            layout = (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
+            return rebuild_elsewhere, (kind, self.device, values, *layout, _state_of(self))
         span = _C._span(self)
         if protocol >= 5:
             from pickle import PickleBuffer
@@ -65,10 +71,9 @@ class Copying(Members):
             data = PickleBuffer(span)
         else:
             data = bytes(memoryview(span))
-        cls = type(self)
         return rebuild, (
             # A file means Adjoint's Tensor wherever it is written: under as_torch() the class says "torch".
-            None if cls is Tensor else cls,
+            kind,
             data,
             self.dtype,
             tuple(self.shape),
@@ -98,15 +103,19 @@ def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
         bytes_ = _C._copy_bytes(bytes_)
     result = _C._over(bytes_, dtype, size, stride, 0)
     result = _as(cls, result, requires_grad)
+    _set_state(result, attributes)
+    return result
+
+
+def _set_state(result, attributes):
     if hasattr(type(result), "__setstate__"):
         result.__setstate__(attributes)
-    else:
-        slots = {}
-        if isinstance(attributes, tuple) and len(attributes) == 2 and isinstance(attributes[1], dict):
-            attributes, slots = attributes
-        set_attributes(result, attributes)
-        _set_slots(result, slots)
-    return result
+        return
+    slots = {}
+    if isinstance(attributes, tuple) and len(attributes) == 2 and isinstance(attributes[1], dict):
+        attributes, slots = attributes
+    set_attributes(result, attributes)
+    _set_slots(result, slots)
 
 
 def _set_slots(tensor, slots):
@@ -118,6 +127,17 @@ def _slot_names(cls):
     from copyreg import _slotnames  # type: ignore[attr-defined]
 
     return {*_slotnames(cls)}
+
+
+def rebuild_elsewhere(cls, device, values, dtype, size, stride, requires_grad, attributes):
+    """The tensor on another device that a pickle describes; of one on the meta device there are no values."""
+    from adjoint._creation import empty_strided
+
+    result = _as(cls, empty_strided(size, stride, dtype=dtype, device=device), requires_grad)
+    if values is not None:
+        result.data.copy_(values)
+    _set_state(result, attributes)
+    return result
 
 
 def set_attributes(tensor, attributes):

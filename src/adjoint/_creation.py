@@ -1,7 +1,7 @@
 """Functions that make tensors: filled, in sequence, like another one. Of data: `_data`; random: `_random`.
 
 Sizes are spelt out or given as one sequence, ``zeros(2, 3)`` or ``zeros((2, 3))``. All take `dtype` (the default type
-when it is left out), `device` ('cpu'), `requires_grad`, and `layout` and `pin_memory`, which change nothing here; many
+when it is left out), `device`, `requires_grad`, and `layout` and `pin_memory`, which change nothing here; many
 take `out`: `creation` adds these. Start reading there.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._device import check_device, preserve_format
+from adjoint._device import device_number, preserve_format
 from adjoint._register import Members, extend, published
 
 __all__ = [
@@ -40,7 +40,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 # --- the keywords of all functions that make tensors --------------------------------------------------------------
 
 
-def creation(function=None, *, out=True, consults=False):
+def creation(function=None, *, out=True, like=False, consults=False):
     """Publish a function that makes a tensor, with the keywords that all of these take.
 
     The function itself sees `dtype` alone, which is that of `out` where this is given.
@@ -49,18 +49,32 @@ def creation(function=None, *, out=True, consults=False):
     ----------
     out : bool
         Whether it takes `out`.
+    like : bool
+        Whether it is a method, whose tensor says where the new one is made.
     consults : bool
         Whether it takes a tensor, which may answer by `__torch_function__`.
+
+    A function with a parameter `device` takes that as a number, and has to see to it itself.
     """
     if function is None:
-        return lambda f: creation(f, out=out, consults=consults)
+        return lambda f: creation(f, out=out, like=like, consults=consults)
     name, takes_out = function.__name__, out
+    takes_device = "device" in (function.__kwdefaults__ or ())
 
     def make(
         *args, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **own
     ):
-        if device is not None:
-            check_device(device)
+        if device is not None or like:
+            place = args[0]._device_number if device is None else device_number(device)
+            if takes_device:
+                own["device"] = place
+            elif place != (before := _C._default_device()):
+                _C._set_default_device(place)
+                try:
+                    place = args[0].device if device is None else device
+                    return make(*args, out=out, dtype=dtype, requires_grad=requires_grad, device=place, **own)
+                finally:
+                    _C._set_default_device(before)
         if out is None:
             # Ordinary calls have nothing to hand on.
             if own:
@@ -88,7 +102,7 @@ def _signature(function, keywords, takes_out):
     from inspect import Parameter, signature
 
     found = signature(function)
-    own = [p for p in found.parameters.values() if p.name != "dtype"]
+    own = [p for p in found.parameters.values() if p.name not in ("dtype", "device")]
     rest = [own.pop()] if own[-1].kind is Parameter.VAR_KEYWORD else []
     added = [
         Parameter(key, Parameter.KEYWORD_ONLY, default=default)
@@ -186,36 +200,46 @@ def empty_strided(size, stride, *, dtype=None) -> Tensor:
 
 
 @creation(out=False, consults=True)
-def empty_like(input, *, dtype=None, memory_format=None) -> Tensor:
+def empty_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
-    if memory_format is not None and memory_format is not preserve_format:
-        made = _empty(input.shape, dtype or input.dtype)
-        return _made_in(made, memory_format, "empty_like")
-    return _empty_like(input, dtype)
+    return empty_laid(input, dtype, memory_format, device, "empty_like")
 
 
 @creation(out=False, consults=True)
-def zeros_like(input, *, dtype=None, memory_format=None) -> Tensor:
+def zeros_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `zeros`, with the shape, the dtype and the order of strides of `input`."""
-    return _like(input, 0, dtype, memory_format, "zeros_like")
+    return _like(input, 0, dtype, memory_format, device, "zeros_like")
 
 
 @creation(out=False, consults=True)
-def ones_like(input, *, dtype=None, memory_format=None) -> Tensor:
+def ones_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `ones`, with the shape, the dtype and the order of strides of `input`."""
-    return _like(input, 1, dtype, memory_format, "ones_like")
+    return _like(input, 1, dtype, memory_format, device, "ones_like")
 
 
 @creation(out=False, consults=True)
-def full_like(input, fill_value, *, dtype=None, memory_format=None) -> Tensor:
+def full_like(input, fill_value, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
-    return _like(input, fill_value, dtype, memory_format, "full_like")
+    return _like(input, fill_value, dtype, memory_format, device, "full_like")
 
 
-def _like(input, fill_value, dtype, memory_format, name):
-    if memory_format is None or memory_format is preserve_format:
-        return _full_like(input, fill_value, dtype)
-    return _made_in(_full(input.shape, fill_value, dtype or input.dtype), memory_format, name)
+def empty_laid(input, dtype, memory_format, device, name):
+    """`empty_like` for functions that fill it."""
+    made = _empty_like(input, dtype, False, device)
+    return (
+        made
+        if memory_format is None or memory_format is preserve_format
+        else _made_in(made, memory_format, name)
+    )
+
+
+def _like(input, fill_value, dtype, memory_format, device, name):
+    made = _full_like(input, fill_value, dtype, False, device)
+    return (
+        made
+        if memory_format is None or memory_format is preserve_format
+        else _made_in(made, memory_format, name)
+    )
 
 
 @creation(out=False)
@@ -372,13 +396,23 @@ def eye(n, m=None, *, dtype=None) -> Tensor:
 @creation(out=False)
 def tril_indices(row, col, offset=0, *, dtype=None) -> Tensor:
     """Rows and columns of the elements on and below a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    return _full((row, col), True, None).tril(offset).nonzero().t().to(dtype or _C.int64)
+    return _indices(row, col, offset, dtype, "tril")
 
 
 @creation(out=False)
 def triu_indices(row, col, offset=0, *, dtype=None) -> Tensor:
     """Rows and columns of the elements on and above a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    return _full((row, col), True, None).triu(offset).nonzero().t().to(dtype or _C.int64)
+    return _indices(row, col, offset, dtype, "triu")
+
+
+def _indices(row, col, offset, dtype, part):
+    # How many there are depends on values, so they are found on the CPU.
+    place = _C._set_default_device(0)
+    try:
+        found = getattr(_full((row, col), True, None), part)(offset).nonzero().t().to(dtype or _C.int64)
+    finally:
+        _C._set_default_device(place)
+    return _C._to_device(found, place, 0)
 
 
 # --- like a tensor -----------------------------------------------------------------------------------------------
@@ -388,32 +422,32 @@ def triu_indices(row, col, offset=0, *, dtype=None) -> Tensor:
 class Making(Members):
     """Tensors of this one's dtype."""
 
-    @creation(out=False, consults=True)
+    @creation(out=False, like=True, consults=True)
     def new_tensor(self, data, *, dtype=None) -> Tensor:
         """As `tensor`, in this tensor's dtype."""
         return _C.tensor(data, dtype or self.dtype)
 
-    @creation(out=False, consults=True)
+    @creation(out=False, like=True, consults=True)
     def new_empty(self, *size, dtype=None, **keywords) -> Tensor:
         """As `empty`, in this tensor's dtype."""
         return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype)
 
-    @creation(out=False, consults=True)
+    @creation(out=False, like=True, consults=True)
     def new_zeros(self, *size, dtype=None, **keywords) -> Tensor:
         """As `zeros`, in this tensor's dtype."""
         return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype)
 
-    @creation(out=False, consults=True)
+    @creation(out=False, like=True, consults=True)
     def new_ones(self, *size, dtype=None, **keywords) -> Tensor:
         """As `ones`, in this tensor's dtype."""
         return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype)
 
-    @creation(out=False, consults=True)
+    @creation(out=False, like=True, consults=True)
     def new_full(self, size, fill_value, *, dtype=None) -> Tensor:
         """As `full`, in this tensor's dtype."""
         return _C._full(size, fill_value, dtype or self.dtype)
 
-    @creation(out=False, consults=True)
+    @creation(out=False, like=True, consults=True)
     def new_empty_strided(self, size, stride, *, dtype=None) -> Tensor:
         """As `empty_strided`, in this tensor's dtype."""
         return empty_strided(size, stride, dtype=dtype or self.dtype)
@@ -429,7 +463,8 @@ class Making(Members):
         >>> ad.ones(1).new([2, 3])
         tensor([2., 3.])
         """
-        check_device(device)
+        if device is not None and device_number(device) != self._device_number:
+            raise RuntimeError(f"new(): expected the device of the tensor, {self.device}, but got {device}")
         if volatile:
             from adjoint.autograd import refuse_volatile
 

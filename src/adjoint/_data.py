@@ -9,7 +9,7 @@ import sys
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import check_device
+from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]
@@ -26,7 +26,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         Lists must be rectangular. The dtype follows from the values: bool, int64, the default floating-point type,
         or its complex partner; arrays keep theirs.
     dtype : dtype, optional
-    device : 'cpu', optional
+    device : device, optional
     requires_grad : bool
         Whether operations on it are recorded.
 
@@ -53,13 +53,17 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     >>> ad.tensor(1.5, requires_grad=True)
     tensor(1.5000, requires_grad=True)
     """
-    if device is not None:
-        check_device(device)
     if volatile:
         from adjoint.autograd import refuse_volatile
 
         refuse_volatile()
-    return _tensor(data, dtype, requires_grad)
+    if device is None:
+        return _tensor(data, dtype, requires_grad)
+    before = _C._set_default_device(device_number(device))
+    try:
+        return _tensor(data, dtype, requires_grad)
+    finally:
+        _C._set_default_device(before)
 
 
 def as_tensor(data, dtype=None, device=None) -> Tensor:
@@ -75,15 +79,11 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     >>> ad.as_tensor(x) is x
     True
     """
-    check_device(device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
-    if isinstance(data, (list, tuple, int, float, complex)):
-        return _tensor(data, dtype)
-    shared = _shared(data)
-    if shared is None:
-        return _tensor(data, dtype)
-    return shared if dtype is None else shared.to(dtype)
+        return data.to(device, dtype)
+    if isinstance(data, (list, tuple, int, float, complex)) or (shared := _shared(data)) is None:
+        return tensor(data, dtype=dtype, device=device)
+    return shared.to(get_default_device() if device is None else device, dtype)
 
 
 def _shared(data):
@@ -140,12 +140,11 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False) -> 
     ValueError
         ``copy=False`` where a copy is needed.
     """
-    check_device(device)
     if copy:
-        result = obj.detach().clone() if isinstance(obj, Tensor) else _tensor(obj)
-        result = result if dtype is None else result.to(dtype)
+        result = obj.detach().clone() if isinstance(obj, Tensor) else tensor(obj, device=device)
+        result = result.to(device, dtype)
     else:
-        result = as_tensor(obj, dtype)
+        result = as_tensor(obj, dtype, device)
         if copy is not None:
             shared = obj if isinstance(obj, Tensor) else None if _is_plain(obj) else _shared(obj)
             if shared is None or shared._storage()[0] != result._storage()[0]:
@@ -226,7 +225,10 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
     >>> ad.from_dlpack(np.arange(3)).tolist()
     [0, 1, 2]
     """
-    check_device(device)
+    if device is not None and device_number(device):
+        raise RuntimeError(
+            f"from_dlpack(): memory is shared on the CPU alone, but device is {device}; use .to() on the result"
+        )
     export = getattr(ext_tensor, "__dlpack__", None)
     if export is None:
         return _C._from_dlpack(ext_tensor)
@@ -310,6 +312,13 @@ class Exchange(Members):
             raise TypeError(
                 "Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use .float().numpy()"
             )
+        if self._device_number:
+            if not force or self.is_meta:
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                    "memory first."
+                )
+            self = self.cpu()
         return numpy.asarray(memoryview(self))
 
     def __array__(self, dtype=None, copy=None):

@@ -1,20 +1,22 @@
 """Where tensors live, and how they lie there: `device`, `layout`, `memory_format`, and members of Tensor that ask for them.
 
-There is one device, the CPU; others can be named. Start reading at `device`.
+There are the CPU and the meta device, whose tensors have a shape and a dtype and no elements; others can be named. Start
+reading at `device`.
 """
 
 from __future__ import annotations
 
+from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
 
 __all__ = [
     "channels_last",
     "channels_last_3d",
-    "check_device",
     "contiguous_format",
     "cpu",
     "device",
+    "device_number",
     "get_default_device",
     "layout",
     "memory_format",
@@ -25,14 +27,14 @@ __all__ = [
 
 
 #: What a device may be called: torch's names, so that programs can pass devices around which they will not use.
-TYPES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone".split()
+TYPES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone guarded".split()
 
 
 class device:
     """A device by name: ``device('cpu')``, ``device('cuda:1')``, ``device('cuda', 1)``.
 
-    It is a value: any of torch's devices can be named, compared and stored. Only making a tensor there fails, because
-    the CPU is the only device there is.
+    It is a value: any of torch's devices can be named, compared and stored. Only making a tensor there fails where there
+    is no such device. As a context it says where tensors are made that no other tensor tells.
 
     Parameters
     ----------
@@ -53,6 +55,9 @@ class device:
     True
     >>> ad.device("cuda:1").index
     1
+    >>> with ad.device("meta"):
+    ...     ad.ones(1000, 1000) @ ad.ones(1000)
+    tensor(..., device='meta', size=(1000,))
     """
 
     __slots__ = ("index", "type")
@@ -115,11 +120,11 @@ class device:
         return device, (self.type, self.index)
 
     def __enter__(self):
-        check_device(self)
+        _entered().append(_C._set_default_device(device_number(self)))
         return self
 
     def __exit__(self, *exception):
-        return None
+        _C._set_default_device(_entered().pop())
 
 
 class NoDeviceError(RuntimeError, AssertionError):
@@ -132,28 +137,55 @@ def _name_of(value):
 
 cpu: device = device("cpu")
 
+#: The devices that there are, and their numbers.
+_NAMES = _C._device_names()
+_PLACES = [device(name) for name in _NAMES]
+_NUMBERS: dict = {name: number for number, name in enumerate(_NAMES)}
 
-def check_device(value):
-    """Refuse every device but the CPU: called where a tensor is about to be made."""
+
+def device_number(value) -> int:
+    """The number by which the core knows a device; refuses one that is not there."""
     if value is cpu or value is None:
-        return
+        return 0
     asked = device(value)
-    if asked.type != "cpu":
+    if asked.type not in _NUMBERS:
         known = {"cuda": "CUDA", "xpu": "XPU"}.get(asked.type)
         raise NoDeviceError(
-            f"this build has no device {str(asked)!r}: the only device is 'cpu'"
+            f"this build has no device {str(asked)!r}: the devices are 'cpu' and 'meta'"
             + (f" (Torch not compiled with {known} enabled, as programs for torch know it)" if known else "")
         )
+    return _NUMBERS[asked.type]
+
+
+_thread: list = []
+
+
+def _entered() -> list:
+    """What the contexts that this thread has entered replaced, the innermost last."""
+    if not _thread:
+        from threading import local
+
+        _thread.append(local())
+    return _thread[0].__dict__.setdefault("before", [])
 
 
 def get_default_device() -> device:
-    """Where new tensors are made: the CPU."""
-    return cpu
+    """Where tensors are made that no other tensor tells: the CPU, unless `set_default_device` or a context says otherwise."""
+    return _PLACES[_C._default_device()]
 
 
 def set_default_device(device) -> None:
-    """Make new tensors on a device: the CPU is the only one, others are refused."""
-    check_device(device)
+    """Make tensors on a device where no other tensor tells, in this thread; None is the CPU.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.set_default_device("meta")
+    >>> ad.ones(2).device
+    device(type='meta')
+    >>> ad.set_default_device(None)
+    """
+    _C._set_default_device(device_number(device))
 
 
 class _Named:
@@ -199,20 +231,21 @@ def _type_of(value):
 class Location(Members):
     """Where a tensor lives; what programs ask before they do something that a CPU does not need has one answer here."""
 
-    device = property(lambda self: cpu, doc="Where the elements are: the CPU.")
+    device = property(lambda self: _PLACES[self._device_number], doc="Where the elements are.")
     layout = property(lambda self: strided, doc="How the elements are stored.")
-    is_cpu = property(lambda self: True, doc="Whether the elements are in the memory of the CPU.")
+    is_cpu = property(
+        lambda self: not self._device_number, doc="Whether the elements are in the memory of the CPU."
+    )
 
     def cuda(self, device=None, non_blocking=False, memory_format=None) -> Tensor:
-        """Refused: the only device is the CPU."""
+        """Refused: there is no CUDA device."""
         target = "cuda" if device is None else device if not isinstance(device, int) else f"cuda:{device}"
         if _type_of(target) != "cuda":
             raise RuntimeError(f"Invalid device, must be cuda device, but got {target}")
-        check_device(target)
         return self.to(target)
 
     def get_device(self) -> int:
-        """The number of the device: -1 for the CPU."""
+        """The number of the device among those of its kind: -1 for the CPU and the meta device, of which there is one."""
         return -1
 
     def pin_memory(self, device=None) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import check_device
+from adjoint._device import device_number
 from adjoint._register import Members, composition, extend, member
 
 __all__ = ["ALIASES", "finfo", "iinfo"]
@@ -127,9 +127,9 @@ class Conversion(Members):
         Parameters
         ----------
         dtype : dtype, optional
-        device : 'cpu', optional
+        device : device, optional
         other : Tensor, optional
-            The dtype is taken from it.
+            The dtype and the device are taken from it.
         copy : bool
             Make a new tensor even where nothing changes.
         memory_format : memory_format, optional
@@ -148,15 +148,17 @@ class Conversion(Members):
             elif isinstance(first, Tensor):
                 other = first
             else:
-                check_device(first)
+                device = first
                 if rest:
                     dtype, *rest = rest
             if rest:
                 non_blocking, copy = (*rest, copy)[:2]
-        if device is not None:
-            check_device(device)
         if other is not None:
-            dtype = other.dtype
+            dtype, device = other.dtype, other.device
+        if device is not None:
+            place, here = device_number(device), self._device_number
+            if place != here:
+                self, copy = _C._to_device(self, place, here), False
         if memory_format is not None:
             return _to_laid(self, dtype, copy, memory_format, "to")
         if dtype is None or dtype is self.dtype or _C._dtype(dtype) is self.dtype:
@@ -166,6 +168,8 @@ class Conversion(Members):
     def type(self, dtype=None, non_blocking=False):
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:
+            if self._device_number:
+                return f"{str(self.dtype).partition('.')[0]}.{self.device.type}.{self.dtype._type_name}Tensor"
             return f"{str(self.dtype).partition('.')[0]}.{self.dtype._type_name}Tensor"
         if dtype is Tensor:
             dtype = _C.get_default_dtype()
@@ -187,7 +191,9 @@ class Conversion(Members):
         return self.to(other.dtype)
 
     def cpu(self, memory_format=None) -> Tensor:
-        """The tensor itself."""
+        """The tensor on the CPU: itself, where it is there."""
+        if self._device_number:
+            self = self.to("cpu")
         return self if memory_format is None else _to_laid(self, None, False, memory_format, "cpu")
 
     def is_signed(self) -> bool:

@@ -81,7 +81,14 @@ def text_of(tensor, contents=None):
     prefix = ("tensor" if type(tensor) is _C.Tensor else type(tensor).__name__) + "("
     plain, dtype, default = tensor.detach(), tensor.dtype, _C.get_default_dtype()
     suffixes = []
-    if tensor.numel() == 0:
+    if tensor._device_number:
+        suffixes.append(f"device='{tensor.device}'")
+    if tensor.is_meta:
+        suffixes.append(f"size={tuple(tensor.shape)}")
+        if dtype is not default:
+            suffixes.append(f"dtype={dtype}")
+        text = "..."
+    elif tensor.numel() == 0:
         if tensor.ndim != 1:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if dtype is not default:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Generator, Tensor
-from adjoint._creation import _size, creation, empty_like
+from adjoint._creation import _size, creation, empty_laid
 from adjoint._register import Members, extend, publish
 
 __all__ = [
@@ -160,24 +160,26 @@ def randperm(n, *, dtype=None, generator=None) -> Tensor:
 
 
 @creation(out=False, consults=True)
-def rand_like(input, *, dtype=None, memory_format=None, generator=None) -> Tensor:
+def rand_like(input, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
-    return _C._rand_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
+    return _C._rand_like(empty_laid(input, dtype, memory_format, device, "rand_like"), generator)
 
 
 @creation(out=False, consults=True)
-def randn_like(input, *, dtype=None, memory_format=None, generator=None) -> Tensor:
+def randn_like(input, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
-    return _C._randn_like(empty_like(input, dtype=dtype, memory_format=memory_format), generator)
+    return _C._randn_like(empty_laid(input, dtype, memory_format, device, "randn_like"), generator)
 
 
 @creation(out=False, consults=True)
-def randint_like(input, low=None, high=None, *, dtype=None, memory_format=None, generator=None) -> Tensor:
+def randint_like(
+    input, low=None, high=None, *, dtype=None, memory_format=None, generator=None, device=None
+) -> Tensor:
     """As `randint`, with the shape and dtype of `input`."""
     if high is None:
         low, high = 0, low
     low, high = _range_of("randint_like", low, high)
-    like = empty_like(input, dtype=dtype, memory_format=memory_format)
+    like = empty_laid(input, dtype, memory_format, device, "randint_like")
     return _C._randint_like(like, low, high, generator)
 
 
@@ -199,7 +201,7 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
             if isinstance(std, Tensor):
                 if std.is_complex():
                     raise RuntimeError("normal expects standard deviation to be non-complex")
-                if std.numel() and std.min().item() < 0:
+                if std.numel() and not std.is_meta and std.min().item() < 0:
                     raise RuntimeError("normal expects all elements of std >= 0.0")
             elif std < 0:
                 raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")

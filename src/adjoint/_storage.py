@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import cpu
 from adjoint._register import Members, extend
 
 __all__ = ["TypedStorage", "UntypedStorage"]
@@ -21,12 +20,16 @@ class _Storage:
     __slots__ = ("_tensor",)
 
     _tensor: Tensor
-    device = cpu
     is_cuda = is_sparse = is_hpu = False
 
     @property
     def _elements(self) -> Tensor:
         raise NotImplementedError
+
+    @property
+    def device(self):
+        """Where the memory is."""
+        return self._tensor.device
 
     def data_ptr(self) -> int:
         """The address of the first byte."""

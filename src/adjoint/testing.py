@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import check_device as _check_device
+from adjoint._device import device_number as _device_number
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
@@ -228,7 +228,7 @@ def make_tensor(
     """
     from adjoint import empty, finfo, iinfo, randint
 
-    _check_device(device)
+    _device_number(device)  # refuses one that is not there
     dtype = _C._dtype(dtype)
     sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
     floating = dtype.is_floating_point or dtype.is_complex
@@ -278,4 +278,5 @@ def make_tensor(
         made.masked_fill_(made == 0, finfo(dtype).tiny if floating else 1)
     if memory_format is not None:
         made = made.clone(memory_format=memory_format)
+    made = made.to(device)
     return made.requires_grad_() if requires_grad else made

@@ -19,6 +19,7 @@
 #include "runtime/allocator.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels::attention {
 
@@ -350,7 +351,9 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
                         });
 }
 
-void fill_zero(const Tensor& t) { std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize())); }
+void fill_zero(const Tensor& t) {
+  if (const Access access(t); access) std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize()));
+}
 
 }  // namespace
 
@@ -358,7 +361,8 @@ std::tuple<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tenso
                                    const Options& options, const char* op) {
   const Problem p(q, k, v, mask, options, op);
   const Tensor out = p.make(p.q, p.queries, p.values), log_sum = empty(p.shape(p.queries, -1).span(), p.type);
-  if (log_sum.numel())
+  const Access access(out);
+  if (access && log_sum.numel())
     p.type == DType::Float64 ? forward_of<double>(p, out, log_sum) : forward_of<float>(p, out, log_sum);
   return {as_dtype(out, q.dtype()), log_sum};
 }
@@ -397,7 +401,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
     backward_of<T>(p, c, l);
   };
   if (p.queries == 0) c.needs &= ~int64_t{8};
-  if (p.count && p.keys) {
+  const Access access(c.g);
+  if (access && p.count && p.keys) {
     if (p.type == DType::Float64)
       run(static_cast<double*>(nullptr));
     else
@@ -412,6 +417,8 @@ Tensor factors(const Tensor& weights, const Options& options) {
   if (type != DType::Float32 && type != DType::Float64)
     fail("_attention_factors(): not implemented for '", name_of(type), "'");
   const Tensor out = empty(weights.sizes(), type);
+  const Access access(out);
+  if (!access) return out;
   const int64_t keys = weights.size(-1), rows = keys ? weights.numel() / keys : 0;
   const auto run = [&]<class T>(T*) {
     for (int64_t r = 0; r < rows; ++r)

@@ -13,6 +13,7 @@
 #include "kernels/cpu/channel_norm.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -146,7 +147,8 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor
   const Dims shape = statistics_shape(s);
   const Tensor y = empty_as(x, c), mean = fixed ? dense_as(fixed_mean, c) : empty(shape.span(), c),
                variance = fixed ? dense_as(fixed_variance, c) : empty(shape.span(), c);
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<ChannelNormTable<T>>();
     const T *px = x.data<T>(), *pw = values<T>(w), *pb = values<T>(b);
     T *py = y.data<T>(), *pm = mean.data<T>(), *pv = variance.data<T>();
@@ -206,7 +208,8 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
   const bool want_x = needs & 1, want_w = needs & 2, want_b = needs & 4;
   const int64_t each_channel[] = {s.channels};
   const Tensor gx = want_x ? empty_as(x, c) : Tensor(), gw = want_w ? zeros(each_channel, c) : Tensor(), gb = want_b ? zeros(each_channel, c) : Tensor();
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<ChannelNormTable<T>>();
     const T *pg = gy.data<T>(), *px = x.data<T>(), *pw = values<T>(w), *pm = m.data<T>(), *pv = v.data<T>();
     T* to = want_x ? gx.data<T>() : nullptr;

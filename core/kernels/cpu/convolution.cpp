@@ -20,6 +20,7 @@
 #include "kernels/cpu/convolution_plain.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels::convolution {
 
@@ -305,21 +306,23 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
   if (!exact) weight_plainly(s, x, g, w);
 }
 
+/// f(TypeTag<T>) with the type of a result, if there is anything to compute.
 template <class F>
-void with_type(DType dtype, const F& f) {
-  visit(dtype, [&]<class T>(TypeTag<T> tag) {
+void with_type(const Tensor& result, const F& f) {
+  const Access access(result);
+  if (!access || result.numel() == 0) return;
+  visit(result.dtype(), [&]<class T>(TypeTag<T> tag) {
     if constexpr (!std::is_same_v<T, bool> && !is_half_v<T>)
       f(tag);
     else
-      fail("convolution: not implemented for ", name_of(dtype));
+      fail("convolution: not implemented for ", name_of(result.dtype()));
   });
 }
 
 }  // namespace
 
 void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
-  if (y.numel() == 0) return;
-  with_type(y.dtype(), [&]<class T>(TypeTag<T>) {
+  with_type(y, [&]<class T>(TypeTag<T>) {
     const T* b = bias.defined() ? bias.data<T>() : nullptr;
     if constexpr (has_planes<T>)
       forward_by_planes(s, x.data<T>(), w.data<T>(), b, y.data<T>());
@@ -329,7 +332,7 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
 }
 
 void add_bias(const Tensor& bias, const Tensor& y) {
-  with_type(y.dtype(), [&]<class T>(TypeTag<T>) {
+  with_type(y, [&]<class T>(TypeTag<T>) {
     const int64_t pixels = y.size(2);
     share(y.size(0) * y.size(1), pixels, [&](int64_t i) {
       T* row = y.data<T>() + i * pixels;
@@ -340,8 +343,7 @@ void add_bias(const Tensor& bias, const Tensor& y) {
 }
 
 void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
-  if (x.numel() == 0) return;
-  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+  with_type(x, [&]<class T>(TypeTag<T>) {
     if constexpr (has_planes<T>)
       input_by_planes(s, g.data<T>(), w.data<T>(), x.data<T>());
     else
@@ -350,8 +352,7 @@ void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x)
 }
 
 void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w) {
-  if (w.numel() == 0) return;
-  with_type(w.dtype(), [&]<class T>(TypeTag<T>) {
+  with_type(w, [&]<class T>(TypeTag<T>) {
     if constexpr (has_planes<T>) {
       // Few outputs would leave most of a vector idle.
       if (s.out * 4 >= best_variant<ConvolutionTable<T>>().width)

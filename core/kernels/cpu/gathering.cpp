@@ -11,6 +11,7 @@
 #include "kernels/indexing.h"
 #include "runtime/interrupt.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -272,7 +273,8 @@ T extreme(T a, T b, bool largest) {
 
 void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
                  const char* op) {
-  if (index.numel() == 0) return;
+  const Access access(out);
+  if (!access || index.numel() == 0) return;
   const Lines lines(index, self, d, out);
   const int64_t size = lines.size(), step = lines.step();
   const Bounds bounds(flat ? -size : 0, size, d, op);
@@ -314,6 +316,8 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
 
 void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
                   const Scalar& value, Scattering how, const char* op) {
+  const Access access(out);
+  if (!access) return;
   if (index.numel() == 0) {
     const Begin begin(out, base, false);
     return;

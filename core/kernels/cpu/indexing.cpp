@@ -7,6 +7,7 @@
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -120,7 +121,8 @@ void each_place(const Tensor& self, const IndexPlan& plan, const Values& values,
 
 Tensor read_at(const Tensor& self, const IndexPlan& plan) {
   const Tensor out = empty(plan.shape.span(), self.dtype());
-  if (out.numel() == 0) return out;
+  const Access access(out);
+  if (!access || out.numel() == 0) return out;
   const int64_t item = self.itemsize(), length = plan.row_length(), positions = plan.positions,
                 rows = plan.rows();
   const bool dense = plan.dense_rows(item);
@@ -163,7 +165,8 @@ Tensor read_at(const Tensor& self, const IndexPlan& plan) {
 
 void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& given) {
   const Values values(self, plan, given);
-  visit_size(self.itemsize(), [&](auto tag) {
+  const Access access(self);
+  if (access) visit_size(self.itemsize(), [&](auto tag) {
     using U = typename decltype(tag)::type;
     each_place<U>(self, plan, values, [](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
       if (n == 1)
@@ -239,7 +242,8 @@ void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& given, Befo
             const Tensor& other) {
   const Values values(self, plan, given);
   const int64_t item = self.itemsize(), length = plan.row_length();
-  visit(self.dtype(), [&](auto tag) {
+  const Access access(self);
+  if (access) visit(self.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* base = before == Before::Other ? other.data<T>() : nullptr;
     const bool few = before == Before::Itself && plan.slots > 4 * plan.positions;

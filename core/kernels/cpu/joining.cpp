@@ -4,12 +4,14 @@
 
 #include "kernels/copy.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
 void join(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
   const int64_t item = out.itemsize(), total = out.size(d);
-  if (out.numel() == 0) return;
+  const Access access(out);
+  if (!access || out.numel() == 0) return;
   bool plain = true;
   for (size_t i = 0; i < tensors.size(); ++i)
     plain &= lengths[i] == 0 || (tensors[i].dtype() == out.dtype() && tensors[i].is_contiguous());

@@ -11,6 +11,7 @@
 #include "kernels/cpu/lapack.h"
 #include "kernels/cpu/small_batches.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels::linalg {
 
@@ -19,7 +20,8 @@ namespace {
 struct Matrices {
   int64_t count = 1;
   int rows, columns;
-  explicit Matrices(const Tensor& a) : rows(fits(a.size(-2))), columns(fits(a.size(-1))) {
+  Access access;
+  explicit Matrices(const Tensor& a) : access(a), rows(fits(a.size(-2))), columns(fits(a.size(-1))) {
     for (int64_t d = 0; d + 2 < a.dim(); ++d) count *= a.sizes()[static_cast<size_t>(d)];
   }
   int64_t size() const { return int64_t{rows} * columns; }
@@ -51,6 +53,7 @@ void with_type(DType dtype, const F& f) {
 /// f(matrix number) for a batch; the work on one grows with the cube of its size.
 template <class F>
 void each(const Matrices& m, const F& f) {
+  if (!m.access) return;
   const double n = std::max(m.rows, m.columns);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(65536 / (n * n * n + 64)));
   runtime::parallel_for(0, m.count, grain, [&](int64_t begin, int64_t end) {
@@ -147,6 +150,8 @@ Dims batch_and(const Tensor& a, std::initializer_list<int64_t> tail) {
 
 bool all_finite(const Tensor& a) {
   const Tensor d = dense(a);
+  const Access access(d);
+  if (!access) return true;
   bool finite = true;
   with_type(d.dtype(), [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
@@ -160,9 +165,9 @@ bool all_finite(const Tensor& a) {
 }
 
 void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot) {
-  if (pivot && small::lu(from, a, pivots, info)) return;
-  copy_into(a, from);
   const Matrices m(a);
+  if (!m.access || (pivot && small::lu(from, a, pivots, info))) return;
+  copy_into(a, from);
   const int64_t least = std::min(m.rows, m.columns);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
@@ -180,7 +185,7 @@ void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor&
 
 void lu_solve(const Tensor& given, const Tensor& pivots, const Tensor& from, const Tensor& b, char op) {
   const Matrices m(given), r(b);
-  if (b.numel() == 0 || small::lu_solve(given, pivots, from, b, op)) return;
+  if (!m.access || b.numel() == 0 || small::lu_solve(given, pivots, from, b, op)) return;
   if (from.defined()) copy_into(b, from);
   else make_identity(b);
   const Tensor lu = in_columns(given);
@@ -193,6 +198,8 @@ void lu_solve(const Tensor& given, const Tensor& pivots, const Tensor& from, con
 }
 
 void permutation_of(const Tensor& pivots, const Tensor& permutation) {
+  const Access access(pivots);
+  if (!access) return;
   const int64_t k = pivots.size(-1), n = permutation.size(-1);
   const int64_t count = n ? permutation.numel() / n : 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -210,6 +217,7 @@ void permutation_of(const Tensor& pivots, const Tensor& permutation) {
 
 void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
   const Matrices m(a);
+  if (!m.access) return;
   const bool served = small::cholesky(from, a, info);
   if (served && all_zero(info)) return;
   if (!served) copy_into(a, from);
@@ -227,7 +235,7 @@ void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
 void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, bool upper, bool left,
                       bool unit_diagonal) {
   const Matrices m(given), r(b);
-  if (b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal)) return;
+  if (!m.access || b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal)) return;
   copy_into(b, from);
   const Tensor a = in_columns(given);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
@@ -264,6 +272,7 @@ void from_reflectors(const Tensor& a, const Tensor& tau) {
 void eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tensor& info, bool upper,
           bool vectors) {
   const Matrices m(a);
+  if (!m.access) return;
   const bool served = small::eigh(from, a, values, info, upper, vectors);
   if (served && all_zero(info)) return;
   if (!served) copy_into(a, from);

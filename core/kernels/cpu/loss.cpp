@@ -11,6 +11,7 @@
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
 #include "kernels/reduction.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -69,8 +70,9 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
   }
   c.target = dense_as(target, DType::Int64);
   c.ignore = options.ignore;
+  const Access access(c.target);
   const int64_t* at = c.at();
-  for (int64_t p = 0; p < c.count(); ++p)
+  for (int64_t p = 0; access && p < c.count(); ++p)
     if (at[p] != c.ignore && (at[p] < 0 || at[p] >= c.classes))
       fail<IndexError>(op, "(): Target ", at[p], " is out of bounds: there are ", c.classes, " classes (ignore_index is ", c.ignore, ")");
   return c;
@@ -142,7 +144,8 @@ Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight
   const bool none = options.reduce == Reduce::None;
   Tensor out = none ? empty(c.target.sizes(), type) : empty_scalar(type);
   const Tensor total = logits ? logsumexp(x, OptionalInts(IntList(&c.dim, 1)), false, op) : Tensor();
-  with_floating(type, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(type, [&]<class T>(TypeTag<T>) {
     const T* w = weights<T>(c);
     const T* lse = logits ? total.data<T>() : nullptr;
     const View<T> view(x, c);
@@ -176,7 +179,8 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
   const DType type = compute_dtype(self.dtype());
   const Tensor x = arranged(self, type), gy = dense_as(g, type);
   Tensor gx = empty_as(x, type);
-  with_floating(type, [&]<class T>(TypeTag<T>) {
+  const Access access(c.target);
+  if (access) with_floating(type, [&]<class T>(TypeTag<T>) {
     const T* w = weights<T>(c);
     const double smooth = options.smoothing / static_cast<double>(c.classes), keep = 1 - options.smoothing;
     const double all = smooth > 0 ? sum_of_weights(c, w) : 0;
@@ -217,7 +221,8 @@ Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Ten
   Classes c = classes_of(sizes, dtype, target, weight, options, "cross_entropy");
   const DType type = compute_dtype(dtype);
   Tensor out = zeros(sizes, type);
-  with_floating(type, [&]<class T>(TypeTag<T>) {
+  const Access access(c.target);
+  if (access) with_floating(type, [&]<class T>(TypeTag<T>) {
     const T* w = weights<T>(c);
     const double scale = options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0;
     const double smooth = scale * options.smoothing / static_cast<double>(c.classes), keep = scale * (1 - options.smoothing);
@@ -239,7 +244,8 @@ Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const 
   const DType type = compute_dtype(g.dtype());
   const Tensor gy = dense_as(g, type);
   Tensor out = zeros(sizes, type);
-  with_floating(type, [&]<class T>(TypeTag<T>) {
+  const Access access(c.target);
+  if (access) with_floating(type, [&]<class T>(TypeTag<T>) {
     const T* w = weights<T>(c);
     const GradientOf<T> upper{gy.data<T>(), options.reduce == Reduce::None ? 1 : 0,
                               options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0};
@@ -259,7 +265,8 @@ Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
   const DType type = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, type), y = dense_as(target, type);
   Tensor out = empty_scalar(type);
-  with_floating(type, [&]<class T>(TypeTag<T>) {
+  const Access access(out);
+  if (access) with_floating(type, [&]<class T>(TypeTag<T>) {
     const auto square = best_variant<FoldTable<T>>().folds[static_cast<int>(Fold::SquareSum)].rows;
     const double sum = runtime::parallel_reduce(
         int64_t{0}, x.numel(), int64_t{65536}, 0.0,
@@ -306,7 +313,8 @@ Tensor embedding_backward(const Tensor& g, const Tensor& indices, int64_t rows, 
   const int64_t width = g.size(-1), shape[] = {rows, width};
   const Tensor out = empty(IntList(shape, 2), type);
   add_at(out, rows_plan(out, indices, "embedding"), g, Before::Zeros);
-  if (padding >= 0 && padding < rows) {
+  const Access access(out);
+  if (access && padding >= 0 && padding < rows) {
     const int64_t row = width * out.itemsize();
     std::memset(out.bytes() + padding * row, 0, static_cast<size_t>(row));
   }

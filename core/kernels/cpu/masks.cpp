@@ -5,6 +5,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -60,10 +61,12 @@ class Chunks {
 }  // namespace
 
 int64_t count_true(const Tensor& mask) {
+  const Access access(mask, "count of a mask");
   return best_variant<IndexTable>().count(mask.data<bool>(), mask.numel());
 }
 
 Tensor compress(const Tensor& self, const Tensor& mask) {
+  const Access access(mask, "masked_select");
   const Chunks chunks(mask);
   const int64_t shape[] = {chunks.total()};
   const Tensor out = empty(shape, self.dtype());
@@ -82,6 +85,8 @@ Tensor compress(const Tensor& self, const Tensor& mask) {
 }
 
 void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill) {
+  const Access access(out);
+  if (!access) return;
   const Chunks chunks(mask);
   visit_size(out.itemsize(), [&](auto tag) {
     using U = typename decltype(tag)::type;
@@ -99,6 +104,7 @@ void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bo
 }
 
 Tensors positions_of(const Tensor& t) {
+  const Access access(t, "nonzero");
   const Tensor mask = dense(t.dtype() == DType::Bool ? t : copy_of(t, DType::Bool));
   const Chunks chunks(mask);
   const int64_t shape[] = {chunks.total()};

@@ -5,6 +5,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
 #include "kernels/normalization.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -49,7 +50,8 @@ Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& we
   const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor(), b = bias.defined() ? dense_as(bias, c) : Tensor();
   Tensor y = empty_as(x, c);
   const Slices s(x, x.dim() - k, k);
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<NormalizationTable<T>>();
     s.each_block(
         kNormalizationColumns,
@@ -84,7 +86,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
   const int64_t tiles = s.inner == 1 ? (s.outer + each - 1) / each : s.outer * ((s.inner - 1) / each + 1);
   const int64_t blocks = s.count() == 0 || s.n == 0 ? 0 : (tiles - 1) / group + 1;
   Tensor gw = want_w ? zeros(shape, c) : Tensor(), gb = want_b ? zeros(shape, c) : Tensor();
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<NormalizationTable<T>>();
     const int64_t n = s.n;
     std::unique_ptr<T[]> partial(sums && blocks > 1 ? new T[static_cast<size_t>(blocks * 2 * n)]() : nullptr);

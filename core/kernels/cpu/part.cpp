@@ -5,6 +5,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/walk.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -37,6 +38,8 @@ template <class T> void add_to(char* to, int64_t to_step, const char* from, int6
 }  // namespace
 
 void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset, const Tensor& from) {
+  const Access access(out);
+  if (!access) return;
   const int64_t item = out.itemsize();
   char* to = out.bytes() + offset * item;
   if (size.empty()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels::pooling {
 
@@ -72,7 +73,8 @@ void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& 
   const int64_t image = s.image[0] * s.image[1] * s.image[2],
                 result = s.result[0] * s.result[1] * s.result[2];
   const int64_t work = std::max<int64_t>(1, result * s.kernel[0] * s.kernel[1] * s.kernel[2]);
-  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_complex_v<T>)
       fail("max_pool: not implemented for ", name_of(x.dtype()));
     else

@@ -11,6 +11,7 @@
 #include "runtime/allocator.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -182,7 +183,8 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
 }  // namespace
 
 void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
-  visit(out.dtype(), [&](auto tag) {
+  const Access access(out);
+  if (access) visit(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, batch);
   });

@@ -5,11 +5,13 @@
 
 #include "kernels/copy.h"
 #include "kernels/walk.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
 void flip(const Tensor& out, const Tensor& self, uint64_t mask) {
-  if (out.numel() == 0) return;
+  const Access access(out);
+  if (!access || out.numel() == 0) return;
   const int64_t item = self.itemsize();
   char* from = self.bytes();
   Dims strides(self.strides());
@@ -38,7 +40,8 @@ int64_t column_from(int64_t row, int64_t diagonal, int64_t more, int64_t columns
 Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
   const Tensor in = dense(self), out = empty(self.sizes(), self.dtype());
   const int64_t rows = self.size(-2), columns = self.size(-1), item = self.itemsize();
-  if (out.numel() == 0) return out;
+  const Access access(out);
+  if (!access || out.numel() == 0) return out;
   runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns), [&](int64_t b, int64_t e) {
     for (int64_t r = b; r < e; ++r) {
       const bool lower = kept == Triangle::Lower;
@@ -54,6 +57,7 @@ Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
 }
 
 Tensor repeated_numbers(const Tensor& counts, int64_t size, const char* op) {
+  const Access access(counts, op);
   const int64_t* r = counts.data<int64_t>();
   const int64_t step = counts.numel() == 1 ? 0 : 1;
   int64_t total = 0;

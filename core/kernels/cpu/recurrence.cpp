@@ -6,6 +6,7 @@
 #include "kernels/cpu/variants.h"
 #include "runtime/interrupt.h"
 #include "runtime/parallel.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels::recurrence {
 
@@ -57,7 +58,8 @@ template <class F> void with_floating(const Tensor& t, const F& f) {
 void forward(const Steps& s, const Tensor& x, const Tensor& h0, const Tensor& c0, const Tensor& weight, const Tensor& bias, const Tensor& y,
              const Tensor& c, const Tensor& kept) {
   const int64_t n = s.hidden, wide = gates_of(s.kind) * n, keep = kept_of(s.kind) * n;
-  with_floating(x, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(x, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<RecurrenceTable<T>>();
     const Tensor panels = packed(weight.data<T>(), n, wide, 1, n, table.panel);
     const Kind kind = s.kind;
@@ -95,7 +97,8 @@ Cotangents backward(const Steps& s, const Tensor& g, const Tensor& g_c, const Te
   Cotangents out{empty(all_gates, dtype), zeros(one_state, dtype), s.kind == Kind::Lstm ? zeros(one_state, dtype) : Tensor(), {},
                  empty(all_states, dtype)};
   out.products = s.kind == Kind::Gru ? empty(all_gates, dtype) : out.x;
-  with_floating(y, [&]<class T>(TypeTag<T>) {
+  const Access access(y);
+  if (access) with_floating(y, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<RecurrenceTable<T>>();
     const Tensor panels = packed(weight.data<T>(), wide, n, n, 1, table.panel);
     const Kind kind = s.kind;

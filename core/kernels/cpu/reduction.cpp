@@ -9,6 +9,7 @@
 #include "kernels/reducer.h"
 #include "kernels/reduction.h"
 #include "runtime/warning.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -342,6 +343,8 @@ Tensor logsumexp_of_complex(const Tensor& self, const OptionalInts& dim, bool ke
     }
     for (size_t i = 0; i < sums.size(); ++i) o[i] = Complex<R>(C(finite(sums[i].max)) + math::log(sums[i].sum));
   };
+  const Access access(out);
+  if (!access) return out;
   if (self.dtype() == DType::Complex64) run(TypeTag<float>{});
   else run(TypeTag<double>{});
   return out;

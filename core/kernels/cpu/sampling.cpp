@@ -8,6 +8,7 @@
 #include "kernels/cpu/math/math.h"
 #include "runtime/parallel.h"
 #include "runtime/philox.h"
+#include "tensor/access.h"
 
 namespace adjoint {
 namespace {
@@ -168,7 +169,8 @@ void need_floating(const Tensor& t, const char* op) {
 /// draw(value, element) for each element of a tensor, in its type.
 template <class F> Tensor each(const Tensor& t, const F& draw) {
   const Tensor in = copy_of(t, DType::Float64), out = empty(t.sizes(), DType::Float64);
-  runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
+  const Access access(out);
+  if (access) runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out.data<double>()[i] = draw(in.data<double>()[i], i);
   });
   return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());

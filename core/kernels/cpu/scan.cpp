@@ -7,6 +7,7 @@
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/slices.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -55,7 +56,8 @@ Tensor accumulate(const Tensor& self, int64_t dim, const OptionalType& dtype, bo
   // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with .to().
   const Tensor x = dense_as(dtype ? as_dtype(self, type) : self, scan_type(type));
   Tensor out = empty(x.sizes(), x.dtype());
-  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+  const Access access(out);
+  if (access) with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
     using A = accumulator_t<T>;
     const T* p = x.data<T>();
     T* o = out.data<T>();
@@ -119,7 +121,8 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
       o[i] = T(a.max == -HUGE_VAL ? C(a.max) : C(a.max) + math::log(a.sum));
     });
   };
-  switch (x.dtype()) {
+  const Access access(out);
+  if (access) switch (x.dtype()) {
     case DType::Float64: run(TypeTag<double>{}); break;
     case DType::Complex64: run_complex(TypeTag<Complex<float>>{}); break;
     case DType::Complex128: run_complex(TypeTag<Complex<double>>{}); break;
@@ -133,7 +136,8 @@ std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, b
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
   Tensor values = empty(x.sizes(), x.dtype()), indices = empty(x.sizes(), DType::Int64);
-  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
       const T* p = x.data<T>();
       T* o = values.data<T>();
@@ -157,7 +161,8 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
     fail("_linear_scan(): expected two floating-point or complex tensors of one shape, found ", to_string(a.sizes()), " and ", to_string(b.sizes()));
   const Tensor x = dense_as(a, c), y = dense_as(b, c);
   Tensor out = empty(y.sizes(), c);
-  with_number(c, [&]<class T>(TypeTag<T>) {
+  const Access access(out);
+  if (access) with_number(c, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, int64_t>) {
       using A = wide_t<T>;
       const Slices s(y.sizes(), d);
@@ -178,7 +183,8 @@ Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill) {
   if (by != 1 && by != -1) fail("_shift(): by must be 1 or -1, got ", by);
   const Tensor x = dense(self);
   Tensor out = empty(x.sizes(), x.dtype());
-  if (out.numel() == 0) return out;
+  const Access access(out);
+  if (!access || out.numel() == 0) return out;
   const int64_t item = x.itemsize(), row = s.inner * item;
   alignas(16) char number[16];
   write_element(number, x.dtype(), Scalar(fill));

@@ -3,6 +3,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
 #include "kernels/softmax.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -24,7 +25,8 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
   const Tensor x = packed(dtype && type != c ? as_dtype(self, type) : self, c);
   Tensor y = empty_as(x, c);
   const Slices s(x, d);
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  const Access access(x);
+  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<SoftmaxTable<T>>();
     s.each_block(
         kSoftmaxColumns,
@@ -44,7 +46,8 @@ Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool
   const Tensor y = packed(result, c), gy = laid_as(g, y, c);
   Tensor gx = empty_as(y, c);
   const Slices s(y, d);
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  const Access access(y);
+  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<SoftmaxTable<T>>();
     s.each_block(
         kSoftmaxColumns,

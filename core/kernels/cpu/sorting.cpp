@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/math/bits.h"
 #include "kernels/slices.h"
+#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -96,6 +97,8 @@ template <class E> void sort_entries(E* e, int64_t n, E* other) {
 /// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for as many,
 /// its first element; put(k, entry) writes result k.
 template <class F> void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices, int64_t results, const F& f) {
+  const Access access(x);
+  if (!access) return;
   const Slices s(x.sizes(), dim);
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
@@ -236,6 +239,7 @@ Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
 
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op) {
   refuse_complex(self, op);
+  const Access access(self, op);
   const Tensor x = dense(self);
   const int64_t n = x.numel(), stride = 1;
   const Tensor flat = alias(x, {&n, 1}, {&stride, 1}, x.offset());
@@ -288,8 +292,10 @@ Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
   const Tensor x = dense(self), at = dense(indices);
   const Slices s(at.sizes(), d);
   const int64_t size = self.dim() ? self.size(d) : 1;
-  check_indices(at, size, "_gather_along");
   Tensor out = empty(at.sizes(), x.dtype());
+  const Access access(out);
+  if (!access) return out;
+  check_indices(at, size, "_gather_along");
   const int64_t* where = at.data<int64_t>();
   with_item(x.itemsize(), [&]<class U>(TypeTag<U>) {
     const U* p = x.data<U>();
@@ -307,9 +313,11 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
   const Tensor x = dense(self), at = dense(indices);
   if (!same(x.sizes(), at.sizes()))
     fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()), " differ in shape");
-  check_indices(at, size, "_scatter_along");
   const Dims shape = with_size(x.sizes(), d, size);
   Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
+  const Access access(out);
+  if (!access) return out;
+  check_indices(at, size, "_scatter_along");
   const Slices s(at.sizes(), d);
   const int64_t* where = at.data<int64_t>();
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {

@@ -1,11 +1,12 @@
 """Where storages of a file go: `map_location` in all its forms, and what programs register for devices of their own.
 
-There is one device, the CPU. A storage that a file says was elsewhere is an error, as in torch, unless `map_location` says
-where it shall go. Start reading at `restorer`.
+A storage that a file says was on a device that is not here is an error, as in torch, unless `map_location` says where it shall
+go. On the meta device nothing is left of it but its size. Start reading at `restorer`.
 """
 
 from __future__ import annotations
 
+from adjoint import _C
 from adjoint._device import device
 from adjoint._storage import TypedStorage, UntypedStorage
 
@@ -28,7 +29,19 @@ def register_package(priority, tagger, deserializer) -> None:
     _registry.sort(key=lambda entry: entry[0])
 
 
-register_package(10, lambda storage: "cpu", lambda storage, location: storage if location == "cpu" else None)
+def _without_elements(storage, location):
+    if location != "meta":
+        return None
+    owner = _C._to_device(storage._elements, 1, 0)
+    return type(storage)(_owner=owner)
+
+
+register_package(
+    10,
+    lambda storage: "cpu" if storage.device.type == "cpu" else None,
+    lambda storage, location: storage if location == "cpu" else None,
+)
+register_package(20, lambda storage: None, _without_elements)
 
 
 def location_tag(storage) -> str:

@@ -95,6 +95,15 @@ def tensor_v2(storage, offset, size, stride, requires_grad=False, hooks=None, me
     return tensor_v3(storage, offset, size, stride, requires_grad, hooks, storage.dtype, metadata)
 
 
+def meta_tensor(dtype, size, stride, requires_grad):
+    """A tensor on the meta device, of which a file holds no elements."""
+    from adjoint._creation import empty_strided
+
+    return empty_strided(
+        tuple(size), tuple(stride), dtype=dtype, device="meta", requires_grad=bool(requires_grad)
+    )
+
+
 def parameter(data, requires_grad, hooks, state=None):
     from adjoint.nn.parameter import Parameter
 
@@ -107,7 +116,7 @@ def parameter(data, requires_grad, hooks, state=None):
 
 def tensor_of_type(function, cls, arguments, state):
     """A tensor with attributes, or of a subclass that the program has allowed."""
-    if function not in (tensor_v2, tensor_v3, parameter):
+    if function not in (tensor_v2, tensor_v3, meta_tensor, parameter):
         raise refuse("load(): the file makes a tensor by what does not make tensors")
     result = function(*arguments)
     if isinstance(state, dict) and state.get("_is_buffer"):
@@ -182,6 +191,7 @@ def table() -> dict:
         "torch._utils._rebuild_tensor": tensor_v2,
         "torch._utils._rebuild_tensor_v2": tensor_v2,
         "torch._utils._rebuild_tensor_v3": tensor_v3,
+        "torch._utils._rebuild_meta_tensor_no_storage": meta_tensor,
         "torch._utils._rebuild_parameter": parameter,
         "torch._utils._rebuild_parameter_with_state": parameter,
         "torch._tensor._rebuild_from_type_v2": tensor_of_type,

@@ -37,6 +37,7 @@ class _Name:
 
 _TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
 _TENSOR_OF_DTYPE = _Name("torch._utils", "_rebuild_tensor_v3")
+_META_TENSOR = _Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 _PARAMETER = _Name("torch._utils", "_rebuild_parameter")
 _PARAMETER_WITH_STATE = _Name("torch._utils", "_rebuild_parameter_with_state")
 _OF_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
@@ -137,9 +138,11 @@ def _tensor(pickler, x):
     address, nbytes = x._storage()[:2]
     known = pickler.storages.get((address, nbytes))
     flag = requires_grad and not isinstance(x, Parameter)
-    if known is not None and known[2] is not x.dtype and not pickler.legacy:
+    if x.is_meta:
+        made: Any = (_META_TENSOR, (x.dtype, *place[1:], flag))
+    elif known is not None and known[2] is not x.dtype and not pickler.legacy:
         storage = UntypedStorage(_owner=x)
-        made: Any = (_TENSOR_OF_DTYPE, (storage, *place, flag, OrderedDict(), x.dtype))
+        made = (_TENSOR_OF_DTYPE, (storage, *place, flag, OrderedDict(), x.dtype))
     else:
         made = (_TENSOR, (TypedStorage(_owner=x, dtype=x.dtype), *place, flag, OrderedDict()))
     if cls is _C.Tensor and not attributes:

@@ -117,7 +117,7 @@ class autocast:
         if self.device == "cuda":
             reason = "CUDA is not available or torch_xla is imported. Disabling autocast."
         elif self.device != "cpu":
-            reason = f"{self.device} is not available: the only device is the CPU. Disabling autocast."
+            reason = f"{self.device} is not available: it is there for the CPU alone. Disabling autocast."
         elif self.fast_dtype not in SUPPORTED:
             reason = (
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"

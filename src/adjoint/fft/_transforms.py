@@ -50,12 +50,11 @@ def _run(name, x, result, **options):
             (options["n"],) = options.pop("s")
     if scipy and x.numel() >= MANY:
         options["workers"] = _C.get_num_threads()
-    if not x.numel() or 0 in options.get("s", ()):
+    if x.is_meta or not x.numel() or 0 in options.get("s", ()):
         # Nothing to transform: the library is not asked.
         return None
-    found = getattr(module, name)(x.detach().numpy(), **options)
-    t = from_numpy(found)
-    return t if t.dtype == result else t.to(result)
+    found = getattr(module, name)(x.detach().cpu().numpy(), **options)
+    return from_numpy(found).to(x.device, result)
 
 
 _REAL = {_C.complex64: _C.float32, _C.complex128: _C.float64}
@@ -91,7 +90,7 @@ def c2c(self, dims, norm, inverse):
         if dims
         else self.to(dtype, copy=True)
     )
-    return _C._empty(self.shape, dtype) if found is None else found
+    return self.new_empty(self.shape, dtype=dtype) if found is None else found
 
 
 def _weighted(x, dim, n, inside):
@@ -133,7 +132,7 @@ def r2c(self, dims, norm, inverse):
     if found is None:
         shape = list(self.shape)
         shape[dims[-1]] = shape[dims[-1]] // 2 + 1
-        return _C._empty(shape, dtype)
+        return self.new_empty(shape, dtype=dtype)
     return found.conj_physical_() if inverse else found
 
 
@@ -168,5 +167,5 @@ def c2r(self, dims, norm, inverse, last):
     if found is None:
         shape = list(self.shape)
         shape[dims[-1]] = last
-        return _C._empty(shape, dtype)
+        return self.new_empty(shape, dtype=dtype)
     return found

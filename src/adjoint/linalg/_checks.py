@@ -75,6 +75,8 @@ def broadcast(A, B, name) -> tuple[Tensor, Tensor]:
 
 def raise_where(info, name, say):
     """Raise LinAlgError with what `say(info)` says of the first matrix whose `info` is not zero."""
+    if info.is_meta:
+        return
     info = _C._whole(info)
     if info.ndim == 0:
         found = info.item()

@@ -234,6 +234,8 @@ def qr(A, mode="reduced", *, out=None):
 
 def _finite(A, name):
     """Refuse infinities and NaN, on which LAPACK's iterations do not end well."""
+    if A.is_meta:
+        return A
     A = _C._whole(A)
     if not A.detach().isfinite().all().item():
         if A.ndim > 2:

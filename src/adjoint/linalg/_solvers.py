@@ -340,7 +340,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
         solution = smooth + (solution - smooth.detach())
     empty = _C._zeros((0,), values.dtype, False)
     residuals = empty
-    if m > n and (driver == "gels" or _C._whole(rank == n).all().item()):
+    if m > n and (driver == "gels" or rank.is_meta or _C._whole(rank == n).all().item()):
         difference = right - A @ solution
         residuals = (difference.abs() ** 2).sum(-2)
     if vector:

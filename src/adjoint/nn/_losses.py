@@ -258,7 +258,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    if input.numel() and not bool(((input >= 0) & (input <= 1)).all()):
+    if input.numel() and not input.is_meta and not bool(((input >= 0) & (input <= 1)).all()):
         raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
     loss = -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
     return _reduce(loss if weight is None else loss * weight, reduction)
@@ -337,7 +337,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = ad.full_like(input, var)
-    elif bool((var < 0).any()):
+    elif not var.is_meta and bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:

@@ -263,7 +263,7 @@ def multi_margin_loss(
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     index = target.reshape(-1, 1)
-    if count and bool(((index < 0) | (index >= classes)).any()):
+    if count and not index.is_meta and bool(((index < 0) | (index >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range: classes are 0 to {classes - 1}")
     terms = ad.relu(margin - x.gather(1, index) + x)
     if p == 2:
@@ -306,7 +306,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         )
     y = target if batched else target.unsqueeze(0)
     count, classes = x.shape
-    if count and bool(((y < -1) | (y >= classes)).any()):
+    if count and not y.is_meta and bool(((y < -1) | (y >= classes)).any()):
         raise RuntimeError(
             f"argument #2 'target' is out of range: classes are 0 to {classes - 1}, and -1 ends them"
         )

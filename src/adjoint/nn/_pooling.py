@@ -251,14 +251,14 @@ def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size
     for size in output_size:
         volume *= size
     flat = indices.reshape(*leading, -1)
-    if flat.numel():
+    if flat.numel() and not flat.is_meta:
         for found in (flat.max().item(), flat.min().item()):
             if not 0 <= found < volume:
                 raise RuntimeError(
                     f"Found an invalid max index: {found} (output volumes are of size "
                     f"{'x'.join(map(str, output_size))})"
                 )
-    zeros = ad.zeros(*leading, volume, dtype=input.dtype)
+    zeros = input.new_zeros(*leading, volume)
     return zeros.scatter(-1, flat, input.reshape(*leading, -1)).reshape(*leading, *output_size)
 
 

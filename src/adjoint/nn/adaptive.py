@@ -112,7 +112,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"{input_.shape}"
             )
         x, target = (input_, target_) if batched else (input_.unsqueeze(0), target_.unsqueeze(0))
-        if target.numel() and not bool(((target >= 0) & (target < self.n_classes)).all()):
+        if (
+            target.numel()
+            and not target.is_meta
+            and not bool(((target >= 0) & (target < self.n_classes)).all())
+        ):
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, "
                 f"{target.max().item()}] were found. "

@@ -96,7 +96,7 @@ class _BatchNorm(_Statistics):
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:
+            if self.momentum is None and not input.is_meta:
                 momentum = 1 / self.num_batches_tracked.item()
         tracked = self.running_mean is not None and self.running_var is not None
         training = self.training or not tracked

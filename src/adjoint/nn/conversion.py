@@ -20,13 +20,23 @@ class Conversion:
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for parameter in self._parameters.values():
+        for name, parameter in list(self._parameters.items()):
             if parameter is None:
                 continue
             grad = parameter.grad
             with ad.no_grad():
                 # The parameter itself is what `fn` sees, and may write: it and its gradient stay who they are.
-                parameter.data = fn(parameter)
+                applied = fn(parameter)
+                if applied.device != parameter.device:
+                    # Memory of one device cannot take the place of another's: another parameter does.
+                    made = ad.Tensor._make_subclass(
+                        type(parameter), applied.detach(), parameter.requires_grad
+                    )
+                    made.__dict__.update(parameter.__dict__)
+                    made.grad = None if grad is None else fn(grad)
+                    self._parameters[name] = made
+                    continue
+                parameter.data = applied
                 if grad is not None:
                     grad.data = fn(grad)
         for name, buffer in list(self._buffers.items()):
@@ -84,6 +94,11 @@ class Conversion:
             if memory_format is not None and tensor.ndim in (4, 5):
                 tensor = tensor.to(memory_format=memory_format)
             if device is not None:
+                if tensor.is_meta and ad.device(device).type != "meta":
+                    raise NotImplementedError(
+                        "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                        "torch.nn.Module.to() when moving module from meta to a different device."
+                    )
                 tensor = tensor.to(device)
             if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):
                 tensor = tensor.to(dtype)

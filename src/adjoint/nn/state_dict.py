@@ -7,6 +7,7 @@ every module, which subclasses may override.
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 
 import adjoint as ad
@@ -216,6 +217,13 @@ class StateDict:
                 f"the shape in current model is {tuple(tensor.shape)}."
             )
             return
+        if tensor.is_meta and not value.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which "
+                "is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
+                "corresponding key in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         try:
             with ad.no_grad():
                 if not assign:

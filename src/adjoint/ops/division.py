@@ -17,7 +17,7 @@ def gcd(input, other, *, out=None) -> Tensor:
     if input.dtype is _C.bool and other.dtype is _C.bool:
         raise RuntimeError("gcd(): not implemented for 'bool'; convert first, for example with .to(int64)")
     x, y = (input + other * 0).abs(), (other + input * 0).abs()
-    while bool((y != 0).any()):
+    while not y.is_meta and bool((y != 0).any()):
         done = y == 0
         x, y = _C.where(done, x, y), _C.where(done, y, x % _C.where(done, 1, y))
     return give(out, x, "gcd")

@@ -122,6 +122,8 @@ def one_hot(tensor, num_classes=-1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return _C._zeros((*tensor.shape, num_classes), _C.int64)
+    if tensor.is_meta and num_classes > 0:
+        return _C._empty((*tensor.shape, num_classes), _C.int64)
     least, largest = (x.item() for x in _C.aminmax(tensor))
     if least < 0:
         raise RuntimeError(f"Class values must be non-negative, but one of them is {least}.")

@@ -146,7 +146,7 @@ def _check_weights(name, weights, count):
             f"cov(): expected {name} to have the same numel as there are observations in the input but got "
             f"{weights.numel()} != {count}"
         )
-    if count and bool((weights < 0).any()):
+    if count and not weights.is_meta and bool((weights < 0).any()):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

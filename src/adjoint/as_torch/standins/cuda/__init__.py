@@ -93,9 +93,7 @@ class stream(device):
 
 
 def _refuse(*args, **keywords):
-    raise AssertionError(
-        "Torch not compiled with CUDA enabled: this is Adjoint, and the only device is 'cpu'"
-    )
+    raise AssertionError("Torch not compiled with CUDA enabled: this is Adjoint, which has no CUDA device")
 
 
 def init() -> None:
