@@ -1,5 +1,7 @@
 """torch.library's interface: operators with schemas, their pieces, libraries, and ``torch.ops``."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers import array, normal, tensor, torch_program
@@ -136,6 +138,18 @@ def test_vmap_by_a_rule_or_sample_by_sample():
     with_derivative(op)
     np.testing.assert_allclose(array(ad.vmap(op)(x, y)), array(x * y))
     assert seen == [(3, (0, 0))] * 2
+
+
+def test_derivatives_inside_and_outside_of_vmap():
+    op = with_derivative(product())
+    x, y = (t.detach() for t in leaves((3, 2), (3, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inside = ad.vmap(ad.func.grad(lambda x, y: op(x, y).sum()))(x, y)
+        outside = ad.func.grad(lambda x: ad.vmap(op)(x, y).sum())(x)
+    np.testing.assert_allclose(array(inside), array(y))
+    np.testing.assert_allclose(array(outside), array(y))
+    np.testing.assert_allclose(array(ad.func.jacrev(lambda x: op(x, y[0]))(x[0])), np.diag(array(y[0])))
 
 
 def test_writes_are_counted_and_others_refused():

@@ -150,7 +150,10 @@ class CustomOpDef:
         if self._autograd is not None and not getattr(_local, "below", False):
             return self._autograd(*args, **kwargs)
         if self._backward is not None or (self._opaque and self._row is None):
-            if _C._is_differentiated(*tensors):
+            # Inside of a vmap, what is recorded outside counts too.
+            if _C._is_differentiated(*tensors) or (
+                _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+            ):
                 return self._recorded(args, kwargs)
         if self._row is not None:
             return self._row(*args, **kwargs)
