@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cpu/convolution.h"
@@ -216,7 +216,8 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   const int64_t strip = std::max<int64_t>(1, 160 / std::max<int64_t>(1, s.result[2]));
   const bool whole = s.result[0] == 1 && strip >= s.result[1];
   const int64_t several = whole ? std::max<int64_t>(1, strip / std::max<int64_t>(1, s.result[1])) : 1;
-  std::vector<int64_t> offsets(static_cast<size_t>(rows));
+  std::vector<int64_t> offsets(static_cast<size_t>(rows)), in_order(static_cast<size_t>(strip * s.result[2]));
+  std::iota(in_order.begin(), in_order.end(), 0);
   for (int64_t c = 0; c < s.in; ++c)
     for (int64_t k = 0; k < taps; ++k)
       offsets[static_cast<size_t>(c * taps + k)] = c * channel + planes.offsets[static_cast<size_t>(k)];
@@ -238,7 +239,6 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
       const Memory<T> slice = memory<T>(room);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t group = i / blocks, first = i % blocks * width, count = std::min(width, s.out - first);
-        if (count < width) std::fill_n(slice.get(), room, T(0));
         for (int64_t n = n0; n < n1; n += several) {
           const int64_t images = std::min(several, n1 - n);
           for (int64_t a = 0; a < s.result[0]; ++a)
@@ -247,10 +247,7 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
               for (int64_t m = 0; m < images; ++m) {
                 const T* from = g + (((n + m) * s.groups + group) * s.out + first) * result +
                                 (a * s.result[1] + h) * s.result[2];
-                T* to = slice.get() + m * pixels * width;
-                for (int64_t p0 = 0; p0 < pixels; p0 += 16)
-                  for (int64_t o = 0; o < count; ++o)
-                    for (int64_t p = p0; p < std::min(p0 + 16, pixels); ++p) to[p * width + o] = from[o * result + p];
+                table.pack(from, count, result, pixels, in_order.data(), width, slice.get() + m * pixels * width);
               }
               table.sums(images, channels * channel, high, s.result[2], planes.room[2],
                          padded.get() + ((n - n0) * channels + group * s.in) * channel +
@@ -283,11 +280,13 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
     std::vector<double> totals(static_cast<size_t>(s.out * taps));
     for (int64_t n0 = 0; n0 < s.images; n0 += planes.images) {
       const int64_t count = std::min(planes.images, s.images - n0);
-      if (n0 == 0 || count < planes.images) std::fill_n(x_planes.get(), readable, T(0));
+      // What is filled is written whole.
+      const int64_t kept = count < planes.images ? 0 : channel, g_kept = count < planes.images ? 0 : line;
+      std::memset(x_planes.get() + kept, 0, static_cast<size_t>(readable - kept) * sizeof(T));
       for (int64_t n = 0; n < count; ++n)
         planes.fill(s, x + ((n0 + n) * s.groups * s.in + i) * image, n, x_planes.get());
       for (int64_t o = 0; o < s.out; ++o) {
-        if (n0 == 0 || count < planes.images) std::fill_n(g_planes.get(), line + table.slack, T(0));
+        std::memset(g_planes.get() + g_kept, 0, static_cast<size_t>(line + table.slack - g_kept) * sizeof(T));
         for (int64_t n = 0; n < count; ++n)
           fill_plane(g + (((n0 + n) * s.groups + group) * s.out + o) * result, s.result, none, ones, planes.room,
                      g_planes.get() + n * planes.plane);

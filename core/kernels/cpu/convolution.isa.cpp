@@ -210,6 +210,22 @@ ADJOINT_INLINE void zeros(int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = T(0);
 }
 
+/// Some numbers of a row: rows are short, and vectors may overlap.
+template <class T>
+ADJOINT_INLINE void copy_row(int64_t n, const T* from, T* to) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
+  const auto move = [=](int64_t i) { *reinterpret_cast<Four*>(to + i) = *reinterpret_cast<const Four*>(from + i); };
+  if (n >= kWidth<T>) {
+    for (int64_t i = 0; i + kWidth<T> <= n; i += kWidth<T>) store(to + i, load(from + i));
+    store(to + n - kWidth<T>, load(from + n - kWidth<T>));
+  } else if (n >= 4) {
+    for (int64_t i = 0; i + 4 <= n; i += 4) move(i);
+    move(n - 4);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+
 template <class T>
 void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to) {
   zeros(low * columns, to);
@@ -218,7 +234,7 @@ void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high
     T* row = to + h * columns;
     for (int64_t i = 0; i < left; ++i) row[i] = T(0);
     if (step == 1)
-      for (int64_t i = left; i < right; ++i) row[i] = from[i];
+      copy_row(right - left, from + left, row + left);
     else
       for (int64_t i = left; i < right; ++i) row[i] = from[i * step];
     for (int64_t i = right; i < columns; ++i) row[i] = T(0);
@@ -230,7 +246,7 @@ template <class T>
 void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column) {
   for (int64_t h = 0; h < rows; ++h, from += pitch, to += to_row) {
     if (to_column == 1)
-      for (int64_t i = 0; i < columns; ++i) to[i] = from[i];
+      copy_row(columns, from, to);
     else
       for (int64_t i = 0; i < columns; ++i) to[i * to_column] = from[i];
   }

@@ -2,6 +2,8 @@
 #include "kernels/pooling.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -21,48 +23,53 @@ struct Span {
   }
 };
 
+/// The larger of what was found and a tap, for each window of a row. Windows that a tap misses lie at the ends.
 template <class T>
-void plane(const Windows& s, const T* x, T* values, int64_t* positions) {
-  const auto larger = [](auto a, auto b) {
-    if constexpr (is_floating_v<T>)
-      return a > b || a != a;
-    else
-      return a > b;
-  };
-  const auto number = [](T v) {
-    if constexpr (is_half_v<T>)
-      return static_cast<float>(v);
-    else
-      return v;
-  };
+struct Row {
+  std::vector<Span> spans;  // along the last dimension
+  /// For each tap along it the windows [first, last) that it meets.
+  std::vector<std::pair<int64_t, int64_t>> windows;
+
+  explicit Row(const Windows& s) {
+    for (int64_t c = 0; c < s.result[2]; ++c) spans.emplace_back(s, 2, c);
+    for (int64_t k = 0; k < s.kernel[2]; ++k) {
+      const auto met = [k](const Span& w) { return w.low <= k && k < w.high; };
+      const auto first = std::find_if(spans.begin(), spans.end(), met);
+      windows.emplace_back(first - spans.begin(), std::find_if_not(first, spans.end(), met) - spans.begin());
+    }
+  }
+};
+
+template <class T>
+void plane(const Windows& s, const Row<T>& row, const T* x, T* values, int64_t* positions) {
+  using N = std::conditional_t<is_half_v<T>, float, T>;
+  const int64_t n = s.result[2], step = s.stride[2];
   for (int64_t a = 0; a < s.result[0]; ++a) {
     const Span za(s, 0, a);
-    for (int64_t b = 0; b < s.result[1]; ++b) {
+    for (int64_t b = 0; b < s.result[1]; ++b, values += n, positions += n) {
       const Span yb(s, 1, b);
-      for (int64_t c = 0; c < s.result[2]; ++c) {
-        const Span xc(s, 2, c);
-        int64_t best =
-            ((za.start + za.low * s.dilation[0]) * s.image[1] + yb.start + yb.low * s.dilation[1]) *
-                s.image[2] +
-            xc.start + xc.low * s.dilation[2];
-        auto most = number(x[best]);
-        for (int64_t i = za.low; i < za.high; ++i)
-          for (int64_t j = yb.low; j < yb.high; ++j) {
-            const int64_t row =
-                ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2] +
-                xc.start;
-            for (int64_t k = xc.low; k < xc.high; ++k) {
-              const int64_t at = row + k * s.dilation[2];
-              const auto v = number(x[at]);
-              if (larger(v, most)) {
-                most = v;
-                best = at;
-              }
+      bool first = true;
+      for (int64_t i = za.low; i < za.high; ++i)
+        for (int64_t j = yb.low; j < yb.high; ++j, first = false) {
+          const int64_t line = ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2];
+          if (first)
+            for (int64_t c = 0; c < n; ++c) {
+              const Span& w = row.spans[static_cast<size_t>(c)];
+              positions[c] = line + w.start + w.low * s.dilation[2];
+              values[c] = x[positions[c]];
+            }
+          for (int64_t k = 0; k < s.kernel[2]; ++k) {
+            const auto [begin, end] = row.windows[static_cast<size_t>(k)];
+            int64_t at = line + k * s.dilation[2] - s.padding[2] + begin * step;
+            for (int64_t c = begin; c < end; ++c, at += step) {
+              const N v = static_cast<N>(x[at]), most = static_cast<N>(values[c]);
+              bool larger = v > most;
+              if constexpr (is_floating_v<T>) larger |= v != v;
+              values[c] = larger ? x[at] : values[c];
+              positions[c] = larger ? at : positions[c];
             }
           }
-        *values++ = x[best];
-        *positions++ = best;
-      }
+        }
     }
   }
 }
@@ -77,12 +84,14 @@ void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& 
   if (access) visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_complex_v<T>)
       fail("max_pool: not implemented for ", name_of(x.dtype()));
-    else
+    else {
+      const Row<T> row(s);
       runtime::parallel_for(0, s.planes, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          plane(s, x.data<T>() + i * image, values.data<T>() + i * result,
+          plane(s, row, x.data<T>() + i * image, values.data<T>() + i * result,
                 positions.data<int64_t>() + i * result);
       });
+    }
   });
 }
 
