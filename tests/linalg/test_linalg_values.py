@@ -191,3 +191,19 @@ def test_out():
     close(Q @ R, a.numpy())
     with pytest.raises(TypeError, match="tuple of 2 Tensors"):
         L.qr(a, out=Q)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "cholesky det eig eigh eigvals eigvalsh inv lu lu_factor matrix_exp matrix_rank pinv qr slogdet svd svdvals".split(),
+)
+def test_samples_of_a_vmap_are_matrices_of_a_batch(name):
+    a = np.random.default_rng(0).normal(size=(3, 4, 4))
+    a = ad.tensor(a @ a.swapaxes(1, 2) + np.eye(4))
+    call = getattr(ad.linalg, name)
+    together, batched = ad.vmap(call)(a), call(a)
+    assert type(together) is type(batched)
+    together, batched = (r if isinstance(r, tuple) else (r,) for r in (together, batched))
+    for found, wanted in zip(together, batched, strict=True):
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found.abs().numpy(), wanted.abs().numpy(), rtol=1e-9, atol=1e-12)

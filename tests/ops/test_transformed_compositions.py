@@ -3,7 +3,9 @@
 Each call of `CALLS` is a function of its arrays, away from kinks and ties. Start reading there.
 """
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from helpers import assert_close, normal, tensor, uniform
 
 import adjoint as ad
 from adjoint.autograd import gradcheck, gradgradcheck
+from adjoint.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 I = ad.tensor([[0, 2, 0, 1], [2, 2, 0, 1]])
 V = ad.tensor([2, 0, 2])
@@ -438,3 +441,36 @@ def test_small_forms():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(ad.ones(3, 4))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.sort(),
+        lambda x: x.max(0),
+        lambda x: x.topk(2),
+        lambda x: x.kthvalue(1),
+        lambda x: ad.aminmax(x, dim=0),
+        lambda x: x.cummax(0),
+        lambda x: ad.var_mean(x),
+        lambda x: ad.mode(x),
+        lambda x: ad.frexp(x),
+        lambda x: ad.linalg.svd(x.reshape(2, 2)),
+    ],
+)
+def test_named_results(call):
+    """They keep their type through pickles, copies, trees and vmap."""
+    x = tensor(A)
+    found = call(x[0])
+    assert type(found).__module__ == "adjoint.return_types"
+    assert type(found) is getattr(ad.return_types, type(found).__name__)
+    for copied in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(copied) is type(found) and all(a.equal(b) for a, b in zip(copied, found))
+    leaves, spec = tree_flatten(found)
+    assert len(leaves) == len(found) and type(tree_unflatten(leaves, spec)) is type(found)
+    together = ad.vmap(call)(x)
+    assert type(together) is type(found)
+    for several, one in zip(together, found):
+        assert_close(several[0].abs(), one.abs().numpy())  # vectors are fixed up to their sign
+    paths = [path for path, _ in tree_flatten_with_path([found])[0]]
+    assert len(paths) == len(found) and str(paths[1][0]) == "[0]"

@@ -52,6 +52,8 @@ class Kinds(dict):
         found = SUPPORTED_NODES.get(cls)
         if found is None and is_namedtuple_class(cls):
             found = _NAMEDTUPLE
+        if found is None and cls.__module__.startswith("adjoint") and is_structseq_class(cls):
+            found = _of_results(cls)
         if found is None and self.dataclasses_too and dataclasses.is_dataclass(cls):
             found = _of_dataclass(cls, [f.name for f in dataclasses.fields(cls)])
         self[cls] = found
@@ -196,6 +198,20 @@ def register_dataclass(
         definition.unflatten_fn,
         flatten_with_keys_fn=definition.flatten_with_keys_fn,
         serialized_type_name=serialized_type_name,
+    )
+
+
+def _of_results(cls):
+    """How the results of an operator that have names come apart (`return_types`): other named tuples of C are leaves."""
+
+    def flatten(x):
+        return list(x), None
+
+    return NodeDef(
+        cls,
+        flatten,
+        lambda children, _: cls(children),
+        _keyed(flatten, lambda paths, x, i, _: paths.SequenceKey(i)),
     )
 
 
