@@ -5,6 +5,7 @@
 #include "dispatch/family.h"
 #include "kernels/convolution.h"
 #include "kernels/copy.h"
+#include "kernels/memory_format.h"
 #include "kernels/product.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
@@ -99,6 +100,11 @@ Tensor shaped(const Tensor& t, IntList sizes) {
   return alias(t, sizes, strides.span(), t.offset());
 }
 
+/// In the order of the images or of the weight.
+Tensor laid(const Tensor& images, const Tensor& weight, const Tensor& result) {
+  return kernels::laid_like(kernels::channels_last(weight) ? weight : images, result);
+}
+
 }  // namespace
 
 Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
@@ -118,11 +124,11 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
     const Tensor y =
         products::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
     if (b.defined()) kernel::add_bias(b, y);
-    return back(shaped(y, sizes.span()), self.dtype());
+    return laid(self, weight, back(shaped(y, sizes.span()), self.dtype()));
   }
   const Tensor y = empty(sizes.span(), x.dtype());
   kernel::forward(s, x, w, b, y);
-  return back(y, self.dtype());
+  return laid(self, weight, back(y, self.dtype()));
 }
 
 Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
@@ -135,11 +141,11 @@ Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntLi
     const int64_t pixels = s.volume(s.image);
     const Tensor x =
         products::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
-    return back(shaped(x, sizes), self.dtype());
+    return laid(self, weight, back(shaped(x, sizes), self.dtype()));
   }
   const Tensor x = empty(sizes, g.dtype());
   kernel::input(s, g, w, x);
-  return back(x, self.dtype());
+  return laid(self, weight, back(x, self.dtype()));
 }
 
 Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,

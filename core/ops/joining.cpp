@@ -3,6 +3,7 @@
 
 #include "dispatch/family.h"
 #include "kernels/joining.h"
+#include "kernels/memory_format.h"
 #include "ops/part.h"
 
 namespace adjoint {
@@ -55,7 +56,9 @@ Tensor Cat::forward(TensorList tensors, Dim dim) {
   }
   const Tensor out = empty(shape.span(), dtype);
   kernels::join(out, tensors, d, lengths);
-  return out;
+  bool last = true;
+  for (const Tensor& t : tensors) last = last && kernels::channels_last(t);
+  return last ? kernels::with_channels_last(out) : out;
 }
 
 Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim) {

@@ -4,6 +4,7 @@
 
 #include "dispatch/family.h"
 #include "kernels/copy.h"
+#include "kernels/memory_format.h"
 #include "kernels/pooling.h"
 #include "ops/indexing.h"
 #include "ops/shape.h"
@@ -44,7 +45,7 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
   }
   const Tensor values = empty(sizes.span(), self.dtype()), positions = empty(sizes.span(), DType::Int64);
   kernels::pooling::max(s, dense(self), values, positions);
-  return {values, positions};
+  return {kernels::laid_like(self, values), kernels::laid_like(self, positions)};
 }
 
 namespace pooling {

@@ -3,6 +3,7 @@
 #include "ops/rearranging.h"
 
 #include "dispatch/family.h"
+#include "kernels/memory_format.h"
 #include "kernels/rearranging.h"
 #include "kernels/slices.h"
 #include "ops/indexing.h"
@@ -211,7 +212,7 @@ Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
     to = narrowed(to, d, std::max<int64_t>(0, before), length, name);
   }
   copy_into(view_of(out, to), view_of(self, from));
-  return out;
+  return kernels::laid_like(self, out);
 }
 
 }  // namespace adjoint

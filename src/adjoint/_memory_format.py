@@ -16,7 +16,7 @@ from adjoint._device import (
     preserve_format,
 )
 
-__all__ = ["copied", "is_laid", "laid", "relaid"]
+__all__ = ["copied", "is_laid", "laid", "like", "relaid"]
 
 #: The order of dimensions from the outermost to the innermost.
 _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
@@ -49,6 +49,14 @@ def laid(x, format, name="contiguous") -> Tensor:
             f"{name}(): required rank {len(order)} tensor to use {format.name} format, but got one of shape {list(x.shape)}"
         )
     return x if is_laid(x, format) else _back(x.permute(order).contiguous(), order)
+
+
+def like(x, image) -> Tensor:
+    """A result in the order of the image that it was made of, where that has its channels innermost."""
+    if image.is_contiguous() or image.ndim not in (4, 5):
+        return x
+    format = channels_last if image.ndim == 4 else channels_last_3d
+    return laid(x, format) if is_laid(image, format) else x
 
 
 def _back(x, order):

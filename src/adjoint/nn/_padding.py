@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C, _register
+from adjoint._memory_format import like
 
 
 def pad_with_own(input, pad, mode, value):
@@ -20,6 +21,7 @@ def pad_with_own(input, pad, mode, value):
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: the last one, two or three "
             f"dimensions with one or two before them, but got padding {tuple(pad)} for {input.ndim} dimensions"
         )
+    given = input
     if mode != "circular":
         # As in torch, the gradient can be differentiated again, although it is linear.
         input = _C._attach(input, input)
@@ -29,7 +31,7 @@ def pad_with_own(input, pad, mode, value):
         dim = input.ndim - 1 - i
         if before or after:
             input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode))
-    return input.clone() if input is whole else input
+    return input.clone() if input is whole else like(input, given)
 
 
 def _index(size, before, after, dim, mode):

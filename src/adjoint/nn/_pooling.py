@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C, _register
+from adjoint._memory_format import like
 
 _FAMILY = (
     "max_pool{}d max_pool{}d_with_indices avg_pool{}d lp_pool{}d adaptive_avg_pool{}d adaptive_max_pool{}d "
@@ -131,7 +132,12 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
                 shape[d] = windows[d]
                 divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)
         result = result / divisor
-    return _like(result.to(input.dtype) if half else result, input, n)
+    return _in_order(_like(result.to(input.dtype) if half else result, input, n), input)
+
+
+def _in_order(result, image):
+    """As torch, images of two dimensions keep their channels innermost, and those of three do not."""
+    return like(result, image) if image.ndim == 4 else result
 
 
 def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
@@ -188,7 +194,7 @@ def _adaptive_avg(op, n, input, output_size):
             for i, (begin, end) in enumerate(_bounds(size, count)):
                 weights[begin:end, i] = 1 / (end - begin)
             x = (x.movedim(d - n, -1) @ weights).movedim(-1, d - n)
-    return x.to(input.dtype) if half else x
+    return _in_order(x.to(input.dtype) if half else x, input)
 
 
 def _adaptive_max(op, n, input, output_size):
@@ -215,7 +221,8 @@ def _adaptive_max(op, n, input, output_size):
     picked = input.reshape(*leading, -1).index_select(-1, place.reshape(-1))
     values, which = picked.reshape(*leading, count, -1).max(-1)
     indices = place[ad.arange(count), which]
-    return values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
+    values, indices = values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
+    return _in_order(values, input), _in_order(indices, input)
 
 
 def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size):

@@ -11,6 +11,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._memory_format import like
 
 __all__ = [
     "channel_shuffle",
@@ -211,7 +212,7 @@ def interpolate(
             x = _cubic(x, d + 2, size[d], scales[d], bool(align_corners))
         else:
             x = _linear(x, d + 2, size[d], scales[d], bool(align_corners))
-    return x.to(input.dtype)
+    return like(x.to(input.dtype), input)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
@@ -285,7 +286,7 @@ def pixel_unshuffle(input, downscale_factor):
                 f"divisible by {r}"
             )
     parts = input.reshape(*lead, c, h // r, r, w // r, r).movedim((-3, -1), (-4, -3))
-    return parts.reshape(*lead, c * r * r, h // r, w // r)
+    return like(parts.reshape(*lead, c * r * r, h // r, w // r), input)
 
 
 def channel_shuffle(input, groups):
@@ -301,7 +302,8 @@ def channel_shuffle(input, groups):
             f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups."
         )
     n, c, *rest = input.shape
-    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+    shuffled = input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+    return like(shuffled, input)
 
 
 def _pairs(*values):

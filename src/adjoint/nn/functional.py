@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _register
+from adjoint import _memory_format, _register
 from adjoint.ops.convolution import (
     conv1d,
     conv2d,
@@ -376,7 +376,7 @@ def pad(input, pad, mode="constant", value=None):
             f"length {len(pad)} and input of dimension {input.dim()}"
         )
     value = 0 if value is None else value
-    grown = False
+    given, grown = input, False
     for i in range(len(pad) // 2):
         dim, (before, after) = input.dim() - 1 - i, pad[2 * i : 2 * i + 2]
         size = input.shape[dim]
@@ -392,7 +392,7 @@ def pad(input, pad, mode="constant", value=None):
             input = ad.cat(parts, dim)
             grown = True
     # A part, or nothing but the input itself, is to be a tensor of its own too.
-    return input if grown else input.clone()
+    return _memory_format.like(input, given) if grown else input.clone()
 
 
 def _block(like, dim, size, value):
