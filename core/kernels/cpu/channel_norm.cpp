@@ -163,7 +163,8 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor
         }
         const int64_t repeat = s.repeat();
         table.column_moments(px + p.at, p.rows, p.stride, p.count * repeat, m, q);
-        for (int64_t j = 0; j < p.count * repeat; ++j) found[s.groups ? 0 : j / repeat].add(static_cast<double>(p.rows), m[j], q[j]);
+        for (int64_t j = 0, at = 0; j < p.count; ++j)
+          for (int64_t r = 0; r < repeat; ++r, ++at) found[s.groups ? 0 : j].add(static_cast<double>(p.rows), m[at], q[at]);
       });
       for (int64_t i = 0; i < (s.groups ? 1 : end - first); ++i) {
         const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -178,11 +179,11 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor
         const int64_t repeat = s.columns ? s.repeat() : 1;
         for (int64_t j = 0; j < p.count; ++j) {
           const int64_t channel = p.channel + j, at = s.set_of(p, channel);
-          const T scale = static_cast<T>(scale_of(pv[at], eps));
+          const T scale = static_cast<T>(scale_of(pv[at], eps)), mean_of = pm[at], by = pw ? scale * pw[channel] : scale, more = pb ? pb[channel] : T(0);
           for (int64_t r = j * repeat; r < (j + 1) * repeat; ++r) {
-            m[r] = pm[at];
-            k[r] = pw ? scale * pw[channel] : scale;
-            z[r] = pb ? pb[channel] : T(0);
+            m[r] = mean_of;
+            k[r] = by;
+            z[r] = more;
           }
         }
         if (s.columns) table.column_scale(px + p.at, py + p.at, p.rows, p.stride, p.count * repeat, m, k, z);
@@ -219,8 +220,10 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
     s.share([&](int64_t set, int64_t image, int64_t first, int64_t end) {
       double *a = of_g.data() + (groups ? image * s.channels : 0), *b = of_gx.data() + (groups ? image * s.channels : 0);
       auto means = [&](const Piece& p, int64_t repeat, T* out) {
-        for (int64_t j = 0; j < p.count; ++j)
-          for (int64_t r = 0; r < repeat; ++r) out[j * repeat + r] = pm[s.set_of(p, p.channel + j)];
+        for (int64_t j = 0; j < p.count; ++j) {
+          const T mean = pm[s.set_of(p, p.channel + j)];
+          for (int64_t r = 0; r < repeat; ++r) *out++ = mean;
+        }
       };
       const int64_t repeat = s.columns ? s.repeat() : 1;
       // Of fixed statistics none of the sums goes into the gradient of the image.
@@ -230,9 +233,14 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
         double sum[kChannelColumns], product[kChannelColumns];
         if (s.columns) table.column_sums(pg + p.at, px + p.at, p.rows, p.stride, p.count * repeat, mean_of, sum, product);
         else table.sums(pg + p.at, px + p.at, p.length, mean_of[0], sum, product);
-        for (int64_t j = 0; j < p.count * repeat; ++j) {
-          a[p.channel + j / repeat] += sum[j];
-          b[p.channel + j / repeat] += product[j];
+        for (int64_t j = 0, at = 0; j < p.count; ++j) {
+          double of_one = 0, of_both = 0;
+          for (int64_t r = 0; r < repeat; ++r, ++at) {
+            of_one += sum[at];
+            of_both += product[at];
+          }
+          a[p.channel + j] += of_one;
+          b[p.channel + j] += of_both;
         }
       });
       for (int64_t i = first; i < end && s.elements(); ++i) b[i] *= scale_of(pv[groups ? set : i], eps);
@@ -252,10 +260,12 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
         for (int64_t j = 0; j < p.count; ++j) {
           const int64_t i = p.channel + j;
           const double r = scale_of(pv[s.set_of(p, i)], eps);
+          const T by = static_cast<T>(r * weight_of(i)), steep = fixed ? T(0) : static_cast<T>(-r * r * (groups ? hx : b[i] * weight_of(i)) / n),
+                  more = fixed ? T(0) : static_cast<T>(-r * (groups ? h : a[i] * weight_of(i)) / n);
           for (int64_t k = j * repeat; k < (j + 1) * repeat; ++k) {
-            scale[k] = static_cast<T>(r * weight_of(i));
-            slope[k] = fixed ? T(0) : static_cast<T>(-r * r * (groups ? hx : b[i] * weight_of(i)) / n);
-            shift[k] = fixed ? T(0) : static_cast<T>(-r * (groups ? h : a[i] * weight_of(i)) / n);
+            scale[k] = by;
+            slope[k] = steep;
+            shift[k] = more;
           }
         }
         if (s.columns) table.column_back(pg + p.at, px + p.at, to + p.at, p.rows, p.stride, p.count * repeat, mean_of, scale, slope, shift);
