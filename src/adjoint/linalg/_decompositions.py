@@ -234,19 +234,12 @@ def qr(A, mode="reduced", *, out=None):
 
 def _finite(A, name):
     """Refuse infinities and NaN, on which LAPACK's iterations do not end well."""
-<<<<<<< HEAD
     if A.is_meta:
         return A
-    A = _C._whole(A)
-    if not A.detach().isfinite().all().item():
-        if A.ndim > 2:
-            finite = A.detach().isfinite().all(-1).all(-1).reshape(-1).tolist()
-=======
     whole = _C._whole(A).detach()  # of all samples of a vmap
     if not whole.isfinite().all().item():
         if whole.ndim > 2:
             finite = whole.isfinite().all(-1).all(-1).reshape(-1).tolist()
->>>>>>> table
             raise LinAlgError(
                 f"{name}: (Batch element {finite.index(False)}): The algorithm failed to converge because the input "
                 "matrix contained non-finite values."
