@@ -175,3 +175,10 @@ def test_memory_of_a_large_expression():
 
     plain = peak(lambda: f(x))
     assert peak(lambda: jvp(f, (x,), (t,))) <= 2 * plain + 0.1
+
+
+@pytest.mark.parametrize("device", ["meta", "guarded"])
+def test_large_tensors_elsewhere_have_tangents_there(device):
+    x = ad.ones(20_000).to(device)
+    value, tangent = jvp(lambda x: x * x, (x,), (x,))
+    assert value.device == tangent.device == x.device and tangent.shape == (20_000,)
