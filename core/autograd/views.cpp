@@ -70,16 +70,16 @@ class CopySlices final : public Node {
   Edge edges_[2];
 };
 
-// Hooks, a gradient and their like stay with the tensor that they were given to; tangents do not.
-bool has_more_than_tangents(const Tensor& t) {
+// Hooks, a gradient and their like stay with the tensor that they were given to; what transforms gave it does not.
+bool has_more_than_transforms(const Tensor& t) {
   const AutogradMeta* meta = meta_of(t);
-  return meta && !(t->is(TensorImpl::kDual) && only_tangents(*meta));
+  return meta && !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched) && only_transforms(*meta));
 }
 
 // Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its identity. They are
 // left with the tensor as it was, which is all that they could use, and the program gets another.
 bool may_replace_in_program(const Tensor& t, uint32_t holders) {
-  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !has_more_than_tangents(t) &&
+  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !has_more_than_transforms(t) &&
          !t->storage->viewed.load(std::memory_order_relaxed) && !t->is(TensorImpl::kOwnsWrapper);
 }
 
@@ -92,6 +92,7 @@ bool shared_with_nodes(const Tensor& t) {
 void replace_in_program(const Tensor& t) {
   if (!may_replace_in_program(t, 1) || !held_by_wrapper(t)) return;
   const Tensor fresh = alias(t);
+  fresh->flags |= t->flags & TensorImpl::kMadeInside;
   share_tangents(fresh, t);
   if (t->grad_fn) set_history(fresh, Ref<Node>::share(t->grad_fn), t->output_nr);
   make_meta(fresh.get()).former = t;
@@ -111,9 +112,13 @@ Tensor base_of(const Tensor& t) {
   return v.base ? Tensor::share(v.base) : Tensor();
 }
 
+void before_first_view(const Tensor& base) {
+  if (shared_with_nodes(base)) [[unlikely]] replace_in_program(base);
+}
+
 void register_view(const Tensor& base, const Tensor& result, bool several) {
   if (result->storage != base->storage || result.get() == base.get() || result->is(TensorImpl::kEmbedded) || !as_view(result.get()).can_be_view) return;
-  if (shared_with_nodes(base)) [[unlikely]] replace_in_program(base);
+  before_first_view(base);
   TensorImpl* root = base.get();
   uint16_t flags = TensorImpl::kView;
   if (root->flags & (TensorImpl::kView | TensorImpl::kInference)) [[unlikely]] {
@@ -248,7 +253,7 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
     }
   } else if (may_replace_in_program(t, holders)) {
     const Tensor fresh = alias(t);
-    fresh->flags |= t->flags & TensorImpl::kRequiresGrad;
+    fresh->flags |= t->flags & (TensorImpl::kRequiresGrad | TensorImpl::kMadeInside);
     set_history(fresh, std::move(node), output_nr);
     move_wrapper(t.get(), fresh);
     t = fresh;

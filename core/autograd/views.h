@@ -14,6 +14,8 @@
 
 namespace adjoint {
 
+/// A tensor that nodes own is left to them, and the program gets another, which keeps its identity from its first view on.
+void before_first_view(const Tensor& base);
 /// Mark the results of a view operation that share its input's storage as views. `several`: the operation returns a list.
 void register_view(const Tensor& base, const Tensor& result, bool several);
 

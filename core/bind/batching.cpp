@@ -151,6 +151,11 @@ void bind_batching(nb::module_& m) {
   m.def("_refuse_batched", [](const Tensor& t, const std::string& op) {
     if (is_batched(t)) refuse_values(t, Asked::Shape, op.c_str());
   }, "Let a vmap() go on sample by sample, where a tensor is batched.");
+  m.def("_batching_depth", [](uint64_t number) {
+    int depth = 0;
+    for (const BatchLevel* level = open_batch_level(number); level; level = level->outer) ++depth;
+    return depth;
+  }, "How many vmap()s of this thread there are around and with the one of that number; 0 where that is closed.");
   m.def("_batching_loops", &batching_loops);
   m.def("_forget_batching_loops", &forget_batching_loops);
   m.def("_note_batching_loop", [](const std::string& name) { note_batching_loop(name.c_str()); });

@@ -146,7 +146,7 @@ struct DualWalk {
   /// Take an operand of n elements, or of one number, in; false where it lies otherwise.
   bool add(const Tensor& t, int64_t n) {
     const bool one = t.numel() == 1;
-    if (t->flags & TensorImpl::kBatched || !t.is_contiguous() || (t.numel() != n && !one)) return false;
+    if (t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere) || !t.is_contiguous() || (t.numel() != n && !one)) return false;
     constant |= unsigned{one} << count;
     data[count] = t.bytes();
     item[count++] = t.itemsize();
@@ -170,7 +170,7 @@ struct DualWalk {
 }  // namespace
 
 bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results) {
-  if (thread_state.watched || c.op.writes) return false;
+  if (thread_state.watched || thread_state.device != Device::CPU || c.op.writes) return false;
   Tensor in[kMostInputs];
   const ElementwiseInfo& op = given_inputs(*c.op.elementwise, c.arguments.data(), in);
   const Tensor& lead = *std::max_element(in, in + op.arity, [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });

@@ -137,7 +137,8 @@ Tensor batch_for_argument(const Tensor& x) {
 
 namespace {
 
-/// A tensor that nodes hold, and that is about to get a history which may own them, is left to them.
+/// Samples that nodes hold, and that are about to get a history which may own them, are left to them: before a write or a view,
+/// until the first view, from which on they keep their identity.
 void part_samples_from_nodes(const Tensor& t) {
   AutogradMeta& meta = *meta_of(t);
   const Tensor& samples = meta.samples;
@@ -195,8 +196,13 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
     if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name);
-    part_samples_from_nodes(*written);
     level.wrote_outside |= from_outside(*written);
+  }
+  // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get theirs before that.
+  const Tensor& held = written ? *written : *of;
+  if ((written || op.view) && !samples_of(held)->storage->viewed.load(std::memory_order_relaxed)) {
+    before_first_view(held);
+    part_samples_from_nodes(held);
   }
   BatchedCall call(op, arguments, level);
   if (op.batch) op.batch(call);
@@ -378,7 +384,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
   const Tensor base = base_of(t);
   const Tensor& root = base.defined() ? base : t;
   if (is_batched(root) && base.defined() && batch_level_of(root) == level.number) fail(op, "(): a view of a batched tensor is not batched");
-  if (!(root->flags & TensorImpl::kMadeInside))
+  if (from_outside(root))
     fail("vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
          "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "
          "instead of inplace arithmetic. Here ", name_of_write(op), " would write a value for each of ", level.size, " samples to one tensor of shape ",

@@ -124,10 +124,17 @@ Dims with_batch(const BatchedCall& c, IntList sizes) {
   return all;
 }
 
+/// Values that are to be written to a place of this rank: they may have fewer dimensions, and more, of size 1.
+Tensor with_rank(const BatchedCall& c, const Tensor& t, int64_t rank) {
+  const int64_t first = c.batched(t) ? 1 : 0;
+  Tensor values = c.samples(t);
+  while (values.dim() - first > rank && values.size(first) == 1) values = call<Select>(values, first, 0);
+  return first ? with_ones(values, rank + 1 - values.dim()) : values;
+}
+
 /// With the batch in front and expanded to these sizes for each sample.
 Tensor filled(const BatchedCall& c, const Tensor& t, IntList sizes) {
-  const Tensor lead = c.batched(t) ? with_ones(samples_of(t), static_cast<int64_t>(sizes.size()) - t.dim()) : t;
-  return call<Expand>(lead, with_batch(c, sizes).span());
+  return call<Expand>(with_rank(c, t, static_cast<int64_t>(sizes.size())), with_batch(c, sizes).span());
 }
 
 }  // namespace
@@ -161,17 +168,10 @@ void write_basic(BatchedCall& c) {
   Dims spec{static_cast<int64_t>(Pick::Slice), 0, 1, c.size};
   for (int64_t s : c.ints(2)) spec.push_back(s);
   const Tensor part = call<BasicIndex>(c.samples(0), spec.span());
-  // Values may have more dimensions than their place, of size 1.
-  Tensor value = c.tensor(1);
-  if (c.batched(1)) {
-    value = samples_of(value);
-    while (value.dim() > part.dim() && value.size(1) == 1) value = call<Select>(value, 1, 0);
-    value = with_ones(value, part.dim() - value.dim());
-  }
-  c.give(call<Copy>(part, value));
+  c.give(call<Copy>(part, with_rank(c, c.tensor(1), part.dim() - 1)));
 }
 
-void write(BatchedCall& c) { c.give(call<Copy>(c.samples(0), c.with_rank(c.tensor(1), c.rank(0)))); }
+void write(BatchedCall& c) { c.give(call<Copy>(c.samples(0), with_rank(c, c.tensor(1), c.rank(0)))); }
 
 void fill(BatchedCall& c) {
   if (c.rank(1) != 0) fail("fill_() only supports a 0-dimensional value tensor, but got tensor with ", c.rank(1), " dimension(s).");

@@ -109,9 +109,9 @@ void drop_tangents(TensorImpl* t) noexcept {
   while (link) delete std::exchange(link, link->next);
 }
 
-bool only_tangents(const AutogradMeta& m) {
+bool only_transforms(const AutogradMeta& m) {
   return !m.grad.defined() && !m.accumulator.load(std::memory_order_acquire) && !m.hooked.load(std::memory_order_acquire) && m.hooks.empty() &&
-         m.post_accumulate_hooks.empty() && !m.former.defined() && !m.samples.defined();
+         m.post_accumulate_hooks.empty() && !m.former.defined();
 }
 
 // --- Tangents of tensors -------------------------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ void share_tangents(const Tensor& to, const Tensor& from, uint64_t below = ~uint
 Tensor alias_with_tangents(const Tensor& t);
 /// `t` without its tangents of levels from `number` on, with its history: itself where it has none.
 Tensor without_tangents(const Tensor& t, uint64_t number);
-/// Whether a meta holds nothing but tangents.
-bool only_tangents(const AutogradMeta& meta);
+/// Whether a meta holds nothing but tangents and the samples of a batch.
+bool only_transforms(const AutogradMeta& meta);
 
 /// f of a tensor and, level by level, of its tangents: for what is linear and changes how tensors are represented.
 Tensor through_tangents(const Tensor& t, const std::function<Tensor(const Tensor&)>& f);

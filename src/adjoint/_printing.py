@@ -78,6 +78,13 @@ set_printoptions(profile="default")
 
 def text_of(tensor, contents=None):
     """What `repr` gives for a tensor."""
+    batch = _C._batch_of(tensor)
+    if batch is not None:
+        # All samples, since no one of them is what the tensor stands for.
+        inner = text_of(batch[0]).replace("\n", "\n    ")
+        suffixes = "".join([f", {suffix}" for suffix in _carried(tensor)])
+        depth = _C._batching_depth(batch[1])
+        return f"BatchedTensor(lvl={depth or 'closed'}, bdim=0, value=\n    {inner}\n{suffixes})"
     prefix = ("tensor" if type(tensor) is _C.Tensor else type(tensor).__name__) + "("
     plain, dtype, default = tensor.detach(), tensor.dtype, _C.get_default_dtype()
     suffixes = []
@@ -102,6 +109,22 @@ def text_of(tensor, contents=None):
         text = contents or _layout(
             values, tuple(plain.shape), len(prefix), shorten, _format_for(values, plain)
         )
+    suffixes += _carried(tensor)
+    pieces = [prefix + text]
+    length = len(pieces[0]) - pieces[0].rfind("\n") + 1
+    for suffix in suffixes:
+        if length + len(suffix) + 2 > _options.linewidth:
+            pieces.append(",\n" + " " * len(prefix) + suffix)
+            length = len(prefix) + len(suffix)
+        else:
+            pieces.append(", " + suffix)
+            length += len(suffix) + 2
+    return "".join(pieces) + ")"
+
+
+def _carried(tensor):
+    """What a tensor has beside its values: its history, or that it is to have one, and its tangent."""
+    suffixes = []
     try:
         node = tensor.grad_fn
         name = node and node.name()
@@ -115,16 +138,7 @@ def text_of(tensor, contents=None):
     tangent = _C._tangent(tensor)
     if tangent is not None:
         suffixes.append(f"tangent={tangent!r}")
-    pieces = [prefix + text]
-    length = len(pieces[0]) - pieces[0].rfind("\n") + 1
-    for suffix in suffixes:
-        if length + len(suffix) + 2 > _options.linewidth:
-            pieces.append(",\n" + " " * len(prefix) + suffix)
-            length = len(prefix) + len(suffix)
-        else:
-            pieces.append(", " + suffix)
-            length += len(suffix) + 2
-    return "".join(pieces) + ")"
+    return suffixes
 
 
 def _edges(t):

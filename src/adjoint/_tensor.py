@@ -36,7 +36,7 @@ class Sequence(Members):
         return self.flip(0) if self.ndim else self
 
     def __format__(self, spec):
-        if self.ndim == 0 and type(self) is Tensor:
+        if self.ndim == 0 and type(self) is Tensor and (spec or not _C._is_batched(self)):
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 

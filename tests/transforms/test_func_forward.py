@@ -158,3 +158,27 @@ def test_ten_threads():
     for k in range(10):
         work(k)
         assert found[k] == one_by_one[k]
+
+
+def test_memory_of_a_large_expression():
+    """A tangent for each tensor that lives, and nothing beside: the terms of a product's tangent are no tensors."""
+    x, t = ad.rand(1_000_000), ad.rand(1_000_000)
+
+    def f(x):
+        return (ad.tanh(x) * x + ad.exp(-x * x)).sum()
+
+    def peak(g):
+        ad.reset_peak_memory_statistics()
+        before = ad.memory_statistics()["allocated_bytes"]
+        g()
+        return (ad.memory_statistics()["peak_allocated_bytes"] - before) / 4_000_000
+
+    plain = peak(lambda: f(x))
+    assert peak(lambda: jvp(f, (x,), (t,))) <= 2 * plain + 0.1
+
+
+@pytest.mark.parametrize("device", ["meta", "guarded"])
+def test_large_tensors_elsewhere_have_tangents_there(device):
+    x = ad.ones(20_000).to(device)
+    value, tangent = jvp(lambda x: x * x, (x,), (x,))
+    assert value.device == tangent.device == x.device and tangent.shape == (20_000,)

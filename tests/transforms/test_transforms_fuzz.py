@@ -1,4 +1,5 @@
-"""Random compositions of transforms; more of them: ``python -m tests.transforms.fuzz_transforms --programs 10000``."""
+"""Random compositions of transforms, and random programs under vmap; more of them by
+``python -m tests.transforms.fuzz_transforms --programs 10000``, and ``fuzz_vmap`` likewise."""
 
 import os
 import sys
@@ -8,6 +9,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import fuzz_transforms  # noqa: E402
+import fuzz_vmap  # noqa: E402
 
 
 @pytest.mark.parametrize("block", range(5))
@@ -19,3 +21,15 @@ def test_programs(block):
 def test_the_reference_finds_what_is_wrong(monkeypatch):
     monkeypatch.setitem(fuzz_transforms.WAYS, "grad", lambda f, x: fuzz_transforms.func.grad(f)(x) * 1.001)
     assert any(fuzz_transforms.check(seed) for seed in range(100))
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_views_and_writes_under_vmap(block):
+    found = [fuzz_vmap.check(seed) for seed in range(100 * block, 100 * block + 100)]
+    assert [message for message in found if message] == []
+
+
+def test_the_loop_finds_what_is_wrong(monkeypatch):
+    vmap = fuzz_vmap.func.vmap
+    monkeypatch.setattr(fuzz_vmap.func, "vmap", lambda f: lambda *xs: vmap(f)(*xs) * 1.001)
+    assert any(fuzz_vmap.check(seed) for seed in range(10))

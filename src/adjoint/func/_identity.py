@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjoint import _C
+
 __all__ = ["debug_unwrap", "functionalize"]
 
 
@@ -53,7 +55,8 @@ def debug_unwrap(tensor, *, recurse=True):
     Returns
     -------
     Tensor
-        Without its history as an argument of `grad` and without tangents; `tensor` itself where there is nothing to take off.
+        All samples of one that stands for a batch; else the values, without history and tangents. `tensor` itself where there is
+        nothing to take off.
 
     Examples
     --------
@@ -62,5 +65,14 @@ def debug_unwrap(tensor, *, recurse=True):
     >>> x = ad.ones(2)
     >>> debug_unwrap(x) is x
     True
+    >>> ad.func.vmap(lambda row: (print(debug_unwrap(row)), row)[1])(ad.ones(2, 1)).shape
+    tensor([[1.],
+            [1.]])
+    adjoint.Size([2, 1])
     """
+    batch = _C._batch_of(tensor)
+    if batch is not None:
+        return debug_unwrap(batch[0]) if recurse else batch[0]
+    if tensor.requires_grad or _C._tangent(tensor) is not None:
+        return tensor.data
     return tensor

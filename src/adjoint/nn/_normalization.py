@@ -26,7 +26,22 @@ def _update(running, value, momentum, factor=1.0):
     """running ← (1 - momentum) running + momentum · factor · value, unrecorded."""
     if running is not None:
         with ad.no_grad():
-            running.mul_(1 - momentum).add_(value.detach().to(running.dtype), alpha=momentum * factor)
+            new = (running * (1 - momentum)).add(value.detach().to(running.dtype), alpha=momentum * factor)
+            try:
+                running.copy_(new)
+            except RuntimeError as error:
+                if not str(error).startswith("vmap: inplace arithmetic"):
+                    raise
+                raise RuntimeError(_BATCHED_STATISTICS) from error
+
+
+_BATCHED_STATISTICS = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
+    "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False, before it is "
+    "made or by adjoint.func.replace_all_batch_norm_modules_(module). Call eval() to normalise by the statistics that there "
+    "are; or give each sample statistics of its own: functional_call with buffers that are mapped over, as stack_module_state "
+    "makes them."
+)
 
 
 def batch_norm(

@@ -94,14 +94,13 @@ class _BatchNorm(_Statistics):
     def forward(self, input):
         self._check(input)
         momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None and not input.is_meta:
-                momentum = 1 / self.num_batches_tracked.item()
+        counts = self.training and self.track_running_stats
+        if counts and self.momentum is None and not input.is_meta:
+            momentum = 1 / (self.num_batches_tracked.item() + 1)
         tracked = self.running_mean is not None and self.running_var is not None
         training = self.training or not tracked
         keep = tracked and (not self.training or self.track_running_stats)
-        return functional.batch_norm(
+        result = functional.batch_norm(
             input,
             self.running_mean if keep else None,
             self.running_var if keep else None,
@@ -111,6 +110,9 @@ class _BatchNorm(_Statistics):
             momentum,
             self.eps,
         )
+        if counts:
+            self.num_batches_tracked.add_(1)
+        return result
 
 
 class _InstanceNorm(_Statistics):

@@ -1,0 +1,225 @@
+"""Inside of vmap: printing, statistics of BatchNorm, what lives on, and gradients through writes seen by views."""
+
+import gc
+import warnings
+
+import pytest
+from helpers import allocated
+
+import adjoint as ad
+from adjoint import func
+
+X = ad.arange(6.0).reshape(2, 3)
+
+
+def seen_inside(f, *xs, inside=func.vmap):
+    """What f told of its argument, which must not make vmap run sample by sample."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inside(lambda *a: (found.append(f(*a)), a[0].sum())[1])(*xs)
+    assert len(found) == 1
+    return found[0]
+
+
+# --- printing -----------------------------------------------------------------------------------------------------------
+
+TEXT = "BatchedTensor(lvl=1, bdim=0, value=\n    tensor([[0., 1., 2.],\n            [3., 4., 5.]])\n)"
+
+
+def test_printing_shows_all_samples():
+    assert seen_inside(repr, X) == seen_inside(str, X) == seen_inside(lambda x: f"{x}", X) == TEXT
+    assert seen_inside(lambda x: f"{x[0]}", X).startswith(
+        "BatchedTensor(lvl=1, bdim=0, value=\n    tensor([0., 3.])"
+    )
+
+
+def test_printing_levels_histories_and_tangents():
+    nested = seen_inside(repr, X, inside=lambda f: func.vmap(func.vmap(f)))
+    assert nested.startswith(
+        "BatchedTensor(lvl=2, bdim=0, value=\n    BatchedTensor(lvl=1, bdim=0, value=\n        tensor([[0."
+    )
+    assert seen_inside(repr, X, inside=lambda f: func.vmap(func.grad(f))).endswith("\n, requires_grad=True)")
+    recorded = seen_inside(lambda x: repr(x * 2), X, inside=lambda f: func.vmap(func.grad(f)))
+    assert recorded.endswith("\n, grad_fn=<MulBackward0>)")
+    dual = seen_inside(repr, X, inside=lambda f: lambda x: func.jvp(lambda x: func.vmap(f)(x), (x,), (x,)))
+    assert "\n, tangent=BatchedTensor(lvl=1" in dual
+
+
+def test_printing_what_escaped():
+    kept = []
+    func.vmap(lambda x: (kept.append(x), x)[1])(X)
+    assert repr(kept[0]) == TEXT.replace("lvl=1", "lvl=closed")
+
+
+def test_numbers_in_a_format_are_asked_for():
+    with pytest.raises(RuntimeError, match="calling .item\\(\\) on a Tensor"):
+        func.vmap(lambda x: f"{x.sum():.2f}" and x, strict=True)(X)
+
+
+def test_debug_unwrap():
+    x = ad.ones(3)
+    assert func.debug_unwrap(x) is x
+    assert seen_inside(func.debug_unwrap, X).tolist() == X.tolist()
+    all_of_both = seen_inside(func.debug_unwrap, X, inside=lambda f: func.vmap(func.vmap(f)))
+    assert all_of_both.tolist() == X.tolist()
+    one = seen_inside(
+        lambda x: repr(func.debug_unwrap(x, recurse=False)), X, inside=lambda f: func.vmap(func.vmap(f))
+    )
+    assert one == TEXT
+    inside = seen_inside(lambda x: func.debug_unwrap(x * 2), X, inside=func.grad)
+    assert not inside.requires_grad and inside.tolist() == (X * 2).tolist()
+    assert seen_inside(
+        lambda x: repr(func.debug_unwrap(x)), x, inside=lambda f: lambda x: func.jvp(f, (x,), (x,))
+    ) == repr(x)
+
+
+# --- statistics of BatchNorm ----------------------------------------------------------------------------------------------
+
+WORDS = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
+    "batched.*replace_all_batch_norm_modules_"
+)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize("strict", [False, True])
+def test_statistics_of_all_samples_are_refused(momentum, strict):
+    x = ad.randn(5, 4, 3)
+    layer = ad.nn.BatchNorm1d(3, momentum=momentum)
+    with pytest.raises(RuntimeError, match=f"(?s){WORDS}"):
+        func.vmap(layer, strict=strict)(x)
+    with pytest.raises(RuntimeError, match=f"(?s){WORDS}"):
+        params, buffers = dict(layer.named_parameters()), dict(layer.named_buffers())
+        func.vmap(
+            func.grad(lambda p, x: func.functional_call(layer, (p, buffers), (x,)).sum()), in_dims=(None, 0)
+        )(params, x)
+    # As they were.
+    assert layer.running_mean.tolist() == [0, 0, 0] and layer.running_var.tolist() == [1, 1, 1]
+    assert layer.num_batches_tracked.item() == 0
+    func.replace_all_batch_norm_modules_(layer)
+    found = func.vmap(layer)(x)
+    assert ad.allclose(found, ad.stack([ad.nn.BatchNorm1d(3)(s) for s in x]), atol=1e-5)
+
+
+def test_statistics_by_sample_and_under_grad():
+    x = ad.randn(5, 4, 3)
+    layers = [ad.nn.BatchNorm1d(3) for _ in range(5)]
+    params, buffers = func.stack_module_state(layers)
+    found = func.vmap(lambda p, b, x: func.functional_call(layers[0], (p, b), (x,)))(params, buffers, x)
+    wanted = ad.stack([layer(s) for layer, s in zip(layers, x, strict=True)])
+    assert ad.allclose(found, wanted, atol=1e-5)
+    for name, b in buffers.items():
+        assert ad.allclose(
+            b.to(ad.float32), ad.stack([dict(m.named_buffers())[name].to(ad.float32) for m in layers])
+        )
+    # Written once by a gradient, and without history.
+    layer = ad.nn.BatchNorm1d(3)
+    gradient = func.grad(lambda x: layer(x).pow(3).sum())(x[0])
+    assert gradient.shape == (4, 3) and layer.num_batches_tracked.item() == 1
+    assert not layer.running_mean.requires_grad
+    assert ad.allclose(layer.running_mean, layers[0].running_mean)
+
+
+# --- what lives on --------------------------------------------------------------------------------------------------------
+
+
+def written(x):
+    y = x * 1
+    z = y.sin()
+    return y.mul_(z)
+
+
+def written_before_a_view(x):
+    y = x * 1
+    z = y.sin()
+    y[0] = z[1]
+    return z
+
+
+def written_through_a_view(x):
+    y = x * 1
+    z = y.sin()
+    y[0].copy_(z[1])
+    return z
+
+
+@pytest.mark.parametrize("f", [written, written_before_a_view, written_through_a_view])
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_a_write_leaves_no_cycle(f, where):
+    """A node keeps a tensor that is written afterwards, by what depends on the node."""
+
+    def once():
+        if where == "inside":
+            func.vmap(lambda x: f(x.clone().requires_grad_()).detach())(X)
+        else:
+            func.vmap(f)(X.clone().requires_grad_())
+
+    once()
+    gc.collect()
+    gc.disable()
+    try:
+        before = allocated()
+        for _ in range(5):
+            once()
+        assert allocated() == before
+    finally:
+        gc.enable()
+
+
+# --- gradients through writes -------------------------------------------------------------------------------------------------
+
+
+def test_a_write_reaches_samples_that_were_viewed_before():
+    """A tensor that has views is written; what it was is kept by them no less than by nodes."""
+
+    def f(x):
+        y = x * 1.0
+        part = y[::2]
+        y.copy_(ad.zeros(3))
+        return (part.sum() + y.sum()) + x.prod()
+
+    x = (X + 1).requires_grad_()
+    func.vmap(f)(x).sum().backward()
+    wanted = ad.stack([func.grad(lambda v: v.prod())(v) for v in X + 1])
+    assert ad.equal(x.grad, wanted)
+
+
+def test_values_with_more_dimensions_than_their_place():
+    x = ad.rand(2, 3)
+    wide = x.reshape(2, 1, 3)
+    assert ad.equal(func.vmap(lambda x, w: (x * 1).copy_(w))(x, wide), x)
+
+    def by_index(x, w):
+        y = ad.zeros(3)
+        y[ad.tensor([0, 2])] = w[:, 1:2]
+        return y
+
+    assert ad.equal(func.vmap(by_index)(x, wide)[:, 2], x[:, 1])
+
+
+def test_an_outer_batch_made_inside_takes_values_of_an_inner_one():
+    x, y = ad.rand(2, 3), ad.rand(4, 3)
+
+    def f(a, b):
+        made = a * 1.0
+        made[1:].add_(b[1:])
+        return made
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = func.vmap(lambda a: func.vmap(lambda b: f(a, b))(y))(x)
+    assert ad.equal(found, ad.stack([ad.stack([f(a, b) for b in y]) for a in x]))
+
+
+def test_a_dual_tensor_made_inside_is_still_made_inside_after_its_first_view():
+    def f(x):
+        made = ad.zeros(3)
+        made.index_add_(0, ad.tensor([2, 2, 0]), x)
+        return made
+
+    t = ad.rand(2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value, tangent = func.jvp(lambda x: func.vmap(f)(x), (X,), (t,))
+    assert ad.equal(value, ad.stack([f(v) for v in X])) and ad.allclose(tangent, ad.stack([f(v) for v in t]))
