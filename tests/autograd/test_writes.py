@@ -35,7 +35,7 @@ def in_place_methods():
     """The in-place form of every operator that takes one tensor and keeps its shape; found by trying."""
     names = [n for n in dir(ad.Tensor) if n.endswith("_") and not n.startswith("_")]
     # Those that change no element, and those of several results, which have no place to go.
-    apart = {"requires_grad_", "detach_", "resize_", "resize_as_", "set_"}
+    apart = {"requires_grad_", "detach_", "resize_", "resize_as_", "set_", "share_memory_"}
     apart |= {"aminmax_", "cummax_", "cummin_", "kthvalue_", "sort_", "std_mean_", "topk_", "var_mean_"}
     found = []
     for name in sorted(set(names) - apart):

@@ -14,7 +14,7 @@ from adjoint import nn
 from adjoint.multiprocessing import _segments, reductions
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import functions  # noqa: E402
+import process_functions  # noqa: E402
 
 METHODS = ["fork", "spawn"]
 
@@ -106,7 +106,7 @@ def test_memory_is_freed():
 def test_arguments(method):
     context = mp.get_context(method)
     x, y = ad.zeros(3).share_memory_(), ad.zeros(2, 2, dtype=ad.int64).share_memory_()
-    process = context.Process(target=functions.fill, args=([x[1:], y], 4))
+    process = context.Process(target=process_functions.fill, args=([x[1:], y], 4))
     process.start()
     process.join()
     assert process.exitcode == 0 and x.tolist() == [0, 4, 4] and y.tolist() == [[4, 4], [4, 4]]
@@ -118,7 +118,7 @@ def test_queues(method, kind):
     context = mp.get_context(method)
     before = descriptors()
     questions, answers = context.Queue(), context.SimpleQueue()
-    process = context.Process(target=functions.answer, args=(questions, answers))
+    process = context.Process(target=process_functions.answer, args=(questions, answers))
     process.start()
     x = ad.ones(2) if kind == "Tensor" else nn.Parameter(ad.ones(2))
     questions.put(x)
@@ -138,7 +138,7 @@ def test_queues(method, kind):
 def test_pipes():
     here, there = mp.Pipe()
     x = ad.arange(4.0)
-    process = mp.get_context("fork").Process(target=functions.send, args=(there, x[1:]))
+    process = mp.get_context("fork").Process(target=process_functions.send, args=(there, x[1:]))
     process.start()
     assert here.recv().tolist() == [1.0, 2.0, 3.0]
     here.send("done")
@@ -147,7 +147,7 @@ def test_pipes():
 
 def test_pool():
     with mp.get_context("fork").Pool(2) as pool:
-        results = pool.map(functions.double, [ad.ones(2), ad.full((1,), 3.0), ad.empty(0)])
+        results = pool.map(process_functions.double, [ad.ones(2), ad.full((1,), 3.0), ad.empty(0)])
     assert [r.tolist() for r in results] == [[2.0, 2.0], [6.0], []]
 
 
@@ -179,7 +179,7 @@ def test_a_tensor_with_a_history_is_refused():
 def test_processes_train_one_model(method):
     model = nn.Linear(2, 3, bias=False).share_memory()
     before = model.weight.detach().clone()
-    assert mp.start_processes(functions.train, (model, 5), nprocs=3, start_method=method) is None
+    assert mp.start_processes(process_functions.train, (model, 5), nprocs=3, start_method=method) is None
     assert ad.allclose(model.weight, before + 5)
 
 
@@ -187,16 +187,16 @@ def test_an_exception_comes_back_and_ends_the_others():
     with pytest.raises(
         mp.ProcessRaisedException, match="-- Process 1 terminated.*(.|\n)*the reason"
     ) as found:
-        mp.start_processes(functions.fail, nprocs=2, start_method="fork")
+        mp.start_processes(process_functions.fail, nprocs=2, start_method="fork")
     assert found.value.error_index == 1 and "in fail" in str(found.value)
 
 
 def test_a_process_that_ends_is_an_error():
     with pytest.raises(mp.ProcessExitedException, match="process 0 terminated with exit code 3") as found:
-        mp.start_processes(functions.leave, (3,), start_method="fork")
+        mp.start_processes(process_functions.leave, (3,), start_method="fork")
     assert found.value.exit_code == 3
     with pytest.raises(mp.ProcessExitedException, match="process 0 terminated with signal SIGKILL") as found:
-        mp.start_processes(functions.leave, (-9,), start_method="fork")
+        mp.start_processes(process_functions.leave, (-9,), start_method="fork")
     assert found.value.signal_name == "SIGKILL"
 
 
@@ -204,7 +204,9 @@ def test_contexts_are_joined_later():
     x = ad.zeros(2, 1).share_memory_()
     holder = nn.Module()
     holder.weight = x
-    context = mp.start_processes(functions.train, (holder, 1), nprocs=2, join=False, start_method="fork")
+    context = mp.start_processes(
+        process_functions.train, (holder, 1), nprocs=2, join=False, start_method="fork"
+    )
     assert len(context.pids()) == 2
     while not context.join():
         pass

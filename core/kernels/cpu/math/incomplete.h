@@ -17,6 +17,7 @@ namespace adjoint::inline ADJOINT_ISA::math {
 /// a log(a / x) + x - a, the deviance, without cancellation.
 inline double deviance(double a, double x) {
   const double gap = a - x;
+  if (gap == 0) return 0;
   if (abs(gap) < 0.1 * (a + x)) {
     const double v = gap / (a + x);
     double sum = gap * v, power = 2 * a * v;
@@ -42,7 +43,7 @@ inline double factorial(double a) { return a < 1 ? __builtin_tgamma(a + 1) : a *
 
 /// x^a e^-x / gamma(a + 1), a > 0.
 inline double gamma_factor(double a, double x) {
-  if (x == 0) return 0;
+  if (x == 0 || (a < 16 && x > 2000)) return 0;
   if (a < 16 || (a < 140 && x < 0.7 * a)) {
     // In two halves: the power may vanish where the result does not, and the other way round.
     const double half = x > 600 ? exp(-0.5 * x) : 1;
