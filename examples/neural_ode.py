@@ -119,8 +119,10 @@ def main(arguments=None):
     print(f"gradient  by the adjoint and through every step: relative difference {difference:.1e}")
 
     optimizer = optim.Adam(model.parameters(), lr=5e-3)
+    count = 40 if options.short else 1000
+    schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, count)
     start, losses = time.perf_counter(), []
-    for _ in range(40 if options.short else 400):
+    for _ in range(count):
         # Stretches of a second, from twelve random places at once.
         places = ad.randint(0, 51, (12,))
         path = trajectory(model, observed[places], times[:11])
@@ -129,6 +131,7 @@ def main(arguments=None):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
         losses.append(loss.item())
     first, last = sum(losses[:5]) / 5, sum(losses[-5:]) / 5
     print(f"loss      {first:.4f} -> {last:.4f}, {time.perf_counter() - start:.2f} s")

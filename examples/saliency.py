@@ -62,16 +62,16 @@ def draw(path, images, gradients, shares, labels):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, cells = pyplot.subplots(3, 8, figsize=(8, 3.2), layout="constrained")
-    for row, pictures, colours in zip(
-        cells, (images, gradients, shares), ("gray_r", "coolwarm", "coolwarm"), strict=True
-    ):
-        for cell, picture, label in zip(row, pictures[:, 0], labels, strict=False):
+    figure, cells = pyplot.subplots(3, 8, figsize=(8, 3.4), layout="constrained")
+    rows = ("picture", images, "gray_r"), ("gradient", gradients, "coolwarm"), ("shares", shares, "coolwarm")
+    for i, (name, pictures, colours) in enumerate(rows):
+        cells[i, 0].set_ylabel(name)
+        for cell, picture in zip(cells[i], pictures[:, 0], strict=True):
             largest = picture.abs().max().item()
-            cell.imshow(picture.tolist(), cmap=colours, vmin=0 if row is cells[0] else -largest, vmax=largest)
-            cell.set(xticks=[], yticks=[], title=str(label.item()) if row is cells[0] else "")
-    for row, name in zip(cells, ("picture", "gradient", "shares"), strict=True):
-        row[0].set_ylabel(name)
+            cell.imshow(picture.tolist(), cmap=colours, vmin=-largest if i else 0, vmax=largest)
+            cell.set(xticks=[], yticks=[])
+    for cell, label in zip(cells[0], labels.tolist(), strict=True):
+        cell.set_title(label)
     figure.savefig(path, dpi=70)
     pyplot.close(figure)
 
