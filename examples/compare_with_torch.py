@@ -1,23 +1,38 @@
 """The examples under Adjoint and under torch, from equal weights, on equal batches: their losses, side by side.
 
     python examples/compare_with_torch.py          # where torch is installed
+    python examples/compare_with_torch.py --times  # seconds of the examples of docs/gallery.md; names choose some
 
 An example is read twice, the second time with `torch` where it says `adjoint`, and takes the same steps. Start reading at
 `compare`.
 """
 
+import argparse
 import importlib.util
+import io
 import os
 import pathlib
 import re
 import sys
 import tempfile
 import types
+from contextlib import redirect_stdout
 
 import adjoint as ad
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 EXAMPLES = "gpt", "lstm", "unet", "vae"
+GALLERY = (
+    "variational_inference",
+    "hamiltonian_monte_carlo",
+    "neural_ode",
+    "heat_equation",
+    "saliency",
+    "hyperparameters",
+    "maml",
+    "step_sizes",
+    "renderer",
+)
 
 
 def read(name, package):
@@ -68,10 +83,30 @@ def compare(name, steps):
     )
 
 
-def main():
+def seconds(module, arguments):
+    """The time that an example says it took, without its picture."""
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
+        module.main([*arguments, "--output", os.path.join(folder, "picture.png")])
+    return float(re.search(r" ([\d.]+) s$", said.getvalue(), re.MULTILINE)[1])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--times", nargs="*", metavar="NAME", help="take times instead, of these or all")
+    parser.add_argument("--short", action="store_true", help="times of the examples' short mode")
+    options = parser.parse_args(arguments)
     if importlib.util.find_spec("torch") is None:
         print("torch is not installed: there is nothing to compare with", file=sys.stderr)
         return 2
+    if options.times is not None:
+        import torch
+
+        torch.set_num_threads(ad.get_num_threads())
+        for name in options.times or GALLERY:
+            short = ["--short"] if options.short else []
+            ours, theirs = (seconds(read(name, package), short) for package in ("adjoint", "torch"))
+            print(f"{name:24} {ours:6.2f} s by Adjoint, {theirs:6.2f} s by torch", flush=True)
+        return 0
     worst = 0.0
     for name in EXAMPLES:
         ours, theirs = compare(name, 20)

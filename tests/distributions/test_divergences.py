@@ -131,4 +131,19 @@ def test_refusals():
     with pytest.raises(NotImplementedError, match="No KL.* p type Normal and q type Cauchy"):
         D.kl_divergence(D.Normal(0.0, 1.0), D.Cauchy(0.0, 1.0))
     with pytest.raises(TypeError, match="Expected type_p to be a Distribution subclass"):
-        D.register_kl(int, D.Normal)
+        D.register_kl(3, D.Normal)
+
+
+def test_a_rule_may_name_a_class_that_is_no_distribution_itself():
+    class Mixin:
+        pass
+
+    class Mine(Mixin, D.Normal):
+        pass
+
+    try:
+        D.register_kl(Mixin, D.Normal)(lambda p, q: 1)
+        assert D.kl_divergence(Mine(0.0, 1.0), D.Normal(0.0, 1.0)) == 1
+    finally:
+        del kl._KL_REGISTRY[Mixin, D.Normal]
+        kl._KL_MEMOIZE.clear()

@@ -217,3 +217,39 @@ def test_triangles_as_vectors():
                 assert ad.equal(vec_to_tril_matrix(vector, diagonal), matrix)
     with pytest.raises(ValueError, match="cannot be expressed as the lower triangular part"):
         vec_to_tril_matrix(ad.ones(4))
+
+
+@pytest.mark.parametrize(
+    "family, base, transforms",
+    [
+        (D.LogNormal, D.Normal(ad.tensor([0.5, 1.0]), ad.tensor([1.0, 2.0])), [T.ExpTransform()]),
+        (
+            D.InverseGamma,
+            D.Gamma(ad.tensor([3.0, 4.0]), ad.tensor([1.0, 2.0])),
+            [T.PowerTransform(ad.tensor(-1.0))],
+        ),
+    ],
+)
+def test_a_subclass_may_bring_a_base_of_its_own(family, base, transforms):
+    class Base(type(base)):
+        pass
+
+    base.__class__ = Base
+
+    class Mine(family):
+        def __init__(self, base):
+            D.TransformedDistribution.__init__(self, base, transforms, validate_args=True)
+
+        def expand(self, batch_shape, _instance=None):
+            new = self._get_checked_instance(Mine, _instance)
+            return super().expand(batch_shape, _instance=new)
+
+    mine, plain = Mine(base), family(*(getattr(base, name) for name in family.arg_constraints))
+    for name in family.arg_constraints:
+        assert ad.equal(getattr(mine, name), getattr(plain, name))
+    assert ad.allclose(mine.mean, plain.mean)
+    assert ad.allclose(mine.log_prob(ad.tensor(0.7)), plain.log_prob(ad.tensor(0.7)))
+    larger = mine.expand((3, 2))
+    assert type(larger) is Mine and type(larger.base_dist) is Base and larger.batch_shape == (3, 2)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = mine.nothing

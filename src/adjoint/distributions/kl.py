@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import warnings
 
-from adjoint.distributions.distribution import Distribution
-
 __all__ = ["kl_divergence", "register_kl"]
 
 _KL_REGISTRY: dict = {}
@@ -21,7 +19,7 @@ def register_kl(type_p, type_q):
     Parameters
     ----------
     type_p, type_q : type
-        Subclasses of `Distribution`.
+        Subclasses of `Distribution`, or classes that these inherit from beside it.
 
     Examples
     --------
@@ -36,7 +34,8 @@ def register_kl(type_p, type_q):
     tensor(42.)
     """
     for name, given in (("type_p", type_p), ("type_q", type_q)):
-        if not isinstance(given, type) or not issubclass(given, Distribution):
+        # Any class: libraries register mixins, which are no distributions before a subclass joins them with one.
+        if not isinstance(given, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
 
     def register(rule):

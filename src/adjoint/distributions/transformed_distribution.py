@@ -141,7 +141,16 @@ class Derived(TransformedDistribution):
         base, transforms = self._parts()
         TransformedDistribution.__init__(self, base, transforms, validate_args=validate_args)
 
+    def __getattr__(self, name):
+        # Libraries make these with a base of their own, by TransformedDistribution.__init__: its parameters are theirs.
+        if name in type(self).arg_constraints and "base_dist" in self.__dict__:
+            return getattr(self.base_dist, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def expand(self, batch_shape, _instance=None):
+        if not any(name in self.__dict__ for name in self.arg_constraints):
+            own = self._get_checked_instance(Derived, _instance)
+            return TransformedDistribution.expand(self, batch_shape, own)
         new, batch_shape = self._expanded(batch_shape, _instance)
         base, transforms = new._parts()
         TransformedDistribution.__init__(new, base, transforms, validate_args=False)
