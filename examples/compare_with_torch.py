@@ -104,7 +104,10 @@ def main(arguments=None):
         torch.set_num_threads(ad.get_num_threads())
         for name in options.times or GALLERY:
             short = ["--short"] if options.short else []
-            ours, theirs = (seconds(read(name, package), short) for package in ("adjoint", "torch"))
+            modules = read(name, "adjoint"), read(name, "torch")
+            for module in modules:
+                seconds(module, ["--short"])  # What is done once is not counted.
+            ours, theirs = (min(seconds(m, short) for _ in range(2)) for m in modules)
             print(f"{name:24} {ours:6.2f} s by Adjoint, {theirs:6.2f} s by torch", flush=True)
         return 0
     worst = 0.0
