@@ -13,6 +13,68 @@ namespace {
 // Elements per block of operands that need converting or gathering: inputs and result stay in the first-level cache.
 constexpr int64_t kBlock = 512;
 
+/// Rows shorter than this are gathered into blocks: a call of the loop costs as much as some tens of elements.
+constexpr int64_t kShortRow = 48;
+
+/// Strides of elements that lie one behind the other in the walk's order.
+bool dense_along(const Walk& walk, int operand, int64_t item) {
+  for (size_t i = walk.shape().size(); i-- > 0; item *= walk.shape()[i])
+    if (walk.stride(operand, i) != item) return false;
+  return true;
+}
+
+/// `rows` rows of n elements each, one behind the other.
+template <class Word> void gather(char* to, const char* from, int64_t rows, int64_t across, int64_t n, int64_t along) {
+  auto* out = reinterpret_cast<Word*>(to);
+  for (int64_t row = 0; row < rows; ++row, from += across) {
+    const char* at = from;
+    for (int64_t i = 0; i < n; ++i, at += along) std::memcpy(out++, at, sizeof(Word));
+  }
+}
+void gather(char* to, const char* from, int64_t item, int64_t rows, int64_t across, int64_t n, int64_t along) {
+  switch (item) {
+    case 1: return gather<uint8_t>(to, from, rows, across, n, along);
+    case 2: return gather<uint16_t>(to, from, rows, across, n, along);
+    case 4: return gather<uint32_t>(to, from, rows, across, n, along);
+    case 8: return gather<uint64_t>(to, from, rows, across, n, along);
+    default: return gather<Complex<double>>(to, from, rows, across, n, along);
+  }
+}
+
+/// Short rows of operands of the loop's own types, with a result that lies in the walk's order: whole blocks at a time. False where
+/// they are not that.
+bool run_short_rows(const LoopCall& call, const Walk& walk, const int* slots, int n_inputs, DType out_type) {
+  const int64_t n = walk.shape().back(), rows = walk.numel() / n, item = itemsize(out_type);
+  if (n >= kShortRow || rows < 4 || out_type != call.out_type || !dense_along(walk, 0, item)) return false;
+  bool dense[5];
+  int64_t items[5];
+  for (int k = 0; k < n_inputs; ++k) {
+    const DType have = call.inputs[slots[k]]->dtype();
+    if (have != call.types[slots[k]]) return false;
+    dense[k] = dense_along(walk, k + 1, items[k] = itemsize(have));
+  }
+  const int64_t per_block = kBlock / n;
+  const size_t inner = walk.shape().size() - 1;
+  runtime::parallel_for(0, (rows - 1) / per_block + 1, std::max<int64_t>(1, StraightCall::kSerial / kBlock), [&](int64_t first, int64_t last) {
+    alignas(64) char blocks[5][kBlock * sizeof(Complex<double>)];
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * per_block, end = std::min(rows, begin + per_block);
+      const void* in[5] = {};
+      Walk::Row at(walk, begin);
+      char* const to = at.pointer(0);
+      for (int k = 0; k < n_inputs; ++k) in[slots[k]] = dense[k] ? at.pointer(k + 1) : blocks[k];
+      for (int64_t row = begin, taken; row < end; row += taken, at.skip(taken)) {
+        taken = std::min(end - row, at.left());
+        for (int k = 0; k < n_inputs; ++k)
+          if (!dense[k])
+            gather(blocks[k] + (row - begin) * n * items[k], at.pointer(k + 1), items[k], taken, walk.stride(k + 1, inner - 1), n, walk.stride(k + 1, inner));
+      }
+      call.loop(to, in, (end - begin) * n, call.parameters);
+    }
+  });
+  return true;
+}
+
 }  // namespace
 
 void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
@@ -62,6 +124,7 @@ void run_loop(const LoopCall& call, const Tensor& out) {
   walk.plan();
   const DType out_type = out.dtype();
   const int64_t out_item = itemsize(out_type);
+  if (run_short_rows(call, walk, slots, n_inputs, out_type)) return;
   walk.run(StraightCall::kSerial, [&](char* const* p, const int64_t* strides, int64_t n) {
     const void* in[5] = {};
     // A block per operand that cannot be used where it lies.

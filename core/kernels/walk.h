@@ -90,22 +90,43 @@ class Walk {
       return;
     }
     loop(rows, grain, n, [&](int64_t b, int64_t e) {
-      char* p[kMost] = {};
-      Dims at(static_cast<size_t>(inner));
-      locate(b, inner, p, at);
-      for (int64_t row = b; row < e; ++row) {
-        f(static_cast<char* const*>(p), step, n);
-        for (int i = inner - 1; i >= 0; --i) {
-          for (int k = 0; k < count_; ++k) p[k] += strides_[k][i];
-          if (++at[i] < shape_[i]) break;
-          for (int k = 0; k < count_; ++k) p[k] -= strides_[k][i] * shape_[i];
-          at[i] = 0;
-        }
-      }
+      Row at(*this, b);
+      for (int64_t row = b; row < e; ++row, at.next()) f(static_cast<char* const*>(at.p_), step, n);
     });
   }
 
   const Dims& shape() const { return shape_; }
+  int64_t stride(int operand, size_t dimension) const { return strides_[operand][dimension]; }
+
+  /// One run after another, from number `row` on.
+  class Row {
+   public:
+    Row(const Walk& walk, int64_t row) : walk_(walk), at_(walk.shape_.size() - 1) { walk.locate(row, inner(), p_, at_); }
+    char* pointer(int operand) const { return p_[operand]; }
+    /// Runs up to the end of the dimension before the innermost.
+    int64_t left() const { return walk_.shape_[inner() - 1] - at_[inner() - 1]; }
+    /// Past `count` runs, at most those that are left.
+    void skip(int64_t count) {
+      for (int k = 0; k < walk_.count_; ++k) p_[k] += (count - 1) * walk_.strides_[k][inner() - 1];
+      at_[inner() - 1] += count - 1;
+      next();
+    }
+    void next() {
+      for (int i = inner() - 1; i >= 0; --i) {
+        for (int k = 0; k < walk_.count_; ++k) p_[k] += walk_.strides_[k][i];
+        if (++at_[i] < walk_.shape_[i]) return;
+        for (int k = 0; k < walk_.count_; ++k) p_[k] -= walk_.strides_[k][i] * walk_.shape_[i];
+        at_[i] = 0;
+      }
+    }
+
+   private:
+    int inner() const { return static_cast<int>(walk_.shape_.size()) - 1; }
+    friend class Walk;
+    const Walk& walk_;
+    char* p_[kMost] = {};
+    Dims at_;
+  };
 
  private:
   static constexpr int64_t kTile = 64, kLong = int64_t{1} << 22;
