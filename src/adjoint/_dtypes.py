@@ -158,7 +158,7 @@ class Conversion(Members):
         if device is not None:
             place, here = device_number(device), self._device_number
             if place != here:
-                self, copy = _C._to_device(self, place, here), False
+                return _C._to_device(self, place, here).to(dtype=dtype, memory_format=memory_format)
         if memory_format is not None:
             return _to_laid(self, dtype, copy, memory_format, "to")
         if dtype is None or dtype is self.dtype or _C._dtype(dtype) is self.dtype:
@@ -192,9 +192,8 @@ class Conversion(Members):
 
     def cpu(self, memory_format=None) -> Tensor:
         """The tensor on the CPU: itself, where it is there."""
-        if self._device_number:
-            self = self.to("cpu")
-        return self if memory_format is None else _to_laid(self, None, False, memory_format, "cpu")
+        here = self.to("cpu") if self._device_number else self
+        return here if memory_format is None else _to_laid(here, None, False, memory_format, "cpu")
 
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""
