@@ -1,0 +1,201 @@
+"""`vmap` of Functions, modules and forward mode. The rest is in test_vmap.py."""
+
+import subprocess
+import sys
+import warnings
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.func import grad, vmap, vmap_fallbacks
+
+X = ad.arange(12.0).reshape(3, 4)
+
+
+def close(a, b):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+class Plain(ad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+class WithNumpy(ad.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return ad.tensor(np.asarray(x.detach().numpy()) ** 2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+class WithRule(Plain):
+    calls: list = []  # noqa: RUF012
+
+    @staticmethod
+    def forward(x):
+        return x**2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        WithRule.calls.append((info.batch_size, info.randomness, in_dims))
+        return WithRule.apply(x.movedim(in_dims[0], -1)), -1
+
+
+@pytest.mark.parametrize("function", [Plain, WithNumpy, WithRule])
+def test_functions_inside_and_outside_of_gradients(function):
+    def f(x):
+        return (function.apply(x.sin()) * x).sum()
+
+    def reference(x):
+        return (x.sin() ** 2 * x).sum()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        close(vmap(f)(X), vmap(reference)(X))
+        close(vmap(grad(f))(X), vmap(grad(reference))(X))
+        x = X.clone().requires_grad_()
+        close(ad.autograd.grad(vmap(f)(x).sum(), x)[0], vmap(grad(reference))(X))
+
+
+def test_a_rule_of_a_function_is_told_of_the_batch():
+    WithRule.calls.clear()
+    vmap(WithRule.apply, in_dims=1)(X)
+    assert WithRule.calls[0] == (4, "error", (0,))
+
+
+def test_loops_are_counted():
+    vmap_fallbacks(reset=True)
+    vmap(lambda x: WithNumpy.apply(x))(X)
+    assert vmap_fallbacks()["WithNumpy"] == 1
+
+
+def test_strict_refuses_a_function_that_states_nothing():
+    with pytest.raises(RuntimeError, match="does not have vmap support"):
+        vmap(Plain.apply, strict=True)(X)
+
+
+def test_as_torch_is_strict_as_torch_is():
+    program = (
+        "import adjoint; adjoint.as_torch(); import torch\n"
+        "print(torch.vmap(torch.sin)(torch.zeros(2)))\n"
+        "try: torch.func.vmap(lambda x: x * x.item())(torch.ones(2))\n"
+        "except RuntimeError as e: print(str(e)[:50])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "tensor([0., 0.])\nvmap: It looks like you're calling .item() on a Te\n"
+
+
+# --- modules ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_ensemble_is_the_loop():
+    models = [ad.nn.Sequential(ad.nn.Linear(4, 5), ad.nn.Tanh(), ad.nn.Linear(5, 2)) for _ in range(3)]
+    parameters, buffers = ad.func.stack_module_state(models)
+
+    def call(p, b, x):
+        return ad.func.functional_call(models[0], (p, b), (x,))
+
+    close(
+        vmap(call, in_dims=(0, 0, None))(parameters, buffers, X).detach(),
+        ad.stack([m(X) for m in models]).detach(),
+    )
+
+
+def test_per_sample_gradients_of_a_convolutional_network():
+    model = ad.nn.Sequential(
+        ad.nn.Conv2d(2, 3, 3), ad.nn.ReLU(), ad.nn.MaxPool2d(2), ad.nn.Flatten(), ad.nn.Linear(12, 5)
+    )
+    parameters = {k: v.detach() for k, v in model.named_parameters()}
+    images, labels = ad.randn(4, 2, 6, 6), ad.tensor([0, 1, 2, 3])
+
+    def loss(p, image, label):
+        out = ad.func.functional_call(model, p, (image.unsqueeze(0),))
+        return ad.nn.functional.cross_entropy(out, label.unsqueeze(0))
+
+    found = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, images, labels)
+    for i in range(4):
+        alone = grad(loss)(parameters, images[i], labels[i])
+        for name, g in alone.items():
+            close(found[name][i], g)
+
+
+# --- forward mode -----------------------------------------------------------------------------------------------------
+
+
+def smooth(x):
+    return (x.softmax(0) * x.tanh()).sum() * x.sin()
+
+
+def writing(x):
+    z = ad.zeros(4)
+    z[0] = x[1] * 2
+    z[1:].add_(x[1:] * x[0])
+    return z * x
+
+
+@pytest.mark.parametrize("f", [smooth, writing])
+def test_forward_mode_inside_and_outside(f):
+    tangents = X.cos()
+
+    def push(x, t):
+        return ad.func.jvp(f, (x,), (t,))[1]
+
+    expected = ad.stack([push(x, t) for x, t in zip(X, tangents)])
+    close(vmap(push)(X, tangents), expected)
+    close(ad.func.jvp(vmap(f), (X,), (tangents,))[1], expected)
+
+
+def test_forward_mode_of_what_is_captured():
+    w = ad.eye(4) * 0.5
+
+    def push(x):
+        return ad.func.jvp(lambda w: (w @ x).sin(), (w,), (w,))[1]
+
+    found = ad.func.jvp(lambda w: vmap(lambda x: (w @ x).sin())(X), (w,), (w,))[1]
+    close(found, ad.stack([push(x) for x in X]))
+
+
+def test_hessians_of_samples():
+    def f(x):
+        return smooth(x).sum()
+
+    close(vmap(ad.func.hessian(f))(X), ad.stack([ad.func.hessian(f)(x) for x in X]))
+
+
+def test_gradients_of_samples_in_memory_of_others():
+    """What nodes keep of such memory is compared when it is used: of a sample, all of them."""
+    array = np.arange(12.0).reshape(3, 4)
+    x = ad.from_numpy(array)
+    close(vmap(grad(lambda x: (x**3).sum()), strict=True)(x), 3 * array**2)
+
+    def f(x):
+        y = (x**3).sum()
+        array[0] += 1
+        return y
+
+    with pytest.raises(RuntimeError, match="belongs to somebody else"):
+        vmap(grad(f), strict=True)(x)
