@@ -10,6 +10,16 @@ from __future__ import annotations
 from adjoint.autograd import enable_grad, forward_ad
 
 
+def is_forward(strategy):
+    """Whether a strategy, which must be one of two, is that of this file."""
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
+            'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    return strategy == "forward-mode"
+
+
 def jacobian_by_columns(func, several, inputs, outputs_of, create_graph):
     """As `functional.jacobian`. `several` inputs make a tuple; `outputs_of` checks outputs, as `functional._tensors` does."""
     with enable_grad():

@@ -11,6 +11,7 @@ from adjoint._C import Tensor
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
 from adjoint.autograd._convention import complex_convention
+from adjoint.autograd._functional_forward import is_forward, jacobian_by_columns
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -142,14 +143,12 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     >>> jacobian(lambda x: x.sum() * x, ad.tensor([1.0, 2.0])).tolist()
     [[4.0, 1.0], [2.0, 5.0]]
     """
-    if _is_forward(strategy):
+    if is_forward(strategy):
         if strict:
             raise RuntimeError(
                 'adjoint.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
                 '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
             )
-        from adjoint.autograd._functional_forward import jacobian_by_columns
-
         several, given = _tensors(inputs, "inputs", "jacobian")
         outputs_of = lambda ys: _tensors(ys, _OUTPUTS, "jacobian")  # noqa: E731
         return jacobian_by_columns(func, several, _inputs(given, create_graph), outputs_of, create_graph)
@@ -210,7 +209,7 @@ def hessian(
     >>> hessian(lambda x: (x**3).sum(), ad.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    _is_forward(outer_jacobian_strategy)
+    is_forward(outer_jacobian_strategy)
     several, given = _tensors(inputs, "inputs", "hessian")
 
     def scalar(*xs):
@@ -483,15 +482,6 @@ def _zeros_for_none(products, like, strict, create_graph, stage):
         zeros_like(x.detach()) if product is None else product
         for x, product in zip(like, products, strict=True)
     )
-
-
-def _is_forward(strategy):
-    if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
-            'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
-        )
-    return strategy == "forward-mode"
 
 
 def _refuse_complex(outputs):
