@@ -103,8 +103,11 @@ void derivatives(const Case& c) {
   std::vector<int> inputs;
   for (int i = 0; i < c.info.arity; ++i)
     if (i != c.info.condition && c.info.rules[i] != RuleKind::Missing) inputs.push_back(i);
-  expect(static_cast<int>(inputs.size()) == c.info.arity - (c.info.condition >= 0), c, "has a rule for every input");
-  if (inputs.empty()) return;
+  if (static_cast<int>(inputs.size()) != c.info.arity - (c.info.condition >= 0)) {
+    // No closed form by the first input; the tests in Python have what there is by the second.
+    static constexpr std::string_view kWithout[] = {"igamma", "igammac", "_gamma_density", "_zeta"};
+    return expect(std::ranges::find(kWithout, c.op.name) != std::end(kWithout), c, "has a rule for every input");
+  }
 
   /// The gradients of the inputs for a cotangent; recorded ones keep their history.
   auto gradients = [&](std::vector<Tensor>& in, const Tensor& v, bool recorded) {
