@@ -6,52 +6,13 @@ What objects are asked is in test_overrides.py.
 import inspect
 
 import pytest
+from protocol import Asked, Declines, Log, Whole, first, public
 from samples import OPERATORS, function_of
 
 import adjoint as ad
 from adjoint import overrides
-from adjoint.overrides import TorchFunctionMode
 
 F = ad.nn.functional
-
-
-class Asked:
-    """No tensor: gives what it was asked."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return func, types, args, kwargs
-
-
-class Declines:
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return NotImplemented
-
-
-class Log(TorchFunctionMode):
-    def __init__(self):
-        self.calls = []
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls.append(func)
-        return func(*args, **(kwargs or {}))
-
-
-def first(result):
-    return result[0]
-
-
-def public(row):
-    return row["name"][0] != "_" and not row["overloads"]
-
-
-class Whole(ad.Tensor):
-    """A tensor that says what it is asked."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return Asked.__torch_function__(func, types, args, kwargs)
 
 
 def test_questions():

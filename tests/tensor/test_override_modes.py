@@ -8,39 +8,13 @@ import threading
 import weakref
 
 import pytest
+from protocol import Asked, Declines, Log, first
 
 import adjoint as ad
 from adjoint import overrides
 from adjoint.overrides import TorchFunctionMode
 
 F = ad.nn.functional
-
-
-class Asked:
-    """No tensor: gives what it was asked."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return func, types, args, kwargs
-
-
-class Declines:
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return NotImplemented
-
-
-class Log(TorchFunctionMode):
-    def __init__(self):
-        self.calls = []
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls.append(func)
-        return func(*args, **(kwargs or {}))
-
-
-def first(result):
-    return result[0]
 
 
 def test_a_mode_sees_every_call():

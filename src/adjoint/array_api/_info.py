@@ -35,10 +35,6 @@ def isdtype(dtype, kind) -> bool:
     return dtype is kind
 
 
-def _kind(dtype):
-    return next(kind for kind in KINDS if isdtype(dtype, kind))
-
-
 def result_type(*arrays_and_dtypes) -> ad.dtype:
     """The type of an operation on these arrays, types and Python numbers; arrays without dimensions count as others do."""
     if not arrays_and_dtypes:

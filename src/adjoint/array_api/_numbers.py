@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 
 import adjoint as ad
-from adjoint import Tensor
 from adjoint.array_api._shapes import axes_of
 
 __all__ = [
@@ -180,7 +179,7 @@ def _ordered(flat):
         return ad.sort(flat, stable=True)
     order = ad.sort(flat.imag, stable=True).indices
     order = order[ad.sort(flat.real[order], stable=True).indices]
-    return Tensor.__getitem__(flat, order), order
+    return flat[order], order
 
 
 def unique_all(x, /):

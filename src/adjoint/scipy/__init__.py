@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint.func import grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
+from adjoint.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
 from adjoint.utils import _pytree
 
 __all__ = ["Objective", "Residuals", "RightHandSide", "value_and_grad"]
@@ -128,16 +128,12 @@ class Objective(_Flat):
 
     def hessp(self, x, p, *args):
         """The Hessian times `p`, without the Hessian."""
-        from adjoint.func import grad
-
         gradient = grad(lambda x: self._of(x, args))
         return jvp(gradient, (self._tensor(x),), (self._tensor(p),))[1].numpy()
 
     def hess_operator(self, x, *args):
         """The Hessian at `x` as a `scipy.sparse.linalg.LinearOperator`, linearised once."""
         from scipy.sparse.linalg import LinearOperator
-
-        from adjoint.func import grad
 
         x = self._tensor(x)
         _, product = linearize(grad(lambda x: self._of(x, args)), x)
