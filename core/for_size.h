@@ -5,6 +5,6 @@
 // The optimiser's other settings stay. Loops that are made from the same source (dispatch/family.h) are compiled for speed.
 #pragma once
 
-#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__) && !defined(ADJOINT_CHECKS) && !defined(ADJOINT_KERNELS_ONLY)
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__) && !defined(ADJOINT_CHECKS) && !defined(ADJOINT_KERNELS_ONLY) && !defined(__OPTIMIZE_SIZE__)
 #pragma GCC optimize("Os")
 #endif

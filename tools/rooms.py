@@ -25,6 +25,7 @@ ROOMS = {
     "dispatch/door": "",  # the door, which asks them
     "dispatch/family": "",  # how families come into the table
     "adjoint": "",  # adjoint.h: all of it, for programs in C++
+    "precompiled": "",  # what the build compiles once for most sources
     "bind": "",  # Python
 }
 #: Python and nanobind are known to this room alone.

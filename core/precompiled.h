@@ -1,0 +1,16 @@
+// What most sources of the core include, compiled once for all of them (core/CMakeLists.txt). No source includes this: each names
+// what it needs.
+#pragma once
+
+#include "autograd/meta.h"
+#include "autograd/views.h"
+#include "dispatch/door.h"
+#include "dispatch/family.h"
+#include "kernels/copy.h"
+#include "ops/arguments.h"
+#include "ops/op.h"
+#include "ops/structured.h"
+#include "runtime/parallel.h"
+#include "tensor/access.h"
+#include "tensor/tensor.h"
+#include "transforms/transformed.h"
