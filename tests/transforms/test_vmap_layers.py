@@ -10,7 +10,7 @@ import pytest
 from helpers import assert_near
 
 import adjoint as ad
-from adjoint.func import grad, vmap, vmap_fallbacks
+from adjoint.func import grad, jvp, vmap, vmap_fallbacks
 
 X = ad.arange(12.0).reshape(3, 4)
 
@@ -76,6 +76,83 @@ def test_functions_inside_and_outside_of_gradients(function):
         assert_near(vmap(grad(f))(X), vmap(grad(reference))(X))
         x = X.clone().requires_grad_()
         assert_near(ad.autograd.grad(vmap(f)(x).sum(), x)[0], vmap(grad(reference))(X))
+
+
+class InPlace(ad.autograd.Function):
+    """Writes its argument, and states a jvp, which writes the tangent."""
+
+    @staticmethod
+    def forward(x):
+        return x.exp_()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(*inputs)
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t.mul_(ctx.saved_tensors[0])
+
+
+class InPlaceWithRule(InPlace):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return InPlaceWithRule.apply(x), in_dims[0]
+
+
+class InPlaceWithNumpy(InPlace):
+    @staticmethod
+    def forward(x):
+        values = x.numpy()
+        np.exp(values, values)
+        return x
+
+
+class WithRuleAndTangent(WithRule):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, t):
+        return 2 * ctx.saved_tensors[0] * t
+
+
+@pytest.mark.parametrize(
+    "function, reference",
+    [
+        (WithRuleAndTangent, lambda x: x**2),
+        *[(f, lambda x: x.exp()) for f in (InPlace, InPlaceWithRule, InPlaceWithNumpy)],
+    ],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize(
+    "order", ["vmap of jvp", "jvp of vmap", "vmap of grad", "grad of vmap", "jvp of grad of vmap"]
+)
+def test_functions_under_several_transforms(function, reference, order):
+    def f(x):
+        return function.apply(x.sin()) * x
+
+    def g(x):
+        return reference(x.sin()) * x
+
+    ways = {
+        "vmap of jvp": lambda f: vmap(lambda x: jvp(f, (x,), (x.cos(),))[1])(X),
+        "jvp of vmap": lambda f: jvp(vmap(f), (X,), (X.cos(),))[1],
+        "vmap of grad": lambda f: vmap(grad(lambda x: f(x).sum()))(X),
+        "grad of vmap": lambda f: grad(lambda x: (vmap(f)(x) * X).sum())(X),
+        "jvp of grad of vmap": lambda f: jvp(grad(lambda x: (vmap(f)(x) * X).sum()), (X,), (X.cos(),))[1],
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_near(ways[order](f), ways[order](g))
 
 
 def test_a_rule_of_a_function_is_told_of_the_batch():
