@@ -95,6 +95,11 @@ def assert_close(actual, expected, rtol=1e-9, atol=1e-12, dtype=None):
         assert actual.dtype == dtype, f"dtype {actual.dtype}, expected {dtype}"
 
 
+def assert_near(actual, expected):
+    """Compare values to what float32 keeps of them after a few operations."""
+    assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
 def assert_same(actual, expected, dtype=None):
     """Compare bit for bit (NaN equals NaN)."""
     found, wanted = array(actual), array(expected)

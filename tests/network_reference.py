@@ -264,6 +264,12 @@ def recurrence_backward(g, g_cells, output, cells, gates, hidden, cell, weight, 
 # --- attention ---------------------------------------------------------------------------------------------------
 
 
+def softmax_of_rows(x):
+    """Softmax along the last dimension; zeros for a row in which all is masked."""
+    x = np.exp(x - np.where(np.isinf(x).all(-1, keepdims=True), 0, x.max(-1, keepdims=True)))
+    return x / np.maximum(x.sum(-1, keepdims=True), 1e-300)
+
+
 def attention_scores(q, k, mask, causal, scale):
     scores = q @ np.swapaxes(k, -1, -2) * scale
     if mask is not None:

@@ -35,6 +35,14 @@ def public(row):
     return row["name"][0] != "_" and not row["overloads"]
 
 
+def tensors_in(result):
+    if isinstance(result, ad.Tensor):
+        yield result
+    elif isinstance(result, (tuple, list)):
+        for element in result:
+            yield from tensors_in(element)
+
+
 class Whole(ad.Tensor):
     """A tensor that says what it is asked."""
 

@@ -1,7 +1,7 @@
 // Forward mode through Functions written in Python: their `jvp`, called once for each level, from the outermost.
 //
 // `forward` runs with tangents out of sight. Then `jvp` gets the tangents of the arguments of one level, zeros for those that
-// have none, and returns those of the results; what it reads of saved tensors has the tangents of outer levels, so that levels
+// have none and None for those that cannot have any, and returns those of the results; what it reads of saved tensors has the tangents of outer levels, so that levels
 // nest, and history, so that its results can be differentiated. Start reading at `find_tangents`.
 #include "for_size.h"
 
@@ -29,6 +29,11 @@ bool among(PyObject* tuple, PyObject* o) {
   return false;
 }
 
+/// Whether both are the same elements of the same memory: a write may have given the program another tensor there.
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a->storage == b->storage && a->data == b->data && same(a.sizes(), b.sizes()) && same(a.strides(), b.strides());
+}
+
 /// Call jvp at one level; returns its results as a tuple.
 nb::object call_jvp(PyObject* context, PyObject* const* args, Py_ssize_t nargs, const Tensors& tangents, PyObject* results, bool single) {
   Context* ctx = context_of(context);
@@ -36,7 +41,7 @@ nb::object call_jvp(PyObject* context, PyObject* const* args, Py_ssize_t nargs, 
   PyTuple_SET_ITEM(arguments.ptr(), 0, Py_NewRef(context));
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     Tensor t = tangents[static_cast<size_t>(i)];
-    if (!t.defined() && is_tensor(args[i]) && ctx->materialize) {
+    if (!t.defined() && is_tensor(args[i]) && ctx->materialize && is_differentiable(unwrap(args[i]).dtype())) {
       const DeviceScope there(device_of(unwrap(args[i])));
       t = zeros(unwrap(args[i]).sizes(), unwrap(args[i]).dtype());
     }
@@ -107,7 +112,7 @@ void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, c
         if (!inputs[k].defined() || inputs[k]->storage != result->storage || !tangents[k].defined()) continue;
         own = true;
         if (among(ctx->dirty, o)) {
-          if (tangents[k].get() != tangent.get())
+          if (!same_elements(tangents[k], tangent))
             fail("An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input inplace, then the "
                  "jvp function must modify the corresponding gradient inplace.");
         } else if (tangents[k]->storage != tangent->storage) {

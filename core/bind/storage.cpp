@@ -7,7 +7,9 @@
 #include "bind/caster.h"
 #include "bind/operators.h"
 #include "kernels/copy.h"
+#include "transforms/batching.h"
 #include "transforms/interpreter.h"
+#include "transforms/tangents.h"
 #include "tensor/access.h"
 
 namespace nb = nanobind;
@@ -64,9 +66,13 @@ const char* lasting(const std::string& name) {
 }  // namespace
 
 void bind_storage(nb::module_& m) {
-  m.def("_storage_bytes", [](const Tensor& t) { return bytes_over(t, 0, static_cast<int64_t>(t->storage->nbytes)); },
+  m.def("_storage_bytes", [](const Tensor& t) {
+    refuse_memory(t, "storage");
+    return bytes_over(t, 0, static_cast<int64_t>(t->storage->nbytes));
+  },
         "All bytes of the storage, which is shared.");
   m.def("_span", [](const Tensor& t) {
+    refuse_memory(t, "storage");
     const Stretch reached = stretch_of(t.sizes(), t.strides(), t.offset(), t.itemsize(), "tensor");
     return bytes_over(t, t.offset() * t.itemsize(), (reached.high - reached.low) * t.itemsize());
   }, "The bytes from the first element to the last, shared.");
@@ -108,10 +114,20 @@ void bind_storage(nb::module_& m) {
     Tensor t = unwrap(self.ptr());
     tell_replaced(t, name.c_str());
     become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
+    // All samples and the tangents are other views too.
+    if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(view));
+    if (may_have_tangents(view)) share_tangents(t, view);
     return self;
   });
   m.def("_stand_on", [](const Tensor& t, const Tensor& from) {
+    if (is_batched(t) != is_batched(from) || (is_batched(t) && batch_level_of(t) != batch_level_of(from)))
+      fail<NotImplemented>("vmap: a tensor of shape ", to_string(t.sizes()), " cannot stand on the memory of one of shape ", to_string(from.sizes()),
+                           ", of which only one is mapped over; use copy_()");
+    if ((may_have_tangents(t) && level_above(t, 0)) || (may_have_tangents(from) && level_above(from, 0)))
+      fail("cannot resize variables that has a forward grad: neither can the memory of such a tensor be replaced. This one has shape ", to_string(t.sizes()),
+           "; take its primal by unpack_dual() first");
     tell_replaced(t, "set_");
+    if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(from));
     t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(), from.strides().data());
     renew_accumulator(t);
   }, "Let a tensor have the memory of another, its shape and its dtype.");

@@ -9,6 +9,7 @@ namespace adjoint {
 
 namespace batching {
 void attach(BatchedCall& call);
+void roll(BatchedCall& call);
 void repeat_each(BatchedCall& call);
 }  // namespace batching
 
@@ -36,6 +37,7 @@ struct Roll : Structured {
   static constexpr auto signature = "self, shifts, dims=()";
   static constexpr auto samples = Cases{"(3, 4), [5]", "(3, 4), [1, -2], [0, -1]", "(0, 3), [1], [1]"};
   static Tensor forward(const Tensor& self, IntList shifts, DimList dims);
+  static constexpr auto batch = batching::roll;
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> shifts, Argument<IntList, 2> dims) {
     return call<Roll>(g, negated(shifts.value).span(), dims.value);

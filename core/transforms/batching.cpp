@@ -9,6 +9,7 @@
 #include "kernels/copy.h"
 #include "ops/arithmetic.h"
 #include "ops/part.h"
+#include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "runtime/random.h"
@@ -331,10 +332,15 @@ Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double
   }
   const BatchLevel& level = level_of(*of, op.name);
   const uint64_t number = level.number;
-  // An operator that refuses a tensor with dimensions as its value gets one value after the other.
-  bool values = false;
-  for (int i = 1; op.parameters == 0 && i < op.arity; ++i) values |= op.check && op.keeps_type && in[i].dim() == 0 && is_batched(in[i]) && batch_level_of(in[i]) == number;
-  if (values) {
+  // What refuses a tensor with dimensions as its value, masked_fill(), is where() for samples that have a value each: of its own
+  // type. Another may overflow, and they are tried one after the other.
+  bool values = false, fits = true;
+  for (int i = 1; op.parameters == 0 && i < op.arity; ++i) {
+    if (!op.check || !op.keeps_type || in[i].dim() != 0 || !is_batched(in[i]) || batch_level_of(in[i]) != number) continue;
+    values = true;
+    fits &= op.condition == 1 && in[i].dtype() == type;
+  }
+  if (values && !fits) {
     std::vector<Value> boxed(op.row->kinds.size());
     for (int i = 0; i < op.arity; ++i) op.row->kinds[i]->box(&in[i], boxed[i]);
     for (int k = 0; k < op.parameters; ++k) op.row->kinds[op.arity + k]->box(&parameters[k], boxed[op.arity + k]);
@@ -350,7 +356,7 @@ Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double
     if (mixed && scalars && i != op.condition && !op.keeps_type && in[i].dim() == 0 && !in[i].is_wrapped() && in[i].dtype() != type)
       inner[i] = call<To>(inner[i], type);
   }
-  const Tensor result = call_elementwise(op, inner, parameters);
+  const Tensor result = values ? call<Where>(inner[1], inner[2], inner[0]) : call_elementwise(op, inner, parameters);
   for (int i = 0; i < op.arity; ++i)
     if (is_batched(in[i]) && samples_of(in[i]).get() == result.get()) return in[i];
   return batched(result, number);

@@ -10,6 +10,7 @@
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "ops/arithmetic.h"
+#include "ops/division.h"
 #include "ops/indexing.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
@@ -27,12 +28,14 @@ Tensor counting(int64_t n) {
   return t;
 }
 
-/// Whether every index names one of n rows, as far as can be seen.
-bool within(const Tensor& index, int64_t n) {
-  if (is_batched(index) || !is_integral(index.dtype())) return false;
-  const Tensor all = index.dtype() == DType::Int64 ? dense(index) : copy_of(index, DType::Int64);
+/// Whether every index names one of n rows, counted from behind where it is negative and `first` is -n.
+bool within(const Tensor& index, int64_t first, int64_t n) {
+  if (!is_integral(index.dtype())) return false;
+  Tensor whole = index;
+  while (is_batched(whole)) whole = Tensor(samples_of(whole));
+  const Tensor all = whole.dtype() == DType::Int64 ? dense(whole) : copy_of(whole, DType::Int64);
   const Access access(all);
-  return access && std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(), [n](int64_t i) { return i >= 0 && i < n; });
+  return access && std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(), [=](int64_t i) { return i >= first && i < n; });
 }
 
 Tensor moved(const Tensor& t, IntList from, IntList to) { return call<MoveDim>(t, from, to); }
@@ -222,8 +225,10 @@ void along(BatchedCall& c) {
     const int64_t join[] = {0, 1};
     return call<Flatten>(front, join[0], join[1]);
   };
-  const Tensor own = call<Reshape>(c.samples(index), with_batch(c, IntList(&count, 1)).span());
-  if (count == 0 || !within(own, n)) return loop(c);  // which names the index that is not
+  Tensor own = call<Reshape>(c.samples(index), with_batch(c, IntList(&count, 1)).span());
+  const bool from_behind = std::string_view(c.op.name) == IndexFill::name;
+  if (count == 0 || !within(own, from_behind ? -n : 0, n)) return loop(c);  // which names the index that is not
+  if (from_behind) own = call<Remainder>(own, scalar_tensor(Scalar(n), DType::Int64));
   const int64_t column[] = {c.size, 1};
   const Tensor steps = call<Mul>(call<View>(counting(c.size), IntList(column)), scalar_tensor(Scalar(n), DType::Int64));
   const int64_t flat[] = {-1};

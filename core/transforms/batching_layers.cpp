@@ -68,6 +68,13 @@ void attach(BatchedCall& c) {
   else c.give_finished(t);
 }
 
+void roll(BatchedCall& c) {
+  if (!c.ints(2).empty() || c.ints(1).size() != 1) return by_types(c);
+  // As if each sample were flat.
+  const int64_t flat[] = {c.size, c.tensor(0).numel()}, dim[] = {1};
+  c.give(call<Reshape>(call<Roll>(call<Reshape>(c.samples(0), IntList(flat)), c.ints(1), IntList(dim)), c.samples(0).sizes()));
+}
+
 void repeat_each(BatchedCall& c) {
   if (c.batched(1) || c.rank(0) == 0) return dynamic(c);
   c.give(call<RepeatInterleaveEach>(c.samples(0), c.tensor(1), wrap_dim(c.integer(2), c.rank(0), "repeat_interleave") + 1));
@@ -206,12 +213,14 @@ struct Channels {
 void channel_norm(BatchedCall& c) {
   const int64_t groups = c.integer(5);
   const double eps = c.number(6);
-  if (groups == 0 || (!c.batched(1) && !c.batched(2))) {
+  // The statistics are the same for all samples where only what follows differs: so they are given back.
+  const bool same = !c.batched(0) && !c.batched(3) && !c.batched(4);
+  if (groups == 0 ? !same : (!c.batched(1) && !c.batched(2))) {
     const Channels of{c, groups == 0};
     return of.give(call_all<ChannelNorm>(of.images(0), of.vector(1), of.vector(2), of.vector(3), of.vector(4), groups, eps));
   }
   c.results.kind = Results::Kind::Tuple;
-  c.results.many = call_all<ChannelNorm>(c.bare(0), OptionalTensor(), OptionalTensor(), OptionalTensor(), OptionalTensor(), groups, eps);
+  c.results.many = call_all<ChannelNorm>(c.bare(0), OptionalTensor(), OptionalTensor(), c.bare_optional(3), c.bare_optional(4), groups, eps);
   Dims sizes(static_cast<size_t>(c.rank(0)), 1);
   sizes[1] = c.tensor(0).size(1);
   Tensor& y = c.results.many[0];

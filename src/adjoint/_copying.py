@@ -34,6 +34,9 @@ class Copying(Members):
             )
         from copy import deepcopy
 
+        if _C._batch_of(self) is not None:
+            memo[id(self)] = result = self.detach().clone().requires_grad_(self.requires_grad)
+            return result
         key = ("storage", _C._storage_id(self))
         bytes_ = memo.get(key)
         if bytes_ is None:

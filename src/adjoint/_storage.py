@@ -281,13 +281,18 @@ class Memory(Members):
         Raises
         ------
         RuntimeError
-            The tensor requires a gradient.
+            The tensor requires a gradient, or has a tangent.
         """
         # In inference mode nothing is recorded, and what is made there may be written.
         if self.requires_grad and not (self.is_inference() and _C.is_inference_mode_enabled()):
             raise RuntimeError(
                 f"cannot resize variables that require grad: this one has shape {tuple(self.shape)}. Resize its detach(), or "
                 "make a new tensor"
+            )
+        if _C._tangent(self) is not None:
+            raise RuntimeError(
+                f"cannot resize variables that has a forward grad: this one has shape {tuple(self.shape)}. Resize its primal, "
+                "which unpack_dual() gives, or make a new tensor"
             )
         from adjoint import zeros
 

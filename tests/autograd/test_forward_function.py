@@ -294,3 +294,26 @@ def test_strategies():
         RuntimeError, match='`strict=True` and `strategy="forward-mode"` are not supported together'
     ):
         jacobian(lambda x: x, ad.ones(1), strict=True, strategy="forward-mode")
+
+
+def test_jvp_is_told_none_for_what_cannot_have_a_tangent():
+    told = []
+
+    class Pick(ad.autograd.Function):
+        @staticmethod
+        def forward(x, index, other, flag):
+            return x[index] * other
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_forward(*inputs[:3])
+
+        @staticmethod
+        def jvp(ctx, x, index, other, flag):
+            told.append((index, flag, other.tolist()))
+            _, at, factor = ctx.saved_tensors
+            return x[at] * factor
+
+    point, index, factor = ad.tensor([1.0, 2.0]), ad.tensor([1]), ad.tensor(3.0)
+    _, t = ad.func.jvp(lambda x: Pick.apply(x, index, factor, True), (point,), (ad.tensor([5.0, 7.0]),))
+    assert t.tolist() == [21.0] and told == [(None, None, 0.0)]

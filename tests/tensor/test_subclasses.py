@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from autograd.test_compositions import FUNCTIONAL, LINALG, MORE, SPECIAL
 from helpers import array
+from protocol import tensors_in
 from samples import OPERATORS, cases
 
 import adjoint as ad
@@ -42,14 +43,6 @@ class Tagged(ad.Tensor):
 
     def __init__(self, data, tag):
         self.unit = "m"
-
-
-def tensors_in(result):
-    if isinstance(result, ad.Tensor):
-        yield result
-    elif isinstance(result, (tuple, list)):
-        for element in result:
-            yield from tensors_in(element)
 
 
 def plain(result):

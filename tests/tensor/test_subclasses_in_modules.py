@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from protocol import tensors_in
 
 import adjoint as ad
 from adjoint.utils.data import DataLoader, default_collate
@@ -21,14 +22,6 @@ class Plain(ad.Tensor):
 
 class Other(ad.Tensor):
     pass
-
-
-def tensors_in(result):
-    if isinstance(result, ad.Tensor):
-        yield result
-    elif isinstance(result, (tuple, list)):
-        for element in result:
-            yield from tensors_in(element)
 
 
 def test_a_parameter_of_a_subclass():

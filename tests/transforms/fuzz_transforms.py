@@ -10,14 +10,18 @@ hand. The reference computes all of them with numbers p + t·ε, whose ε are to
 
 from __future__ import annotations
 
-import argparse
 import math
+import os
 import random
 import sys
 from itertools import count
 
 import adjoint as ad
 from adjoint import func
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from programs import main  # noqa: E402
 
 # --- the reference ----------------------------------------------------------------------------------------------------
 
@@ -241,21 +245,5 @@ def check(seed):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    wrong = 0
-    for seed in range(options.seed, options.seed + options.programs):
-        if message := check(seed):
-            wrong += 1
-            print(message)
-            if wrong >= 20:
-                break
-    print(f"{options.programs} programs, {wrong} wrong; ways: {', '.join(WAYS)}")
-    return wrong > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(check, __doc__))

@@ -10,7 +10,7 @@ those that raise there are left out. Start reading at `check`.
 
 from __future__ import annotations
 
-import argparse
+import os
 import random
 import sys
 import warnings
@@ -18,6 +18,10 @@ from functools import partial
 
 import adjoint as ad
 from adjoint import func
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from programs import main  # noqa: E402
 
 SAMPLES = 3
 
@@ -200,21 +204,5 @@ def check(seed):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    wrong = 0
-    for seed in range(options.seed, options.seed + options.programs):
-        if message := check(seed):
-            wrong += 1
-            print(message)
-            if wrong >= 20:
-                break
-    print(f"{options.programs} programs, {wrong} wrong")
-    return wrong > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(check, __doc__))

@@ -180,6 +180,15 @@ def test_errors_of_linearize():
         linearize(lambda x: 3, V)
 
 
+def test_a_hessian_by_arguments_of_several_types_keeps_each_gradients_type():
+    x, w = ad.tensor([1.0, 1 + 1e-12], dtype=ad.float64), ad.tensor([0.5, 0.25])
+    (xx, xw), (wx, ww) = func.hessian(lambda x, w: (x**2 * w.double() ** 2).sum(), (0, 1))(x, w)
+    assert [t.dtype for t in (xx, xw, wx, ww)] == [ad.float64, ad.float64, ad.float32, ad.float32]
+    # 4 x w, of which float32 would lose what makes x differ from 1.
+    assert xw[1, 1].item() - 1.0 == pytest.approx(1e-12, rel=1e-3)
+    assert xx.tolist() == [[0.5, 0.0], [0.0, 0.125]]
+
+
 @pytest.mark.parametrize("name", func.__all__)
 def test_examples(name):
     function = getattr(func, name)

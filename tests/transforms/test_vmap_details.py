@@ -4,7 +4,7 @@ import gc
 import warnings
 
 import pytest
-from helpers import allocated
+from helpers import allocated, assert_near
 
 import adjoint as ad
 from adjoint import func
@@ -100,6 +100,21 @@ def test_statistics_of_all_samples_are_refused(momentum, strict):
     func.replace_all_batch_norm_modules_(layer)
     found = func.vmap(layer)(x)
     assert ad.allclose(found, ad.stack([ad.nn.BatchNorm1d(3)(s) for s in x]), atol=1e-5)
+
+
+def test_statistics_are_one_where_only_weights_are_mapped():
+    x, weights, biases = ad.randn(5, 3), ad.rand(2, 3), ad.rand(2, 3)
+    normalised = ad.nn.functional.batch_norm
+    for training in (True, False):
+        mean, variance = ad.zeros(3), ad.ones(3)
+        found = func.vmap(lambda w, b: normalised(x, mean, variance, w, b, training=training), strict=True)(
+            weights, biases
+        )
+        expected_mean, expected_variance = ad.zeros(3), ad.ones(3)
+        plain = normalised(x, expected_mean, expected_variance, training=training)
+        assert_near(found, plain * weights[:, None] + biases[:, None])
+        assert_near(mean, expected_mean)
+        assert_near(variance, expected_variance)
 
 
 def test_statistics_by_sample_and_under_grad():
@@ -223,3 +238,48 @@ def test_a_dual_tensor_made_inside_is_still_made_inside_after_its_first_view():
         warnings.simplefilter("ignore")
         value, tangent = func.jvp(lambda x: func.vmap(f)(x), (X,), (t,))
     assert ad.equal(value, ad.stack([f(v) for v in X])) and ad.allclose(tangent, ad.stack([f(v) for v in t]))
+
+
+# --- no loops --------------------------------------------------------------------------------------------------------------
+
+ROWS = ad.arange(24.0, dtype=ad.float64).reshape(2, 3, 4).sin()
+WITHOUT_LOOPS = {
+    "masked_fill by a value for each sample": lambda x: x.masked_fill(x > 0, x[0, 0]),
+    "masked_fill_ by a value for each sample": lambda x: x.clone().masked_fill_(
+        x.new_tensor([True, False, True, True]) > 0, x[1, 1]
+    ),
+    "roll as if it were flat": lambda x: x.roll(5),
+    "roll of a number": lambda x: x[0, 0].roll(3),
+    "index_fill at negative indices": lambda x: x.index_fill(0, x[:, 0].argsort()[:2] - 3, 0.5),
+    "index_select at indices of an outer batch": lambda x: func.vmap(
+        lambda row: row.index_select(0, _order(x))
+    )(x),
+    "index_add at indices of an outer batch": lambda x: func.vmap(
+        lambda row: row.index_add(0, _order(x), row)
+    )(x),
+}
+
+
+def _order(x):
+    return x[0].argsort()
+
+
+@pytest.mark.parametrize("name", WITHOUT_LOOPS)
+def test_without_loops(name):
+    f = WITHOUT_LOOPS[name]
+    func.vmap_fallbacks(reset=True)
+    found = func.vmap(f, strict=True)(ROWS)
+    assert func.vmap_fallbacks() == {}
+    assert_near(found, ad.stack([f(x) for x in ROWS]))
+    gradients = func.vmap(func.grad(lambda x: (f(x) ** 2).sum()))(ROWS)
+    assert_near(gradients, ad.stack([func.grad(lambda x: (f(x) ** 2).sum())(x) for x in ROWS]))
+    outside = func.grad(lambda xs: (func.vmap(f)(xs) ** 2).sum())(ROWS)
+    assert_near(outside, gradients)
+
+
+def test_a_value_that_its_type_cannot_hold_is_refused_for_each_sample():
+    numbers, values = ad.zeros(2, 3, dtype=ad.uint8), ad.tensor([1.0, 300.0])
+    with pytest.raises(RuntimeError, match="overflow"):
+        func.vmap(lambda x, v: x.masked_fill(x == 0, v))(numbers, values)
+    filled = func.vmap(lambda x, v: x.masked_fill(x == 0, v))(numbers, ad.tensor([1.0, 30.0]))
+    assert filled.tolist() == [[1, 1, 1], [30, 30, 30]] and filled.dtype == ad.uint8

@@ -7,15 +7,12 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from helpers import assert_near
 
 import adjoint as ad
-from adjoint.func import grad, vmap, vmap_fallbacks
+from adjoint.func import grad, jvp, vmap, vmap_fallbacks
 
 X = ad.arange(12.0).reshape(3, 4)
-
-
-def close(a, b):
-    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
 
 
 Pair = namedtuple("Pair", "a b")
@@ -75,10 +72,87 @@ def test_functions_inside_and_outside_of_gradients(function):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        close(vmap(f)(X), vmap(reference)(X))
-        close(vmap(grad(f))(X), vmap(grad(reference))(X))
+        assert_near(vmap(f)(X), vmap(reference)(X))
+        assert_near(vmap(grad(f))(X), vmap(grad(reference))(X))
         x = X.clone().requires_grad_()
-        close(ad.autograd.grad(vmap(f)(x).sum(), x)[0], vmap(grad(reference))(X))
+        assert_near(ad.autograd.grad(vmap(f)(x).sum(), x)[0], vmap(grad(reference))(X))
+
+
+class InPlace(ad.autograd.Function):
+    """Writes its argument, and states a jvp, which writes the tangent."""
+
+    @staticmethod
+    def forward(x):
+        return x.exp_()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(*inputs)
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t.mul_(ctx.saved_tensors[0])
+
+
+class InPlaceWithRule(InPlace):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return InPlaceWithRule.apply(x), in_dims[0]
+
+
+class InPlaceWithNumpy(InPlace):
+    @staticmethod
+    def forward(x):
+        values = x.numpy()
+        np.exp(values, values)
+        return x
+
+
+class WithRuleAndTangent(WithRule):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, t):
+        return 2 * ctx.saved_tensors[0] * t
+
+
+@pytest.mark.parametrize(
+    "function, reference",
+    [
+        (WithRuleAndTangent, lambda x: x**2),
+        *[(f, lambda x: x.exp()) for f in (InPlace, InPlaceWithRule, InPlaceWithNumpy)],
+    ],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize(
+    "order", ["vmap of jvp", "jvp of vmap", "vmap of grad", "grad of vmap", "jvp of grad of vmap"]
+)
+def test_functions_under_several_transforms(function, reference, order):
+    def f(x):
+        return function.apply(x.sin()) * x
+
+    def g(x):
+        return reference(x.sin()) * x
+
+    ways = {
+        "vmap of jvp": lambda f: vmap(lambda x: jvp(f, (x,), (x.cos(),))[1])(X),
+        "jvp of vmap": lambda f: jvp(vmap(f), (X,), (X.cos(),))[1],
+        "vmap of grad": lambda f: vmap(grad(lambda x: f(x).sum()))(X),
+        "grad of vmap": lambda f: grad(lambda x: (vmap(f)(x) * X).sum())(X),
+        "jvp of grad of vmap": lambda f: jvp(grad(lambda x: (vmap(f)(x) * X).sum()), (X,), (X.cos(),))[1],
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_near(ways[order](f), ways[order](g))
 
 
 def test_a_rule_of_a_function_is_told_of_the_batch():
@@ -119,7 +193,7 @@ def test_an_ensemble_is_the_loop():
     def call(p, b, x):
         return ad.func.functional_call(models[0], (p, b), (x,))
 
-    close(
+    assert_near(
         vmap(call, in_dims=(0, 0, None))(parameters, buffers, X).detach(),
         ad.stack([m(X) for m in models]).detach(),
     )
@@ -140,7 +214,7 @@ def test_per_sample_gradients_of_a_convolutional_network():
     for i in range(4):
         alone = grad(loss)(parameters, images[i], labels[i])
         for name, g in alone.items():
-            close(found[name][i], g)
+            assert_near(found[name][i], g)
 
 
 # --- forward mode -----------------------------------------------------------------------------------------------------
@@ -165,8 +239,8 @@ def test_forward_mode_inside_and_outside(f):
         return ad.func.jvp(f, (x,), (t,))[1]
 
     expected = ad.stack([push(x, t) for x, t in zip(X, tangents)])
-    close(vmap(push)(X, tangents), expected)
-    close(ad.func.jvp(vmap(f), (X,), (tangents,))[1], expected)
+    assert_near(vmap(push)(X, tangents), expected)
+    assert_near(ad.func.jvp(vmap(f), (X,), (tangents,))[1], expected)
 
 
 def test_forward_mode_of_what_is_captured():
@@ -176,21 +250,21 @@ def test_forward_mode_of_what_is_captured():
         return ad.func.jvp(lambda w: (w @ x).sin(), (w,), (w,))[1]
 
     found = ad.func.jvp(lambda w: vmap(lambda x: (w @ x).sin())(X), (w,), (w,))[1]
-    close(found, ad.stack([push(x) for x in X]))
+    assert_near(found, ad.stack([push(x) for x in X]))
 
 
 def test_hessians_of_samples():
     def f(x):
         return smooth(x).sum()
 
-    close(vmap(ad.func.hessian(f))(X), ad.stack([ad.func.hessian(f)(x) for x in X]))
+    assert_near(vmap(ad.func.hessian(f))(X), ad.stack([ad.func.hessian(f)(x) for x in X]))
 
 
 def test_gradients_of_samples_in_memory_of_others():
     """What nodes keep of such memory is compared when it is used: of a sample, all of them."""
     array = np.arange(12.0).reshape(3, 4)
     x = ad.from_numpy(array)
-    close(vmap(grad(lambda x: (x**3).sum()), strict=True)(x), 3 * array**2)
+    assert_near(vmap(grad(lambda x: (x**3).sum()), strict=True)(x), 3 * array**2)
 
     def f(x):
         y = (x**3).sum()

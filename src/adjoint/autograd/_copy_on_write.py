@@ -37,7 +37,7 @@ class _Neighbours:
 
 
 def _memory(tensor):
-    return _C._storage_bytes(tensor).data_ptr()
+    return _C._storage_bytes(_C._whole(tensor)).data_ptr()
 
 
 class Originals:

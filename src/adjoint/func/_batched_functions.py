@@ -68,10 +68,8 @@ def _at(x, number):
 
 
 def _recorded(cls, args, compute):
-    """What `compute` makes of the arguments, recorded as the Function where they need a gradient inside."""
-    if not (
-        _C.is_grad_enabled() and any(isinstance(x, _C.Tensor) and _C._requires_grad_here(x) for x in args)
-    ):
+    """What `compute` makes of the arguments, with the Function's derivatives where they need a gradient inside or have tangents."""
+    if not _C._is_differentiated(*args):
         return compute(*args)
     if cls._setup_context is None:
         raise RuntimeError(
@@ -82,10 +80,16 @@ def _recorded(cls, args, compute):
     def forward(*xs):
         # Recorded outside of the vmap as the program left it.
         before = _C._set_grad_enabled(True)
+        own = [_C._without_own_history(x) if _is_batched(x) else x for x in xs]
         try:
-            return compute(*[_C._without_own_history(x) if _is_batched(x) else x for x in xs])
+            found = compute(*own)
         finally:
             _C._set_grad_enabled(before)
+        # What comes back as it went in, stays what the program and the context know.
+        known = {id(a): x for a, x in zip(own, xs)}
+        if isinstance(found, tuple):
+            return tuple(known.get(id(y), y) for y in found)
+        return known.get(id(found), found)
 
     mapped = type(cls.__name__, (cls,), {"forward": staticmethod(forward)})
     return _C._apply_past_batching(mapped, args)
@@ -102,8 +106,9 @@ def _by_rule(cls, args, number, info):
             f"the output. Got a {type(found).__name__} with {count} return(s) from {cls.__name__}.vmap"
         )
     outputs, out_dims = found
+    given = {id(s): x for s, x, d in zip(samples, args, dims) if d == 0}
     if not isinstance(outputs, tuple):
-        return _wrapped(outputs, out_dims, number)
+        return _wrapped(outputs, out_dims, number, given)
     if not isinstance(out_dims, tuple):
         out_dims = (out_dims,) * len(outputs)
     if len(out_dims) != len(outputs):
@@ -111,11 +116,23 @@ def _by_rule(cls, args, number, info):
             f"{cls.__name__}.vmap returned an incompatible (output, out_dims) tuple. Expected out_dims={out_dims} to be "
             f"compatible with the structure of {len(outputs)} outputs."
         )
-    return tuple(_wrapped(y, d, number) for y, d in zip(outputs, out_dims))
+    return tuple(_wrapped(y, d, number, given) for y, d in zip(outputs, out_dims))
 
 
-def _wrapped(y, dim, number):
-    return y if dim is None or not isinstance(y, _C.Tensor) else _C._batched(y, dim, number)
+def _wrapped(y, dim, number, given):
+    """A result for the program: the argument itself where its samples, by their ids in `given`, were returned, written or not."""
+    if dim is None or not isinstance(y, _C.Tensor):
+        return y
+    if dim == 0 and (x := given.get(id(y))) is not None:
+        _C._renew_samples(x, y)
+        return x
+    return _C._batched(y, dim, number)
+
+
+def _sample(x, number):
+    """A sample; what is recorded has memory of its own, as a write of the next one would be one of this."""
+    one = _C._batch_of(x)[0].select(0, number)
+    return one.clone() if _C._is_differentiated(one) else one
 
 
 def _by_loop(cls, args, number, size):
@@ -125,15 +142,21 @@ def _by_loop(cls, args, number, size):
     _C._note_batching_loop(cls.__name__)
     outputs = []
     for i in range(size):
-        sample = [_C._batch_of(x)[0].select(0, i) if _at(x, number) else x for x in args]
+        sample = [_sample(x, i) if _at(x, number) else x for x in args]
         y = cls.apply(*sample)
         outputs.append(y if isinstance(y, tuple) else (y,))
     single = not isinstance(y, tuple)
-    columns = tuple(
-        _C._batched(stack(column), 0, number) if isinstance(column[0], _C.Tensor) else column[0]
-        for column in zip(*outputs)
-    )
-    return columns[0] if single else columns
+    given = {id(s): x for s, x in zip(sample, args) if _at(x, number)}
+    columns = []
+    for column in zip(*outputs):
+        y = column[-1]
+        if isinstance(y, _C.Tensor):
+            y = _C._batched(stack(column), 0, number)
+            # An argument that was written, or returned as it is, is that for all samples.
+            if (x := given.get(id(column[-1]))) is not None:
+                y = x.copy_(y)
+        columns.append(y)
+    return columns[0] if single else tuple(columns)
 
 
 __all__ = ["VmapInfo", "apply"]

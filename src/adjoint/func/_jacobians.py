@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from functools import wraps
 
-from adjoint import cat, eye, zeros
+from adjoint import Tensor, cat, eye, zeros
 from adjoint.func._arguments import chosen, refuse_complex
 from adjoint.func._forward import _JVP, Transposed
 from adjoint.func._reverse import Recorded
+from adjoint.utils._pytree import tree_leaves
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -133,7 +134,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
 def hessian(func, argnums=0, *, chunk_size=None):
     """The function that computes the Hessian of `func`, by passes backward through its gradient.
 
-    It is ``jacrev(jacrev(func))``: here a recorded pass backward is cheaper than forward mode over it, keeps the function's values
+    It is ``jacrev(jacrev(func))`` where all arguments are of one type: here a recorded pass backward is cheaper than forward mode over it, keeps the function's values
     once and not once per column, and needs no forward derivatives. ``jacfwd(jacrev(func))`` gives the same.
 
     Parameters
@@ -163,7 +164,22 @@ def hessian(func, argnums=0, *, chunk_size=None):
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return jacrev(jacrev(func, argnums), argnums, chunk_size=chunk_size)
+    gradient = jacrev(func, argnums)
+    backward = jacrev(gradient, argnums, chunk_size=chunk_size)
+    forward = jacfwd(gradient, argnums, chunk_size=chunk_size)
+
+    @wraps(func)
+    def second(*args, **kwargs):
+        # A pass backward ends in each argument's type, which may hold less than that of the gradient.
+        chosen_args = [
+            args[i]
+            for i in ((argnums,) if isinstance(argnums, int) else argnums)
+            if -len(args) <= i < len(args)
+        ]
+        types = {t.dtype for t in tree_leaves(chosen_args) if isinstance(t, Tensor)}
+        return (forward if len(types) > 1 else backward)(*args, **kwargs)
+
+    return second
 
 
 def _columns(func, tree, replaced, kwargs, has_aux, chunk_size):

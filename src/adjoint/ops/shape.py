@@ -143,6 +143,10 @@ class Views(Members):
 def _reinterpret(x, dtype):
     if dtype is x.dtype:
         return x.view(x.shape)
+    batch = _C._batch_of(x)
+    if batch is not None and (x.shape or dtype.itemsize == x.element_size()):
+        samples, level = batch
+        return _C._batched(_reinterpret(samples, dtype), 0, level)
     if x.requires_grad:
         raise RuntimeError(
             "view(dtype) has no derivative: use .detach() first, or .to(dtype) to convert values"
