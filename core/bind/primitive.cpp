@@ -351,7 +351,7 @@ void withdraw(std::string_view name) {
 
 nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jvp, nb::object batch) {
   const auto word = [&](const char* key) { return nb::cast<std::string>(d[key]); };
-  Declaration row{.name = word("name"), .doc = word("doc"), .family = word("family"), .order = word("order"), .samples = word("samples")};
+  Declaration row{.name = word("name"), .doc = word("doc"), .family = word("family"), .order = word("order"), .samples = word("samples"), .kinds = {}, .needs = {}};
   for (nb::handle kind : d["kinds"]) row.kinds.push_back(kind_named(nb::cast<std::string>(kind)));
   row.types = types_of(d["types"]);
   row.several = !d["results"].is_none();

@@ -28,6 +28,8 @@ struct Block {
   Storage storage;
   alignas(16) char bytes[1];
 };
+// Compilers that people use lay such a struct out like any other.
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
 constexpr size_t kHeader = offsetof(Block, bytes);
 constexpr size_t kLargestEmbedded = 272;
 

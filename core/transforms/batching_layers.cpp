@@ -248,7 +248,7 @@ void channel_norm_backward(BatchedCall& c) {
     if (d != 1) over.push_back(d);
   auto summed = [&](const Tensor& t) { return call<Sum>(t, OptionalDims(over.span()), false, OptionalType()); };
   if (needs & 2) {
-    const int64_t sets[] = {x.size(0), groups, groups * x.size(0) ? x.numel() / (groups * x.size(0)) : 0}, one[] = {x.size(0), groups, 1};
+    const int64_t sets[] = {x.size(0), groups, groups * x.size(0) != 0 ? x.numel() / (groups * x.size(0)) : 0}, one[] = {x.size(0), groups, 1};
     const Recorded mean(call<Reshape>(c.bare(3), IntList(one))), variance(call<Reshape>(c.bare(4), IntList(one)));
     const Recorded normal = (Recorded(call<Reshape>(x, IntList(sets))) - mean) * apply<Rsqrt>(variance + number(eps, x));
     out[1] = summed(call<Mul>(g, call<Reshape>(normal.tensor, x.sizes())));

@@ -19,8 +19,8 @@ namespace {
 
 struct Matrices {
   int64_t count = 1;
-  int rows, columns;
   Access access;
+  int rows, columns;
   explicit Matrices(const Tensor& a) : access(a), rows(fits(a.size(-2))), columns(fits(a.size(-1))) {
     for (int64_t d = 0; d + 2 < a.dim(); ++d) count *= a.sizes()[static_cast<size_t>(d)];
   }
