@@ -147,7 +147,9 @@ def test_norms_of_no_numbers_and_powers_of_one_number():
 def test_cross_products_have_three_components_before_they_broadcast():
     with pytest.raises(RuntimeError, match=r"inputs dimension -1 must have length 3. Got 3 and 1"):
         L.cross(ad.ones(5, 3), ad.ones(5, 1))
-    with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-2, 1\], but got 2\)"):
+    with pytest.raises(
+        IndexError, match=r"Dimension out of range \(expected to be in range of \[-2, 1\], but got 2\)"
+    ):
         L.cross(ad.ones(5, 3), ad.ones(5, 3), dim=2)
 
 

@@ -152,7 +152,9 @@ def test_a_multiplied_schedule_begins_with_its_factor_of_epoch_0():
 
 def test_a_group_that_comes_later_is_reduced_on_a_plateau():
     o = optimizer()
-    plateau, listed = (lr_scheduler.ReduceLROnPlateau(o, patience=0, factor=0.5, min_lr=m) for m in (0.0, [0.0]))
+    plateau, listed = (
+        lr_scheduler.ReduceLROnPlateau(o, patience=0, factor=0.5, min_lr=m) for m in (0.0, [0.0])
+    )
     o.add_param_group({"params": [ad.nn.Parameter(ad.zeros(1))], "lr": 1.0})
     for metric in (1.0, 2.0):
         plateau.step(metric)

@@ -337,7 +337,9 @@ def test_betas_that_are_tensors():
         for betas in ((0.9, ad.tensor(0.99)), (0, 0.9)):
             with pytest.raises(ValueError, match="betas must be either both floats or both Tensors"):
                 cls([p], betas=betas)
-        with pytest.raises(ValueError, match=r"betas\[0\] as a Tensor is not supported for capturable=False and foreach=True"):
+        with pytest.raises(
+            ValueError, match=r"betas\[0\] as a Tensor is not supported for capturable=False and foreach=True"
+        ):
             cls([p], betas=(ad.tensor(0.9), ad.tensor(0.9)), foreach=True)
         with pytest.raises(ValueError, match=r"Tensor betas\[1\] must be 1-element"):
             cls([p], betas=(ad.tensor(0.9), ad.tensor([0.9, 0.9])))
