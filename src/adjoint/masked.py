@@ -108,15 +108,15 @@ def amin(x, dims, keepdim):
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
-    """Where the largest element is among those where the mask holds."""
-    x = _typed(input, dtype)
-    return _filled(x, mask, _neutral("amax", x.dtype)).argmax(dim, keepdim)
+    """Where the largest element is among those where the mask holds: an index, in the dtype of the input as in torch."""
+    x = _filled(input, mask, _neutral("amax", input.dtype))
+    return x.argmax(dim, keepdim).to(dtype or input.dtype)
 
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
-    """Where the smallest element is among those where the mask holds."""
-    x = _typed(input, dtype)
-    return _filled(x, mask, _neutral("amin", x.dtype)).argmin(dim, keepdim)
+    """Where the smallest element is among those where the mask holds: an index, in the dtype of the input as in torch."""
+    x = _filled(input, mask, _neutral("amin", input.dtype))
+    return x.argmin(dim, keepdim).to(dtype or input.dtype)
 
 
 def _counted(x, mask, dims):
@@ -129,12 +129,16 @@ def _counted(x, mask, dims):
 def _size(x, dims):
     size = 1
     for d in dims:
-        size *= x.shape[d]
+        size *= x.shape[d] if x.ndim else 1
     return size
 
 
+def _has_fractions(x):
+    return x.is_floating_point() or x.is_complex()
+
+
 def _need_fractions(name, x):
-    if not (x.is_floating_point() or x.is_complex()):
+    if not _has_fractions(x):
         raise ValueError(
             f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {x.dtype}"
         )
@@ -157,8 +161,11 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None) -> Tensor:
     x = _typed(input, dtype)
     if mask is None:
         return x.median(dim, keepdim)[0]
-    _need_fractions("median", x)
-    return _filled(x, mask, float("nan")).nanmedian(dim, keepdim)[0]
+    fractions = _has_fractions(x)
+    result = _filled(x if fractions else x.float(), mask, float("nan")).nanmedian(dim, keepdim)[0]
+    if not fractions and result.isnan().any():
+        raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+    return result if fractions else result.to(x.dtype)
 
 
 def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None) -> Tensor:
@@ -168,17 +175,24 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     ----------
     correction : number, 1 when left out
         What is taken from their count; 0 and 1 are `unbiased` False and True.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of the input, complex where that is, as in torch; float32 for integers.
     """
     if unbiased is not None and correction is not None:
         raise ValueError("Only one of unbiased and correction may be given")
     less = (1 if unbiased is None else int(unbiased)) if correction is None else correction
     x, dims = _typed(input, dtype), _dims(input, dim)
-    _need_fractions("var", x)
+    if not _has_fractions(x):
+        x = x.float()
     count = _counted(x, mask, dims)
     centred = _filled(x - _filled(x, mask, 0).sum(dims, True) / count, mask, 0)
-    squares = (centred * centred.conj()).real if x.is_complex() else centred * centred
+    squares = centred * (centred.conj() if x.is_complex() else centred)
     count = count.real if x.is_complex() else count
-    return _squeezed(squares.sum(dims, True) / (count - less).clamp(min=0), dims, keepdim)
+    result = _squeezed(squares.sum(dims, True) / (count - less).clamp(min=0), dims, keepdim)
+    return _typed(result, dtype)
 
 
 def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None) -> Tensor:
@@ -197,9 +211,8 @@ def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None) -> T
 
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
     """``log(sum(exp(input)))`` of the elements where the mask holds: -inf where there are none."""
-    x = _typed(input, dtype)
-    _need_fractions("logsumexp", x)
-    return _filled(x, mask, float("-inf")).logsumexp(_dims(input, dim), keepdim)
+    x = input if _has_fractions(input) else input.float()
+    return _filled(x, mask, float("-inf")).logsumexp(_dims(input, dim), keepdim).to(dtype or input.dtype)
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None) -> Tensor:
@@ -232,12 +245,14 @@ def softmin(input, dim, *, dtype=None, mask=None) -> Tensor:
 
 def cumsum(input, dim, *, dtype=None, mask=None) -> Tensor:
     """The sum up to each element of those where the mask holds."""
-    return _filled(_typed(input, dtype), mask, 0).cumsum(dim)
+    x = _typed(input, dtype)
+    return _filled(x, mask, 0).cumsum(dim, dtype=x.dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None) -> Tensor:
     """The product up to each element of those where the mask holds."""
-    return _filled(_typed(input, dtype), mask, 1).cumprod(dim)
+    x = _typed(input, dtype)
+    return _filled(x, mask, 1).cumprod(dim, dtype=x.dtype)
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None) -> Tensor:

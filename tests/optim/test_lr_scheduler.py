@@ -69,7 +69,8 @@ def test_jump_to_an_epoch(name):
     o = optimizer()
     scheduler = make(o)
     o.step()
-    scheduler.step(5)
+    with pytest.warns(UserWarning, match="The epoch parameter"):
+        scheduler.step(5)
     assert scheduler.get_last_lr()[0] == pytest.approx(0.5 * factor(5), abs=1e-15)
 
 
@@ -113,7 +114,54 @@ def test_resuming_by_last_epoch():
         lr_scheduler.StepLR(o, 2, last_epoch=3)
     o.param_groups[0]["initial_lr"] = 0.5
     assert lr_scheduler.LambdaLR(o, halve, last_epoch=1).get_last_lr() == [0.125]
-    assert lr_scheduler.CosineAnnealingLR(o, 4, last_epoch=1).get_last_lr() == pytest.approx([0.25])
+    # The rates of a schedule of factors are those of the optimiser: its state is loaded with them.
+    o.param_groups[0]["lr"] = 0.4
+    assert lr_scheduler.CosineAnnealingLR(o, 4, last_epoch=1).get_last_lr() == [0.4]
+    assert lr_scheduler.PolynomialLR(o, 4, last_epoch=1).get_last_lr() == [0.4]
+    assert lr_scheduler.ExponentialLR(o, 0.5, last_epoch=1).get_last_lr() == [0.4]
+    assert lr_scheduler.MultiplicativeLR(o, halve, last_epoch=1).get_last_lr() == [0.4]
+
+
+def test_an_epoch_and_get_lr_outside_of_a_step_warn():
+    o = optimizer()
+    scheduler, plateau = lr_scheduler.StepLR(o, 2), lr_scheduler.ReduceLROnPlateau(o)
+    o.step()
+    with pytest.warns(UserWarning, match=r"The epoch parameter in `scheduler.step\(\)` was not necessary"):
+        scheduler.step(5)
+    with pytest.warns(UserWarning, match="The epoch parameter"):
+        plateau.step(1.0, 5)
+    with pytest.warns(UserWarning, match=r"please use `get_last_lr\(\)`"):
+        scheduler.get_lr()
+
+
+def test_states_have_torch_s_keys():
+    o = optimizer()
+    keys = ["step_size", "gamma", "base_lrs", "last_epoch", "_step_count", "_is_initial"]
+    assert list(lr_scheduler.StepLR(o, 2).state_dict()) == [*keys, "_get_lr_called_within_step", "_last_lr"]
+
+
+def test_a_multiplied_schedule_begins_with_its_factor_of_epoch_0():
+    o = optimizer()
+    parts = [lr_scheduler.ConstantLR(o, 0.5, 1), lr_scheduler.MultiplicativeLR(o, lambda epoch: 0.25)]
+    scheduler = lr_scheduler.SequentialLR(o, parts, [1])
+    rate = o.param_groups[0]["lr"]
+    o.step()
+    scheduler.step()
+    assert scheduler.get_last_lr() == [rate * 0.25]
+
+
+def test_a_group_that_comes_later_is_reduced_on_a_plateau():
+    o = optimizer()
+    plateau, listed = (
+        lr_scheduler.ReduceLROnPlateau(o, patience=0, factor=0.5, min_lr=m) for m in (0.0, [0.0])
+    )
+    o.add_param_group({"params": [ad.nn.Parameter(ad.zeros(1))], "lr": 1.0})
+    for metric in (1.0, 2.0):
+        plateau.step(metric)
+    assert o.param_groups[1]["lr"] == 0.5
+    listed.step(1.0)
+    with pytest.raises(RuntimeError, match=r"The number of param groups in the `optimizer` \(2\) differs"):
+        listed.step(2.0)
 
 
 def test_a_tensor_rate_is_filled():
@@ -123,6 +171,8 @@ def test_a_tensor_rate_is_filled():
     o.step()
     scheduler.step()
     assert o.param_groups[0]["lr"] is rate and rate.item() == 0.25
+    (last,) = scheduler.get_last_lr()
+    assert isinstance(last, ad.Tensor) and last is not rate and last.item() == 0.25
 
 
 class Cycle:

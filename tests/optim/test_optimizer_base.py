@@ -311,3 +311,53 @@ def test_required_options():
     with pytest.raises(ValueError, match="required optimization parameter lr"):
         Strict([{"params": parameters()}], {"lr": required})
     Strict([{"params": parameters(), "lr": 1}], {"lr": required})
+
+
+def test_names_are_given_for_all_parameters_or_none():
+    a, b = ad.nn.Parameter(ad.zeros(1)), ad.nn.Parameter(ad.zeros(1))
+    with pytest.raises(ValueError, match="Some param names are missing"):
+        ad.optim.SGD([("a", a), b])
+    with pytest.raises(ValueError, match="cannot add param group with names to the optimizer"):
+        ad.optim.SGD([{"params": [a]}, {"params": [("b", b)]}])
+
+
+def test_betas_that_are_tensors():
+    results = []
+    for betas in ((0.5, 0.75), (ad.tensor(0.5), ad.tensor(0.75))):
+        p = ad.nn.Parameter(ad.tensor([1.0, -2.0]))
+        optimizer = ad.optim.Adam([p], lr=0.1, betas=betas)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (p**3).sum().backward()
+            optimizer.step()
+        results.append(p.tolist())
+    assert results[0] == results[1]
+    p = ad.nn.Parameter(ad.zeros(1))
+    for cls in (ad.optim.Adam, ad.optim.AdamW):
+        for betas in ((0.9, ad.tensor(0.99)), (0, 0.9)):
+            with pytest.raises(ValueError, match="betas must be either both floats or both Tensors"):
+                cls([p], betas=betas)
+        with pytest.raises(
+            ValueError, match=r"betas\[0\] as a Tensor is not supported for capturable=False and foreach=True"
+        ):
+            cls([p], betas=(ad.tensor(0.9), ad.tensor(0.9)), foreach=True)
+        with pytest.raises(ValueError, match=r"Tensor betas\[1\] must be 1-element"):
+            cls([p], betas=(ad.tensor(0.9), ad.tensor([0.9, 0.9])))
+
+
+def test_rates_of_asgd_are_float32_after_loading_too():
+    p = ad.nn.Parameter(ad.tensor([1.0, 2.0], dtype=ad.float64))
+    steps = []
+    for reload in (False, True):
+        with ad.no_grad():
+            p.copy_(ad.tensor([1.0, 2.0]))
+        optimizer = ad.optim.ASGD([p], lr=0.1, lambd=0.1)
+        for i in range(4):
+            if reload and i == 2:
+                state = optimizer.state_dict()
+                optimizer = ad.optim.ASGD([p], lr=0.1, lambd=0.1)
+                optimizer.load_state_dict(state)
+            p.grad = p.detach().clone()
+            optimizer.step()
+        steps.append(p.tolist())
+    assert steps[0] == steps[1]

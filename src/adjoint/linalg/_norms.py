@@ -88,7 +88,10 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if ord in (2, -2, "nuc"):
         moved = (A if dtype is None else A.to(dtype)).movedim((row, column), (-2, -1))
         values = svdvals(moved)
-        result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
+        if ord == "nuc" or ord > 0 and not values.shape[-1]:  # the largest of no singular values is 0
+            result = values.sum(-1)
+        else:
+            result = values.amax(-1) if ord > 0 else values.amin(-1)
         if keepdim:
             for d in sorted((row, column)):
                 result = result.unsqueeze(d)

@@ -149,8 +149,7 @@ def vander(x, N=None) -> Tensor:
             [1, 3, 9]])
     """
     tensor(x, "linalg.vander", "x")
-    if x.ndim < 1:
-        raise RuntimeError(f"linalg.vander: Expected dim of x to be at least 1, but got {x.ndim}")
+    x = x if x.ndim else x.unsqueeze(0)
     N = x.shape[-1] if N is None else N
     if N <= 1:
         raise RuntimeError(f"N must be greater than 1, but got {N}")

@@ -290,7 +290,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None) -> T
     return give(out, _C._pinv(A, atol.expand(A.shape[:-2]), rtol.expand(A.shape[:-2]), hermitian), name)
 
 
-def lstsq(A, B, rcond=None, *, driver=None):
+def lstsq(A, B, rcond=None, *, driver=None, out=None):
     """The X that minimises the Frobenius norm of ``A @ X - B``; the one of least norm, where several do.
 
     Parameters
@@ -306,7 +306,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
     Returns
     -------
     (solution, residuals, rank, singular_values)
-        `residuals`, sums of squares, are given where ``m > n`` and every matrix has full rank; they are empty otherwise.
+        `residuals`, sums of squares, are given where ``m > n`` and every matrix has full rank, but not for 'gelsy', which is
+        taken where no driver is named; they are empty otherwise.
         The solution is differentiable.
 
     Examples
@@ -340,17 +341,21 @@ def lstsq(A, B, rcond=None, *, driver=None):
         solution = smooth + (solution - smooth.detach())
     empty = _C._zeros((0,), values.dtype, False)
     residuals = empty
-    if m > n and (driver == "gels" or rank.is_meta or _C._whole(rank == n).all().item()):
+    given = m > n and driver != "gelsy"
+    if given and (driver == "gels" or rank.is_meta or _C._whole(rank == n).all().item()):
         difference = right - A @ solution
         residuals = (difference.abs() ** 2).sum(-2)
+    elif solution.requires_grad:  # as if one step made all results
+        residuals = solution.real.reshape(-1).narrow(0, 0, 0)
     if vector:
         solution = solution.squeeze(-1)
-    return LstsqResult(
+    results = LstsqResult(
         solution,
         residuals,
         _C._zeros((0,), _C.int64, False) if driver == "gels" else rank,
         values if driver in ("gelsd", "gelss") else empty,
     )
+    return give_all(out, results, "linalg.lstsq")
 
 
 def tensorinv(A, ind=2, *, out=None) -> Tensor:

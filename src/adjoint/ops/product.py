@@ -137,12 +137,16 @@ def _check_ranks(input, other):
 
 def _cross(input, other, dim, out=None):
     _check_ranks(input, other)
-    if input.shape != other.shape:
-        input, other = broadcast_tensors(input, other)
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
+        )
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
         )
+    if input.shape != other.shape:
+        input, other = broadcast_tensors(input, other)
     x, y, z = input.unbind(dim)
     u, v, w = other.unbind(dim)
     return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim, out=out)

@@ -11,6 +11,7 @@ from .optimizer import (
     as_type_of,
     check_at_least_zero,
     check_betas,
+    check_tensor_betas,
     new_step,
     options,
     read_steps,
@@ -31,7 +32,7 @@ class Adam(Optimizer):
     ----------
     params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
-    betas : (float, float), each in [0, 1)
+    betas : (float, float), or two tensors of one element, each in [0, 1)
     eps, weight_decay : float
     amsgrad : bool
     maximize : bool
@@ -81,6 +82,7 @@ class Adam(Optimizer):
         check_at_least_zero(lr=lr, eps=eps)
         if isinstance(lr, ad.Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        check_tensor_betas(betas, foreach, capturable)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
         super().__init__(params, options(locals()))

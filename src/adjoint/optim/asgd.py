@@ -77,5 +77,6 @@ class ASGD(EachParameter):
         else:
             state["ax"].lerp_(param, mu)
         with ad.no_grad():
-            state["eta"].fill_(float(lr) / (1 + group["lambd"] * float(lr) * t) ** group["alpha"])
-            state["mu"].fill_(1 / max(1, t - group["t0"]))
+            # They are float32, also where a loaded state has the dtype of the parameter.
+            state["eta"].copy_(ad.tensor(float(lr) / (1 + group["lambd"] * float(lr) * t) ** group["alpha"]))
+            state["mu"].copy_(ad.tensor(1 / max(1, t - group["t0"])))

@@ -152,7 +152,12 @@ class Optimizer:
                 "in sets will change between runs. Please use a list instead."
             )
         params = list(params)
-        if params and all(isinstance(item, tuple) for item in params):
+        named = [isinstance(item, tuple) for item in params]
+        if any(named):
+            if not all(named):
+                raise ValueError(
+                    "all optimizer params should be with/without names. Some param names are missing"
+                )
             group["param_names"] = [name for name, _ in params]
             params = [tensor for _, tensor in params]
         for param in params:
@@ -170,8 +175,8 @@ class Optimizer:
             group.setdefault(name, default)
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
             raise ValueError(
-                "all optimizer param groups should be with/without names: the groups that are there "
-                f"{'do not have' if 'param_names' in group else 'have'} them"
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if 'param_names' in group else 'without'} names to the optimizer"
             )
         known = {id(p) for other in self.param_groups for p in other["params"]}
         if not known.isdisjoint(map(id, params)):
@@ -398,6 +403,20 @@ def check_betas(betas) -> None:
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_tensor_betas(betas, foreach, capturable) -> None:
+    """ValueError for decay rates of which one is a tensor, or where tensors are refused as torch refuses them."""
+    tensors = [isinstance(beta, ad.Tensor) for beta in betas]
+    if not (all(tensors) or all(isinstance(beta, float) for beta in betas)):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for i, beta in enumerate(betas):
+        if not tensors[i]:
+            continue
+        if foreach and not capturable:
+            raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
+        if beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{i}] must be 1-element")
 
 
 def as_real(tensor):

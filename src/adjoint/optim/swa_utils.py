@@ -246,6 +246,7 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def get_lr(self):
+        self._check_within_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

@@ -37,6 +37,21 @@ def _set_rate(group, value):
         group["lr"] = value
 
 
+def _own(value):
+    """A rate as it is kept beside the group's: a tensor is copied, so that later steps do not change it."""
+    return value.detach().clone() if isinstance(value, ad.Tensor) else value
+
+
+def _warn_epoch(stacklevel):
+    warnings.warn(
+        "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+        "Please use `scheduler.step()` to step the scheduler: with an epoch the rates come from the closed form, "
+        "where there is one, and not from the rates before.",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
 class LRScheduler:
     """Base class: a subclass overrides `get_lr`.
 
@@ -52,18 +67,23 @@ class LRScheduler:
     last_epoch : int
     """
 
+    # Whether a step asks for the rates, and whether it is the one that a schedule begins with, which continues a schedule
+    # where it resumes one: the rates of the groups are those of `last_epoch` already.
+    _get_lr_called_within_step = False
+    _is_initial = False
+
     def __init__(self, optimizer, last_epoch=-1):
         _check_optimizer(optimizer)
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", float(group["lr"]))
+                group.setdefault("initial_lr", _own(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
-                    f"last_epoch >= 0"
+                    f"last_epoch >= 0: load the state of the optimizer first, or leave last_epoch out"
                 )
-        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
+        self.base_lrs = [_own(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._initial_step()
 
@@ -84,19 +104,42 @@ class LRScheduler:
                 stacklevel=2,
             )
         self._step_count += 1
-        if epoch is None:
-            self.last_epoch += 1
-            rates = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            closed = getattr(self, "_get_closed_form_lr", None)
-            rates = self.get_lr() if closed is None else closed()
+        if epoch is not None:
+            _warn_epoch(2)
+        self._go(epoch)
+
+    def _go(self, epoch=None):
+        """Set the rates of the next epoch, or of `epoch`."""
+        self._get_lr_called_within_step = True
+        try:
+            if epoch is None:
+                self.last_epoch += 1
+                rates = self.get_lr()
+            else:
+                self.last_epoch = epoch
+                closed = getattr(self, "_get_closed_form_lr", None)
+                rates = self.get_lr() if closed is None else closed()
+        finally:
+            self._get_lr_called_within_step = False
         self._write(rates)
+
+    def _check_within_step(self):
+        """Warn if `get_lr`, which counts on the rates of the epoch before, is called by anything but a step."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _initial_step(self) -> None:
         """The step that every schedule begins with; it belongs to no step of the optimiser."""
         self._step_count = 0
-        self.step()
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
 
     def _rewind(self):
         """Forget the step that was made at the beginning, for a schedule whose turn is later."""
@@ -105,7 +148,7 @@ class LRScheduler:
     def _write(self, rates):
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             _set_rate(group, rate)
-        self._last_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self._last_lr = self._rates()
 
     def state_dict(self) -> dict:
         """Everything but the optimiser."""
@@ -116,4 +159,4 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
     def _rates(self):
-        return [float(group["lr"]) for group in self.optimizer.param_groups]
+        return [_own(group["lr"]) for group in self.optimizer.param_groups]

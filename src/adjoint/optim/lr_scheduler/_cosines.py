@@ -24,10 +24,11 @@ class CosineAnnealingLR(LRScheduler):
         return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
     def get_lr(self):
+        self._check_within_step()
         epoch = self.last_epoch
-        if epoch == 0:
+        if self._is_initial:
             return self._rates()
-        if self._step_count == 1:  # the first step of a resumed schedule
+        if self._step_count == 1 and epoch > 0:
             return self._get_closed_form_lr()
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             # The cosine was at its bottom, from where no factor leads up again.
@@ -91,6 +92,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
+        self._check_within_step()
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
@@ -102,7 +104,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         elif epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
@@ -115,4 +117,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                     self.T_cur -= self.T_i
                     self.T_i *= self.T_mult
         self.last_epoch = math.floor(epoch)
-        self._write(self.get_lr())
+        self._get_lr_called_within_step = True
+        try:
+            rates = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        self._write(rates)

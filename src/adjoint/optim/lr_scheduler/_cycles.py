@@ -115,6 +115,7 @@ class CyclicLR(_WithMomentum):
         return 2.0 ** (1 - x) if self.mode == "triangular2" else self.gamma**x
 
     def get_lr(self):
+        self._check_within_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -255,6 +256,7 @@ class OneCycleLR(_WithMomentum):
         return end + (start - end) / 2 * (math.cos(math.pi * part) + 1)
 
     def get_lr(self):
+        self._check_within_step()
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(

@@ -46,6 +46,7 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
+        self._check_within_step()
         return [
             base * function(self.last_epoch)
             for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
@@ -71,7 +72,8 @@ class MultiplicativeLR(LambdaLR):
     """The rate of the epoch before times ``lr_lambda(epoch)``; one function, or one for each group."""
 
     def get_lr(self):
-        if self.last_epoch <= 0:
+        self._check_within_step()
+        if self._is_initial:
             return self._rates()
         return [
             rate * function(self.last_epoch)
@@ -86,6 +88,7 @@ class _FactorLR(LRScheduler):
     """
 
     def get_lr(self):
+        self._check_within_step()
         factor = self._factor()
         return [rate * factor for rate in self._rates()]
 
@@ -146,7 +149,7 @@ class ExponentialLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self):
-        return self.gamma if self.last_epoch > 0 else 1.0
+        return 1.0 if self._is_initial else self.gamma
 
     def _total_factor(self):
         return self.gamma**self.last_epoch
@@ -197,7 +200,7 @@ class LinearLR(_FactorLR):
     def _factor(self):
         if self.last_epoch == 0:
             return self.start_factor
-        if self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return 1.0
         rise = self.end_factor - self.start_factor
         return 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
@@ -216,7 +219,7 @@ class PolynomialLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self):
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return 1.0
         left = self.total_iters - self.last_epoch
         return (left / (left + 1)) ** self.power

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ._base import LRScheduler, _check_optimizer, _set_rate
+from ._base import LRScheduler, _check_optimizer, _set_rate, _warn_epoch
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -100,6 +100,8 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics, epoch=None) -> None:  # type: ignore[override]  # it needs the metric
         """Look at the metric of this epoch and reduce the rates if it is time to."""
         value = float(metrics)
+        if epoch is not None:
+            _warn_epoch(2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(value, self.best):
             self.best = value
@@ -110,7 +112,17 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, lowest in zip(self.optimizer.param_groups, self.min_lrs):
+            groups = self.optimizer.param_groups
+            if len(groups) != len(self.min_lrs):
+                if self.default_min_lr is None:
+                    raise RuntimeError(
+                        f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
+                        f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param group "
+                        "being added to the optimizer. Please modify the `min_lrs` field to match the length of the "
+                        "`optimizer` param groups."
+                    )
+                self.min_lrs = [self.default_min_lr] * len(groups)
+            for group, lowest in zip(groups, self.min_lrs, strict=True):
                 old = float(group["lr"])
                 new = max(old * self.factor, lowest)
                 if old - new > self.eps:

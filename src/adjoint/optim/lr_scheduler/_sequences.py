@@ -107,15 +107,22 @@ class SequentialLR(_Several):
         self._schedulers[0]._initial_step()
         self._last_lr = self._schedulers[0].get_last_lr()
 
+    def _go(self, epoch=None):
+        turn = bisect_right(self._milestones, epoch)
+        self.last_epoch = epoch
+        self._schedulers[turn]._go(epoch - (self._milestones[turn - 1] if turn else 0))
+        self._last_lr = self._schedulers[turn].get_last_lr()
+
     def step(self, epoch=None) -> None:
         """Go to the next epoch of the schedule whose turn it is; `epoch` 0 starts all over."""
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if epoch is not None:
+            self._go(epoch)
+            return
+        self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
-        if epoch is not None:
-            scheduler.step(epoch - (self._milestones[turn - 1] if turn else 0))
-        elif turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            scheduler.step(0)
+        if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
+            scheduler._go(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -158,6 +165,11 @@ class ChainedScheduler(_Several):
     def _initial_step(self):
         for scheduler in self._schedulers:
             scheduler._initial_step()
+
+    def _go(self, epoch=None):
+        for scheduler in self._schedulers:
+            scheduler._go(epoch)
+        self._last_lr = self._rates()
 
     def step(self, epoch=None) -> None:
         """Go to the next epoch of every schedule."""
