@@ -16,10 +16,11 @@ import sys
 from fnmatch import fnmatchcase
 
 import adjoint
-from adjoint.as_torch import _absent
+from adjoint.as_torch.standins._refused import is_name_only, refused
 
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES, REASONS = HERE / "torch_names.txt", HERE / "coverage.txt"
+_refused = refused("torch", "absent", "nothing")["absent"]
 PAGE = HERE.parent / "docs" / "coverage.md"
 HEAD = """\
 # Coverage of torch's interface
@@ -71,11 +72,11 @@ def holder(module):
 
 
 def status(own, standin, name):
-    """'present', 'standin' or 'absent'."""
-    if own is not None and hasattr(own, name):
+    """'present', 'standin' or 'absent', which a name that can only be named is, too."""
+    if own is not None and not is_name_only(getattr(own, name, _refused)):
         return "present"
-    value = getattr(standin, name, _absent) if standin is not None else _absent
-    return "absent" if value is _absent else "standin"
+    value = getattr(standin, name, _refused) if standin is not None else _refused
+    return "absent" if is_name_only(value) else "standin"
 
 
 def compare():

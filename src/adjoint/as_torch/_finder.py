@@ -17,10 +17,10 @@ import adjoint
 
 __all__ = ["install"]
 
+STANDINS = "adjoint.as_torch.standins"
 #: Modules that are called otherwise here.
 RENAMED = {
     "torch.functional": "adjoint",
-    "torch.nn.modules": "adjoint.nn",
     "torch.nn.modules.container": "adjoint.nn.containers",
     "torch.nn.modules.channelshuffle": "adjoint.nn.rearranging",
     "torch.nn.modules.conv": "adjoint.nn.convolution",
@@ -39,16 +39,63 @@ RENAMED = {
     "torch._functorch.eager_transforms": "adjoint.func",
     "torch._functorch.functional_call": "adjoint.func._modules",
     "torch._functorch.vmap": "adjoint.func._vmap",
-    "torch._vmap_internals": "adjoint.func._vmap",
     "torch._functorch.batch_norm_replacement": "adjoint.func._modules",
+    "torch.__config__": f"{STANDINS}.config",
+    "torch.autograd.profiler": f"{STANDINS}.profiler",
     "torch.utils._pytree": "adjoint.utils._pytree",
     "torch.utils.data._utils": "adjoint.utils.data._utils",
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",
 }
+#: Private names of torch's modules that libraries ask for, by the module here: where they are.
+PRIVATE = {
+    "adjoint.autograd.functional": {
+        name: f"{STANDINS}._functional.{name}"
+        for name in ("_as_tuple", "_construct_standard_basis_for", "_grad_postprocess", "_tuple_postprocess")
+    },
+    "adjoint.distributions.multivariate_normal": {
+        "_precision_to_scale_tril": "adjoint.distributions.multivariate_normal._factor_of_inverse",
+        "_batch_mv": "adjoint.distributions.multivariate_normal._product",
+        "_batch_mahalanobis": "adjoint.distributions.multivariate_normal._mahalanobis",
+    },
+    "adjoint.hub": {"urlparse": "urllib.parse.urlparse"},
+    "adjoint.optim.lbfgs": {
+        name: f"{STANDINS}._functional.{name}" for name in ("_cubic_interpolate", "_strong_wolfe")
+    },
+    "adjoint.utils.data.dataloader": {
+        "_BaseDataLoaderIter": "adjoint.utils.data.dataloader._Iterator",
+        "_MultiProcessingDataLoaderIter": "adjoint.utils.data.dataloader._Workers",
+        "_SingleProcessDataLoaderIter": "adjoint.utils.data.dataloader._OneProcess",
+        "_collate_fn_t": "collections.abc.Callable",
+    },
+    "adjoint.nn.parallel": {
+        "DistributedDataParallel": f"{STANDINS}.nn.parallel.distributed.DistributedDataParallel"
+    },
+    "adjoint.utils._pytree": {
+        name: f"{STANDINS}._trees.{name}"
+        for name in (
+            "_get_node_type",
+            *(f"_{kind}_{act}" for kind in ("dict", "list", "tuple") for act in ("flatten", "unflatten")),
+            *(f"_{kind}_flatten_with_keys" for kind in ("dict", "list", "tuple")),
+        )
+    },
+    "adjoint.utils.checkpoint": {
+        "get_device_states": f"{STANDINS}._functional.get_device_states",
+        "set_device_states": f"{STANDINS}._functional.set_device_states",
+    },
+    "adjoint.nn.batch_norm": {"_NormBase": "adjoint.nn.batch_norm._Statistics"},
+    "adjoint.nn.convolution": {
+        "_ConvNd": "adjoint.nn.convolution._Convolution",
+        "_ConvTransposeNd": "adjoint.nn.convolution._Transposed",
+    },
+    "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.state_dict.IncompatibleKeys"},
+    "adjoint.nn.transformer": {
+        "_get_activation_fn": "adjoint.nn.transformer._activation",
+        "_get_clones": "adjoint.nn.transformer._copies",
+    },
+}
 #: Packages of Adjoint that have nothing to do with torch's of the same name.
 OWN = ("array_api", "as_torch", "demo", "models", "ops", "scipy")
-STANDINS = "adjoint.as_torch.standins"
 
 
 def install():
@@ -136,6 +183,13 @@ class _Finder:
             raise ModuleNotFoundError(f"No module named {name!r}: {missing(name)}")
         return ModuleSpec(name, _Loader(found), origin=getattr(found, "__name__", found), is_package=True)
 
+    @staticmethod
+    def find_distributions(context):
+        """What ``importlib.metadata`` says of the distribution torch, by which libraries decide whether there is one."""
+        from adjoint.as_torch._distribution import Torch
+
+        return [Torch()] if context.name is None or context.name.lower() == "torch" else []
+
 
 class _Loader:
     def __init__(self, found):
@@ -186,11 +240,15 @@ def _explain(module, name):
     # Only of packages does the import system ask further for names in `from … import …`.
     vars(module).setdefault("__path__", [])
     before = vars(module).get("__getattr__")
+    private = PRIVATE.get(own, {})
 
     def __getattr__(attribute):
         full = f"{name}.{attribute}"
         if target(full) is not None:
             return import_module(full)
+        if attribute in private:
+            place, _, its_name = private[attribute].rpartition(".")
+            return getattr(import_module(place), its_name)
         if before is not None:
             try:
                 return before(attribute)

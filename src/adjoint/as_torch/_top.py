@@ -12,6 +12,8 @@ from typing import Any
 
 import adjoint
 from adjoint.as_torch import _autocast, _legacy
+from adjoint.as_torch.standins import _element_types
+from adjoint.as_torch.standins._refused import refused
 from adjoint.as_torch.standins.torch_version import VERSION
 
 __all__ = ["fill"]
@@ -28,7 +30,11 @@ def fill(module) -> None:
     vars(module).update(_EXTRA)
     vars(module).update(_autocast.NAMES)
     vars(module).update(_legacy.TYPES)
+    vars(module).update(_element_types.NAMES)
     vars(module).update(own)
+    vars(module).update(finfo=_element_types.finfo, iinfo=_element_types.iinfo)
+    # Some programs write ``torch.torch.Tensor``.
+    module.torch = module
     module.__version__ = VERSION
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
@@ -45,6 +51,14 @@ def late(name):
         return getattr(adjoint.Tensor, name)
     if name == "GradScaler":
         return adjoint.amp.GradScaler
+    if name in ("ScriptFunction", "ScriptModule"):
+        from adjoint.as_torch.standins import jit
+
+        return getattr(jit, name)
+    if name.startswith("_foreach_"):
+        from adjoint.as_torch.standins._foreach import foreach
+
+        return foreach(name)
     value = adjoint.__getattr__(name)
     if isinstance(value, types.ModuleType):
         raise AttributeError(name)
@@ -198,6 +212,7 @@ def set_warn_always(b) -> None:
     warnings.simplefilter("always" if b else "default", UserWarning)
 
 
+_EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)

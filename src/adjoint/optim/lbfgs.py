@@ -189,7 +189,7 @@ class LBFGS(Optimizer):
                 p.copy_(value)
             return _Point(t, f, g, float(g.dot(d)))
 
-        return _strong_wolfe(at, origin, t, float(_largest(d)), group["tolerance_change"])
+        return _line_search(at, origin, t, float(_largest(d)), group["tolerance_change"])
 
 
 class _Point(NamedTuple):
@@ -224,7 +224,7 @@ def _cubic(a, b, low=None, high=None):
     return min(max(least, low), high)
 
 
-def _strong_wolfe(at, origin, t, reach, tolerance, c1=1e-4, c2=0.9, most=25):
+def _line_search(at, origin, t, reach, tolerance, c1=1e-4, c2=0.9, most=25):
     """A point with f ≤ f₀ + c₁ t f₀' and |f'| ≤ -c₂ f₀', or the best found in `most` iterations.
 
     First the interval grows until it must contain such a point, then it shrinks around the lower end.

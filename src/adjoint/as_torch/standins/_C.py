@@ -153,6 +153,44 @@ _functions = types.SimpleNamespace(
 )
 _autograd = types.SimpleNamespace()
 _TensorBase = TensorBase = Tensor
+_TensorMeta = type(Tensor)
+
+
+def _parse_to(*args, **keywords):
+    """Device, dtype, whether to wait, and layout, of the arguments of ``Tensor.to`` or ``Module.to``."""
+    from adjoint import device as device_type
+    from adjoint import dtype as dtype_type
+
+    found = {"device": None, "dtype": None, "non_blocking": False, "copy": False, "memory_format": None}
+    found.update(keywords)
+    for value in args:
+        if isinstance(value, Tensor):
+            found.update(device=value.device, dtype=value.dtype)
+        elif isinstance(value, (dtype_type, type)):
+            found["dtype"] = value
+        elif isinstance(value, bool):
+            found["non_blocking"] = value
+        elif value is not None:
+            found["device"] = value
+    if found["device"] is not None:
+        found["device"] = device_type(found["device"])
+    return found["device"], found["dtype"], found["non_blocking"], found["memory_format"]
+
+
+_nn = types.SimpleNamespace(_parse_to=_parse_to)
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a transform, such as `vmap`, is open."""
+    return _C._transforms_open() if hasattr(_C, "_transforms_open") else False
+
+
+def _switch(*args) -> None:
+    """Nothing to switch: there is no compiler."""
+
+
+_jit_set_texpr_fuser_enabled = _jit_set_profiling_mode = _jit_set_profiling_executor = _switch
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_nvfuser_enabled = _switch
 
 
 # --- keys of torch's dispatcher, of which one kind has something to say here: autocast ------------------------------------

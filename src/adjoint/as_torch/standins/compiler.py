@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from adjoint.as_torch._top import compile
 
 __all__ = [
@@ -32,7 +34,16 @@ def is_compiling() -> bool:
     return False
 
 
-is_dynamo_compiling = is_compiling
+is_dynamo_compiling = is_exporting = is_compiling
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing is captured."""
+
+
+def set_stance(stance="default", **options):
+    """A context, or a decorator, that chooses how to compile; nothing is compiled."""
+    return nullcontext()
 
 
 def reset() -> None:

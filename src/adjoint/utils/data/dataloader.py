@@ -223,7 +223,11 @@ class DataLoader:
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
 
-class _OneProcess:
+class _Iterator:
+    """What both kinds of passes are."""
+
+
+class _OneProcess(_Iterator):
     """One pass, batches made when they are asked for."""
 
     def __init__(self, loader):
@@ -264,7 +268,7 @@ class _Settings:
     prefix: str
 
 
-class _Workers:
+class _Workers(_Iterator):
     """Worker processes and one pass over their batches."""
 
     _count = itertools.count()

@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
+from contextlib import ContextDecorator
 from types import SimpleNamespace
 
-from adjoint.as_torch.standins.compiler import allow_in_graph, disable, is_compiling, reset
+from adjoint.as_torch.standins._refused import refused
+from adjoint.as_torch.standins.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    is_compiling,
+    reset,
+)
 
-__all__ = ["allow_in_graph", "config", "disable", "is_compiling", "reset"]
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "config",
+    "disable",
+    "graph_break",
+    "is_compiling",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "reset",
+]
 
-config = SimpleNamespace(verbose=False, suppress_errors=False, cache_size_limit=8)
+OptimizedModule = refused(
+    "torch._dynamo", "OptimizedModule", "functions and modules run as they are written"
+)["OptimizedModule"]
+
+
+def mark_dynamic(t, index, **bounds) -> None:
+    """Nothing is compiled for any size."""
+
+
+mark_static = maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static_address(t, guard=True) -> None:
+    """Nothing is compiled for any address."""
+
+
+def graph_break(msg="") -> None:
+    """There is no graph to break."""
+
+
+class _Config(SimpleNamespace):
+    def patch(self, *args, **options):
+        """A context, or a decorator, in which options are others; nothing comes of them."""
+        return _Nothing()
+
+
+class _Nothing(ContextDecorator):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+
+config = _Config(verbose=False, suppress_errors=False, cache_size_limit=8)

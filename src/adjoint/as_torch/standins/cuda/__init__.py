@@ -5,10 +5,12 @@ Start reading at `_refuse`; what it shares with other absent devices is in `_abs
 
 from __future__ import annotations
 
+from adjoint import OutOfMemoryError
 from adjoint.as_torch import _legacy
 from adjoint.as_torch._absent import device_count, is_available, manual_seed
 
 __all__ = [
+    "OutOfMemoryError",
     "current_device",
     "device",
     "device_count",
@@ -69,6 +71,19 @@ def memory_allocated(device=None) -> int:
 
 
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+memory_cached = max_memory_cached = memory_allocated
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def memory_stats(device=None) -> dict:
+    return {}
+
+
+def is_current_stream_capturing() -> bool:
+    return False
+
+
+_initialized = False
 
 
 class device:
@@ -87,6 +102,9 @@ class device:
 
 class stream(device):
     """As `device`: the stream None is the only one."""
+
+
+StreamContext = stream
 
 
 # What needs a device.
@@ -117,7 +135,9 @@ def get_device_name(device=None) -> str:
     return _refuse()
 
 
-get_device_properties = get_device_capability = current_stream = mem_get_info = _refuse
+get_device_properties = get_device_capability = get_rng_state = set_rng_state = cudart = current_stream = (
+    mem_get_info
+) = _refuse
 
 
 class _Refused:
@@ -131,6 +151,22 @@ class Stream(_Refused):
 
 class Event(_Refused):
     """Needs a device."""
+
+
+class CUDAGraph(_Refused):
+    """Needs a device."""
+
+
+class ExternalStream(_Refused):
+    """Needs a device."""
+
+
+class MemPool(_Refused):
+    """Needs a device."""
+
+
+class DeferredCudaCallError(Exception):
+    """Never raised."""
 
 
 def __getattr__(name):

@@ -5,6 +5,8 @@ The classes are there to be named and derived from, as libraries do when they ar
 
 from __future__ import annotations
 
+from adjoint import nn
+
 __all__ = ["Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "wrap"]
 
 
@@ -28,8 +30,8 @@ class Graph(_Refused):
     """Needs tracing."""
 
 
-class GraphModule(_Refused):
-    """Needs tracing."""
+class GraphModule(_Refused, nn.Module):
+    """Needs tracing; a module, for those that derive from it."""
 
 
 class Interpreter(_Refused):

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from adjoint import nn
+from adjoint.as_torch.standins._refused import refused
+
 __all__ = [
+    "Attribute",
     "Final",
+    "ScriptFunction",
+    "ScriptModule",
+    "TracerWarning",
     "annotate",
     "export",
     "ignore",
@@ -35,6 +42,52 @@ def export(fn):
 unused = script_method = script_if_tracing = _script_if_tracing = _overload_method = _overload = interface = (
     export
 )
+
+
+class ScriptModule(nn.Module):
+    """A module, for old programs that derive from it: it runs as it is written. `script` makes none."""
+
+
+RecursiveScriptModule = ScriptModule
+ScriptFunction = refused("torch.jit", "ScriptFunction", "functions run as they are written")["ScriptFunction"]
+
+
+class TracerWarning(Warning):
+    """Never given: nothing is traced."""
+
+
+def Attribute(value, type):
+    """The value; its type is for a compiler."""
+    return value
+
+
+def freeze(mod, preserved_attrs=None, optimize_numerics=True, preserve_parameters=False):
+    """The module itself."""
+    return mod
+
+
+def optimize_for_inference(mod, other_methods=None):
+    """The module itself."""
+    return mod
+
+
+def set_fusion_strategy(strategy) -> list:
+    """Nothing is fused."""
+    return []
+
+
+def fork(func, *args, **kwargs):
+    """A future whose value is there: the function is called at once."""
+    from adjoint.as_torch.standins.futures import Future
+
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future):
+    """The value of a future."""
+    return future.wait()
 
 
 def ignore(drop=False, **keywords):

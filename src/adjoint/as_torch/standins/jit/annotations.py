@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: F401, UP035
+
 __all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
 
 

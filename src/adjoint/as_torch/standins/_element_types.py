@@ -1,0 +1,87 @@
+"""Element types that torch has and no kernel computes in: they can be named and compared, and no tensor has one.
+
+Libraries write tables of all dtypes when they are imported (``{torch.uint16: "U16", …}``). `NAMES` holds them.
+"""
+
+from __future__ import annotations
+
+import adjoint
+from adjoint.as_torch.standins._refused import NameOnly
+
+__all__ = ["NAMES"]
+
+
+class ElementType(NameOnly):
+    """The name of a dtype; each is of a type called like it, which is what refusals print."""
+
+    name: str
+    itemsize: int
+    is_floating_point = is_complex = False
+    is_signed = True
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return _named, (self.name,)
+
+
+def _make(name, itemsize, **facts):
+    return type(name, (ElementType,), {"__module__": "torch", "name": name, "itemsize": itemsize, **facts})()
+
+
+def _named(name):
+    return NAMES[name]
+
+
+def _all():
+    for bits in (16, 32, 64):
+        yield _make(f"uint{bits}", bits // 8, is_signed=False, limits=(0, 2**bits - 1))
+    for name, largest, eps, tiny in (
+        ("float8_e4m3fn", 448.0, 2**-3, 2**-6),
+        ("float8_e4m3fnuz", 240.0, 2**-3, 2**-7),
+        ("float8_e5m2", 57344.0, 2**-2, 2**-14),
+        ("float8_e5m2fnuz", 57344.0, 2**-3, 2**-15),
+    ):
+        yield _make(name, 1, is_floating_point=True, limits=(-largest, largest), eps=eps, tiny=tiny)
+    yield _make(
+        "float8_e8m0fnu", 1, is_floating_point=True, limits=(2.0**-127, 2.0**127), eps=1.0, tiny=2.0**-127
+    )
+    yield _make("float4_e2m1fn_x2", 1, is_floating_point=True)
+    yield _make("complex32", 4, is_complex=True)
+    for name, size in (("qint8", 1), ("quint8", 1), ("qint32", 4), ("quint4x2", 1), ("quint2x4", 1)):
+        yield _make(name, size, is_signed=not name.startswith("quint"))
+
+
+#: By name.
+NAMES = {kind.name: kind for kind in _all()}
+NAMES["chalf"] = NAMES["complex32"]
+
+
+class finfo:
+    """``torch.finfo``: that of Adjoint, and the facts of types that can only be named."""
+
+    def __new__(cls, type=None):
+        if not isinstance(type, ElementType):
+            return adjoint.finfo() if type is None else adjoint.finfo(type)
+        if not hasattr(type, "eps"):
+            raise TypeError(f"torch.finfo() requires a floating point input type: {type} has no such facts")
+        self = object.__new__(cls)
+        self.min, self.max = type.limits
+        self.bits, self.dtype, self.eps, self.resolution = 8 * type.itemsize, type.name, type.eps, 1.0
+        self.tiny = self.smallest_normal = type.tiny
+        return self
+
+
+class iinfo:
+    """``torch.iinfo``, likewise."""
+
+    def __new__(cls, type):
+        if not isinstance(type, ElementType):
+            return adjoint.iinfo(type)
+        if type.is_floating_point or not hasattr(type, "limits"):
+            raise TypeError(f"torch.iinfo() requires an integer input type: {type} has no such facts")
+        self = object.__new__(cls)
+        self.min, self.max = type.limits
+        self.bits, self.dtype = 8 * type.itemsize, type.name
+        return self

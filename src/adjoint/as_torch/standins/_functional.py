@@ -1,0 +1,81 @@
+"""Helpers that torch keeps in private, or for its devices, and that libraries build on.
+
+Of ``torch.autograd.functional``: tensors or tuples of them, and the unit vectors by which a Jacobian is taken in one batch.
+Of ``torch.utils.checkpoint``: the random states of devices, of which there are none.
+"""
+
+from __future__ import annotations
+
+import adjoint
+
+__all__: list[str] = []
+
+
+def _as_tuple(inp, arg_name=None, fn_name=None):
+    several = isinstance(inp, tuple)
+    parts = inp if several else (inp,)
+    for part in parts:
+        if not isinstance(part, adjoint.Tensor):
+            raise TypeError(
+                f"The {arg_name} given to {fn_name} must be either a Tensor or a tuple of Tensors but the given "
+                f"{arg_name} has type {type(part)}."
+            )
+    return several, parts
+
+
+def _tuple_postprocess(res, to_unpack):
+    """Singles out of tuples, where what was given was no tuple; at two levels if `to_unpack` is a pair."""
+    if not isinstance(to_unpack, tuple):
+        return res if to_unpack else res[0]
+    outer, inner = to_unpack
+    rows = res if inner else tuple(row[0] for row in res)
+    return rows if outer else rows[0]
+
+
+def _grad_postprocess(inputs, create_graph):
+    """What is handed out: detached, unless it is to be differentiated again."""
+    if isinstance(inputs[0], adjoint.Tensor):
+        return tuple(inputs) if create_graph else tuple(x.detach() for x in inputs)
+    return tuple(_grad_postprocess(row, create_graph) for row in inputs)
+
+
+def _construct_standard_basis_for(tensors, tensor_numels):
+    """The columns of the identity matrix that belong to each tensor, all rows of it."""
+    total, begin, parts = sum(tensor_numels), 0, []
+    for x, count in zip(tensors, tensor_numels, strict=True):
+        part = x.new_zeros((total, count))
+        part.diagonal(-begin).fill_(1)
+        parts.append(part)
+        begin += count
+    return tuple(parts)
+
+
+def _cubic_interpolate(x1, f1, g1, x2, f2, g2, bounds=None):
+    """Where the cubic polynomial through two points, with their slopes, is least; between the bounds."""
+    from adjoint.optim.lbfgs import _cubic, _Point
+
+    low, high = bounds if bounds is not None else (None, None)
+    one, other = (_Point(x, float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    return _cubic(one, other, low, high)
+
+
+def _strong_wolfe(obj_func, x, t, d, f, g, gtd, c1=1e-4, c2=0.9, tolerance_change=1e-9, max_ls=25):
+    """A step along `d` that fulfils the conditions of Wolfe: the value and gradient there, the step, the evaluations."""
+    from adjoint.optim.lbfgs import _line_search, _Point
+
+    def at(t):
+        value, gradient = obj_func(x, t, d)
+        return _Point(t, float(value), gradient, float(gradient.dot(d)))
+
+    start = _Point(0, float(f), g, float(gtd))
+    point, evaluations = _line_search(at, start, t, float(d.abs().max()), tolerance_change, c1, c2, max_ls)
+    return point.f, point.g, point.t, evaluations
+
+
+def get_device_states(*args) -> tuple:
+    """The devices of the arguments, and their random states: the CPU is none of them."""
+    return [], []
+
+
+def set_device_states(devices, states, *, device_type=None) -> None:
+    """No device has a state."""

@@ -1,0 +1,1 @@
+"""``torch.fx.experimental``: questions of a tracer, of which there is none."""

@@ -1,0 +1,1 @@
+"""What programs look for in ``torch.nn`` and `adjoint.nn` has elsewhere."""

@@ -1,0 +1,1 @@
+"""What programs look for in ``torch.nn.parallel`` and `adjoint.nn.parallel` does not have."""
