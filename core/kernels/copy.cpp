@@ -1,5 +1,8 @@
 #include "kernels/copy.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "kernels/walk.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -8,6 +11,18 @@ namespace adjoint {
 
 void convert_strided(char* to, DType to_type, int64_t to_stride, const char* from, DType from_type, int64_t from_stride,
                      int64_t n) {
+  if (from_stride == 0 && to_stride == itemsize(to_type) && n > 1) {
+    // One number everywhere: converted once, and copied from what is there already and near.
+    convert_strided(to, to_type, to_stride, from, from_type, 0, 1);
+    constexpr size_t kNear = 8192;
+    const auto all = static_cast<size_t>(n * to_stride);
+    for (auto done = static_cast<size_t>(to_stride); done < all;) {
+      const size_t more = std::min({done, all - done, kNear});
+      std::memcpy(to + done, to, more);
+      done += more;
+    }
+    return;
+  }
   if (to_type == from_type) {
     const int64_t size = itemsize(to_type);
     if (to_stride == size && from_stride == size) {

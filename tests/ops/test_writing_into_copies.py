@@ -1,7 +1,8 @@
 """Copies with some elements written, and reads by flat position: values and gradients against NumPy."""
 
 import numpy as np
-from helpers import assert_close, check_derivatives, normal, tensor
+import pytest
+from helpers import ALL_DTYPES, array, assert_close, check_derivatives, dtype_of, normal, tensor
 
 import adjoint as ad
 
@@ -52,3 +53,28 @@ def test_masked_scatter():
     expected[mask] = source[:3]
     assert_close(ad.masked_scatter(tensor(x), ad.tensor(mask), tensor(source)), expected)
     check_derivatives(lambda t, s: ad.masked_scatter(t, ad.tensor(mask), s), [x, source])
+
+
+#: What is written, and what it is written to: a complex number has no place among real ones.
+TYPES = [
+    (dtype, source)
+    for dtype in ALL_DTYPES
+    for source in ALL_DTYPES
+    if dtype.startswith("complex") or not source.startswith("complex")
+]
+
+
+@pytest.mark.parametrize("dtype, source", TYPES)
+def test_one_number_everywhere(dtype, source):
+    """Of any length, where it starts at any element, and into rows, next to what must stay."""
+    value = ad.tensor(3, dtype=dtype_of(source))
+    for n in (0, 1, 2, 3, 7, 64, 1023, 4097, 20011):
+        x = ad.zeros(n + 3, dtype=dtype_of(dtype))
+        x[1 : n + 1].fill_(value)
+        number = 1 if dtype == "bool" or source == "bool" else 3
+        expected = [0] + [number] * n + [0, 0]
+        assert np.array_equal(array(x), np.array(expected, dtype=array(x).dtype)), n
+    rows = ad.zeros(5, 7, dtype=dtype_of(dtype))
+    rows[1:4, 2:6] = value
+    assert int((rows != 0).sum()) == 12 and bool((rows[1:4, 2:6] == x[1]).all())
+    assert ad.equal(x[1].expand(3, 2000).contiguous(), x[1:2001].expand(3, 2000).contiguous())
