@@ -110,8 +110,11 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
 
 Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
   auto one = [](const Scalar& s) { return s == Scalar(1) || s == Scalar(1.0); };
-  const bool starts = a.dim() == 2 && one(beta) && one(alpha) && t.dtype() == a.dtype() && (t.dim() == 1 || (t.dim() == 2 && t.size(0) == a.size(0))) &&
-                      t.size(-1) == b.size(1);
+  // What is added is what the sums start from, where it lies in rows; very small matrices of a batch have loops that start from zero.
+  const auto fits = [&](int64_t d, int64_t size) { return t.dim() + d < 0 || t.size(d) == 1 || t.size(d) == size; };
+  const int64_t rank = a.dim();
+  const bool starts = one(beta) && one(alpha) && t.dtype() == a.dtype() && t.dim() >= 1 && t.dim() <= rank && t.size(-1) == b.size(-1) && fits(-2, a.size(-2)) &&
+                      (rank == 2 || (a.size(0) == b.size(0) && fits(-3, a.size(0)) && a.size(-2) >= 4 && b.size(-1) >= 16));
   return starts ? matmul(a, b, op, t) : scaled_sum(t, matmul(a, b, op), beta, alpha, op);
 }
 

@@ -122,6 +122,8 @@ void linear(BatchedCall& c) {
       rank -= 1;
     } else {
       const Tensor wt = call<Transpose>(w, -2, -1);
+      if (rank == 2 && c.has(2) && c.rank(2) == 1 && c.tensor(2).dtype() == x.dtype())  // the sums start from the bias
+        return c.give(call<Baddbmm>(batched_bias ? with_ones(c.samples(2), 1) : c.tensor(2), c.in_front(0), wt, Scalar(1), Scalar(1)));
       Tensor rows = rank == 1 ? insert(x, -2) : x;
       y = call<Matmul>(rows, with_ones(wt, std::max<int64_t>(rank, 2) - 2));
       if (rank == 1) y = drop(y, -2);

@@ -39,6 +39,10 @@ def give(out, result, name, stacklevel=3):
             "that shape, or one without elements (t.resize_(0)).",
             stacklevel=stacklevel,
         )
+    if _C._is_batched(result) or _C._tangent(result) is not None:
+        # What stands for many, or has a tangent, is written as the program would.
+        out.data = _C._empty(result.shape, out.dtype)
+        return out.copy_(result)
     out.data = result.to(out.dtype)
     return out
 

@@ -216,3 +216,31 @@ def test_any_size(m, k, n, left, right):
     x = tensor(a.T.copy()).mT if left else tensor(a)
     y = tensor(b.T.copy()).mT if right else tensor(b)
     assert_close(x @ y, a @ b, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64, ad.complex64, ad.float16, ad.int64])
+@pytest.mark.parametrize("m, n", [(4, 16), (8, 64), (3, 40), (9, 10), (5, 33)])
+def test_what_is_added_to_products_of_a_batch(m, n, dtype):
+    """As the sums' start where it lies in rows; of each shape that broadcasts."""
+    a, b = (
+        (ad.arange(3.0 * m * 7) % 5 - 2).reshape(3, m, 7),
+        (ad.arange(3.0 * 7 * n) % 7 - 3).reshape(3, n, 7).transpose(1, 2),
+    )
+    for shape in [(n,), (1,), (m, n), (1, n), (m, 1), (3, m, n), (3, 1, n), (1, m, n), (1, 1, 1), (3, m, 1)]:
+        t = (ad.arange(float(np.prod(shape))) % 11 - 5).reshape(shape)
+        found = ad.baddbmm(t.to(dtype), a.to(dtype), b.to(dtype))
+        expected = array(t) + array(a) @ array(b)
+        assert found.dtype == dtype and np.array_equal(array(found), expected.astype(array(found).dtype)), (
+            shape
+        )
+        strided = ad.stack([t, t], -1).to(dtype)[..., 0]
+        assert ad.equal(ad.baddbmm(strided, a.to(dtype), b.to(dtype)), found), shape
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        ad.baddbmm(ad.ones(2, n, dtype=dtype), a.to(dtype), b.to(dtype))
+
+
+def test_addmm_with_one_row():
+    a, b, t = normal(5, 7), normal(7, 20), normal(1, 20)
+    check_derivatives(ad.addmm, [t, a, b])
+    assert_close(ad.addmm(tensor(t), tensor(a), tensor(b)), t + a @ b)
+    check_derivatives(ad.baddbmm, [normal(2, 1, 16), normal(2, 4, 3), normal(2, 3, 16)])

@@ -133,3 +133,43 @@ def test_the_memory_of_samples_is_not_given_away():
         RuntimeError, match="vmap: the memory of a Tensor that is mapped over holds all samples"
     ):
         vmap(lambda x: x.untyped_storage().clone(), strict=True)(X)
+
+
+# --- out= -----------------------------------------------------------------------------------------------------------------
+
+SQUARE = (lambda x: x @ x.transpose(-1, -2) + 3 * ad.eye(2, dtype=ad.float64))(X)
+#: Operators, and compositions, whose result takes the place of an empty tensor.
+WITH_OUT = {
+    "sin": ad.sin,
+    "matmul": lambda x, out: ad.matmul(x, x, out=out),
+    "cumsum": lambda x, out: ad.cumsum(x, 0, out=out),
+    "stack": lambda x, out: ad.stack([x, x * 2], out=out),
+    "inv": ad.linalg.inv,
+    "norm": ad.linalg.norm,
+    "solve": lambda x, out: ad.linalg.solve(x, x.sin(), out=out),
+    "diff": lambda x, out: ad.diff(x, out=out),
+    "quantile": lambda x, out: ad.quantile(x, 0.5, dim=0, out=out),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out_takes_samples_and_tangents(name):
+    def given(x):
+        return WITH_OUT[name](x, out=ad.empty(0, dtype=ad.float64))
+
+    def made(x):
+        return WITH_OUT[name](x, out=None)
+
+    expected = ad.stack([made(x) for x in SQUARE])
+    assert_close(vmap(given)(SQUARE), expected)
+    assert_close(vmap(lambda x: WITH_OUT[name](x, out=ad.zeros_like(expected[0])))(SQUARE), expected)
+    with ad.no_grad():
+        pushed = jvp(made, (SQUARE[0],), (SQUARE[1],))[1]
+        assert_close(jvp(given, (SQUARE[0],), (SQUARE[1],))[1], pushed)
+        assert_close(
+            vmap(lambda x: jvp(given, (x,), (x.sin(),))[1])(SQUARE),
+            vmap(lambda x: jvp(made, (x,), (x.sin(),))[1])(SQUARE),
+        )
+    outside = ad.zeros_like(expected[0])
+    with pytest.raises(RuntimeError, match="vmap: inplace arithmetic"):
+        vmap(lambda x: WITH_OUT[name](x, out=outside))(SQUARE)

@@ -199,6 +199,37 @@ def test_an_ensemble_is_the_loop():
     )
 
 
+@pytest.mark.parametrize("bias_dim", [0, None])
+@pytest.mark.parametrize("rows_dim", [0, None])
+def test_layers_of_an_ensemble_start_from_their_biases(rows_dim, bias_dim):
+    rng = np.random.default_rng(4)
+    drawn = lambda *shape: ad.tensor(rng.standard_normal(shape))  # noqa: E731
+    rows, weights, biases = drawn(3, 5, 7), drawn(3, 20, 7), drawn(3, 20)
+    rows, biases = rows if rows_dim == 0 else rows[0], biases if bias_dim == 0 else biases[0]
+    dims = (rows_dim, 0, bias_dim)
+
+    def loss(by):
+        return lambda *args: (by(*args).sin() ** 2).sum()
+
+    def loop(x, w, b):
+        pick = lambda t, d, i: t if d is None else t[i]  # noqa: E731
+        return ad.stack(
+            [ad.nn.functional.linear(pick(x, rows_dim, i), w[i], pick(b, bias_dim, i)) for i in range(3)]
+        )
+
+    mapped = vmap(ad.nn.functional.linear, in_dims=dims)
+    arguments = (rows, weights, biases)
+    assert_near(mapped(*arguments), loop(*arguments))
+    for found, expected in zip(
+        grad(loss(mapped), (0, 1, 2))(*arguments), grad(loss(loop), (0, 1, 2))(*arguments), strict=True
+    ):
+        assert_near(found, expected)
+    directions = tuple(t.cos() for t in arguments)
+    assert_near(jvp(mapped, arguments, directions)[1], jvp(loop, arguments, directions)[1])
+    inside = vmap(grad(loss(ad.nn.functional.linear), (1, 2)), in_dims=dims)(*arguments)
+    assert_near(inside[0], grad(loss(loop), 1)(*arguments))
+
+
 def test_per_sample_gradients_of_a_convolutional_network():
     model = ad.nn.Sequential(
         ad.nn.Conv2d(2, 3, 3), ad.nn.ReLU(), ad.nn.MaxPool2d(2), ad.nn.Flatten(), ad.nn.Linear(12, 5)

@@ -139,7 +139,8 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
   const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   const Operand x = prepare(a), y = prepare(b);
   const T* from = start.defined() ? start.data<T>() : nullptr;
-  const int64_t from_down = start.defined() && start.dim() == 2 && start.size(0) > 1 ? start.stride(0) : 0;
+  const int64_t from_down = start.defined() && start.dim() >= 2 && start.size(-2) > 1 ? start.stride(-2) : 0;
+  const int64_t from_step = start.defined() && start.dim() == 3 && start.size(0) > 1 ? start.stride(0) : 0;
   const int64_t count = product(batch);
   if (count == 1) {
     multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, out.data<T>(), m, n, k, true);
@@ -175,7 +176,7 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
         bt += rest % batch[d] * b_steps[d];
         rest /= batch[d];
       }
-      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from, from_down, out.data<T>() + i * m * n, m, n, k, large);
+      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from ? from + i * from_step : nullptr, from_down, out.data<T>() + i * m * n, m, n, k, large);
     }
   });
 }

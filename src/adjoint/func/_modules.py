@@ -134,12 +134,17 @@ def _has_ties(module):
         if holder in modules:
             return True
         modules.add(holder)
-        tensors += holder._parameters.values()
-        tensors += holder._buffers.values()
-        waiting += holder._modules.values()
+        members = holder.__dict__
+        # Most modules have nothing of most kinds, and this is asked at every call.
+        if found := members["_parameters"]:
+            tensors += found.values()
+        if found := members["_buffers"]:
+            tensors += found.values()
+        if found := members["_modules"]:
+            waiting += found.values()
     different = {*map(id, tensors)}
-    different.discard(id(None))
-    return len(different) != len(tensors) - sum([t is None for t in tensors])
+    missing = sum([t is None for t in tensors]) if id(None) in different else 0
+    return len(different) - (missing > 0) != len(tensors) - missing
 
 
 def _names_of(module):
