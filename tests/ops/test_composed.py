@@ -175,7 +175,7 @@ def test_weights_of_covariances():
 def test_integers_are_not_scaled_by_fractions():
     x = ad.ones(2, dtype=ad.int64)
     with pytest.raises(RuntimeError, match="must not be a floating point number"):
-        ad.addmv(x, ad.ones(2, 2, dtype=ad.int64), x, beta=0.2)
+        ad.addr(ad.ones(2, 2, dtype=ad.int64), x, x, beta=0.2)
     assert ad.addr(ad.ones(2, 2, dtype=ad.bool), x > 0, x > 0, alpha=2).dtype is ad.bool
 
 
