@@ -123,6 +123,7 @@ struct IsPosInf : Predicate {
 };
 struct IsNegInf : Predicate {
   static constexpr auto name = "isneginf";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Whether each element is negative infinity.";
   static constexpr TypeSet types = types::boolean | types::real;
   template <class T> ADJOINT_INLINE static bool forward(T x) {
