@@ -86,9 +86,9 @@ bool write_straight(const ElementwiseInfo& op, const Tensor* in, const double* p
 
 /// Refuse to write what the call comes to into `out`.
 void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, bool inplace) {
+  if (!inplace) need_out_type(r.result_type, out.dtype(), op.name, op.row->out_converts);
   if (!can_cast(r.result_type, out.dtype()))
-    fail("result type ", type_name_of(r.result_type), " can't be cast to the desired output type ", type_name_of(out.dtype()), " in ", op.name,
-         inplace ? "_()" : "(out=)");
+    fail("result type ", type_name_of(r.result_type), " can't be cast to the desired output type ", type_name_of(out.dtype()), " in ", op.name, "_()");
   if (inplace && !same(out.sizes(), r.sizes))
     fail(op.name, "_(): output with shape ", to_string(out.sizes()), " doesn't match the broadcast shape ", to_string(r.sizes));
   if (!inplace && (r.tracked || (thread_state.grad && out.requires_grad())))
@@ -133,7 +133,7 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
   Before before;
   if (out) {
     if (!inplace && !same(out->sizes(), r.sizes)) {
-      write_out(*out, general(op, in, parameters, nullptr, false), op.name);
+      write_out(*out, general(op, in, parameters, nullptr, false), op.name, op.row->out_converts);
       return *out;
     }
     check_out(op, r, *out, inplace);

@@ -70,7 +70,7 @@ bool is_fresh(const Tensor& t) {
          !t->storage->viewed.load(std::memory_order_relaxed) && t->storage->refcount.load(std::memory_order_acquire) == 1;
 }
 
-void write_result(const Tensor& out, const Tensor& result, const char* name, bool fresh);
+void write_result(const Tensor& out, const Tensor& result, const char* name, bool converts, bool fresh);
 
 /// A call of a structured operator with out=. Its results are made there (tensor/destination.h), or copied there.
 void perform_into(const Call& call, const std::vector<Value>& values) {
@@ -99,7 +99,7 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
       count_write(call.out[i], name);
       continue;
     }
-    if (made[i].defined()) write_result(call.out[i], made[i], name, is_fresh(made[i]));
+    if (made[i].defined()) write_result(call.out[i], made[i], name, call.op.out_converts, is_fresh(made[i]));
   }
 }
 
@@ -118,7 +118,7 @@ void perform(const Call& call, Results& results) {
   Results r;
   if (call.form == CallForm::Out) {
     // A dtype that is left out is that of out=.
-    if (call.out.size() == 1)
+    if (call.out.size() == 1 && op.out_converts)
       for (size_t i = 0; i < op.kinds.size(); ++i)
         if (op.kinds[i]->form == Form::Type && op.kinds[i]->optional && !values[i].present) {
           values[i].present = true;
@@ -139,16 +139,22 @@ void perform(const Call& call, Results& results) {
   results.one = self;
 }
 
-void write_out(const Tensor& t, const Tensor& result, const char* name) { write_result(t, result, name, false); }
+void need_out_type(DType type, DType out, const char* name, bool converts) {
+  if (!converts && type != out)
+    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out), " instead");
+  if (!can_cast(type, out)) fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out), " in ", name, "(out=)");
+}
+
+void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) { write_result(t, result, name, converts, false); }
 
 namespace {
 /// As write_out. A `fresh` result gives its memory to a tensor that has to get another anyhow.
-void write_result(const Tensor& t, const Tensor& result, const char* name, bool fresh) {
+void write_result(const Tensor& t, const Tensor& result, const char* name, bool converts, bool fresh) {
   if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]] need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
     fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
-  if (!can_cast(result.dtype(), t.dtype()))
-    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(t.dtype()));
+  need_out_type(result.dtype(), t.dtype(), name, converts);
+  refuse_overlap(t, name);
   if (!same(t.sizes(), result.sizes())) {
     if (t.numel() != 0)
       runtime::warn(text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()),
