@@ -283,3 +283,14 @@ def test_a_value_that_its_type_cannot_hold_is_refused_for_each_sample():
         func.vmap(lambda x, v: x.masked_fill(x == 0, v))(numbers, values)
     filled = func.vmap(lambda x, v: x.masked_fill(x == 0, v))(numbers, ad.tensor([1.0, 30.0]))
     assert filled.tolist() == [[1, 1, 1], [30, 30, 30]] and filled.dtype == ad.uint8
+
+
+@pytest.mark.parametrize("index", [0, [0], [0, 0, 0]])
+def test_gradients_of_reads_from_a_number(index):
+    x, index = ad.tensor([1.5, -2.0, 3.0], dtype=ad.float64), ad.tensor(index)
+
+    def f(v):
+        return (v.gather(0, index) ** 2).sum() * v
+
+    assert_near(func.vmap(func.grad(f))(x), ad.stack([func.grad(f)(v) for v in x]))
+    assert_near(func.grad(lambda x: func.vmap(f)(x).sum())(x), ad.stack([func.grad(f)(v) for v in x]))
