@@ -15,6 +15,7 @@ namespace batching {
 void along(BatchedCall& call);
 void index(BatchedCall& call);
 void put_index(BatchedCall& call);
+void put_along(BatchedCall& call);
 void take(BatchedCall& call);
 }  // namespace batching
 
@@ -129,7 +130,7 @@ struct Gather : Structured {
 
 struct PutAlong : Structured {
   static constexpr auto name = "_put_along";
-  static constexpr auto batch = batching::leading;
+  static constexpr auto batch = batching::put_along;
   static constexpr auto doc = "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
   static constexpr auto signature = "self, shape, dim, index";
   static constexpr auto samples = Cases{"(2, 4), [3, 4], 0, index(2, 4, below=3)", "(3, 5), [3, 4], 1, index(3, 5, below=4)",

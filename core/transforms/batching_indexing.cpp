@@ -12,6 +12,7 @@
 #include "ops/arithmetic.h"
 #include "ops/division.h"
 #include "ops/indexing.h"
+#include "ops/reduction.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "transforms/batching_call.h"
@@ -153,6 +154,13 @@ void put_index(BatchedCall& c) {
   const Positions p(c, sizes, c.given[2].tensors(), true);
   const Tensor g = p.order(filled(c, c.tensor(0), p.shape(sizes).span()), true);
   c.give(call<PutIndex>(g, with_batch(c, sizes).span(), TensorList(p.indices)));
+}
+
+void put_along(BatchedCall& c) {
+  if (!c.ints(1).empty()) return by_types(c);
+  // Whatever is added to a number goes to the one place that it has.
+  const int64_t flat[] = {c.size, c.tensor(0).numel()}, dim[] = {1};
+  c.give(call<Sum>(call<Reshape>(c.in_front(0), IntList(flat)), OptionalInts(IntList(dim)), false, OptionalType()));
 }
 
 void zero_index(BatchedCall& c) {

@@ -395,3 +395,12 @@ def test_inference_mode_inside_leaves_what_is_made_inside_as_it_is():
 
     x = ad.rand(2, 3)
     assert ad.equal(func.vmap(f)(x), x)
+@pytest.mark.parametrize("index", [0, [0], [0, 0, 0]])
+def test_gradients_of_reads_from_a_number(index):
+    x, index = ad.tensor([1.5, -2.0, 3.0], dtype=ad.float64), ad.tensor(index)
+
+    def f(v):
+        return (v.gather(0, index) ** 2).sum() * v
+
+    assert_near(func.vmap(func.grad(f))(x), ad.stack([func.grad(f)(v) for v in x]))
+    assert_near(func.grad(lambda x: func.vmap(f)(x).sum())(x), ad.stack([func.grad(f)(v) for v in x]))
