@@ -88,6 +88,10 @@ class Case:
         fill = functools.partial(_fill, tensors=tensors)
         return [fill(a) for a in self.args], {name: fill(a) for name, a in self.kwargs.items()}
 
+    def writes(self, k):
+        """Whether the call writes tensor number k."""
+        return self.names()[k] in self.row["written"]
+
     def names(self):
         """The name of the argument that each tensor is, or belongs to."""
         owner = {}
@@ -106,8 +110,7 @@ class Case:
     def call(self, tensors=None, **more):
         """The result on these tensors. An operator that writes gets a copy of what it writes to."""
         tensors = self.tensors() if tensors is None else tensors
-        if self.row["writes"]:
-            tensors = [tensors[0].clone(), *tensors[1:]]
+        tensors = [t.clone() if self.writes(k) else t for k, t in enumerate(tensors)]
         return self.call_as_given(tensors, **more)
 
     def call_as_given(self, tensors, **more):

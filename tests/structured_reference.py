@@ -12,6 +12,7 @@ from fourier_reference import REFERENCES as FOURIER
 from linalg_reference import CHECKS as LINALG_CHECKS
 from linalg_reference import REFERENCES as LINALG
 from network_reference import REFERENCES as NETWORK
+from optimizer_reference import REFERENCES as OPTIMIZER
 from reduction_reference import REFERENCES as REDUCTION
 
 
@@ -184,6 +185,7 @@ REFERENCES = {
     **LINALG,
     **FOURIER,
     **NETWORK,
+    **OPTIMIZER,
     **REDUCTION,
     "_add_multiple": lambda x, y, alpha: x + alpha * y,
     "_sub_multiple": lambda x, y, alpha: x - alpha * y,

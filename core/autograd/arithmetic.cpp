@@ -124,7 +124,6 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
   for (size_t i = 0; i < p.base_sizes.size(); ++i) span += p.base_sizes[i] ? (p.base_sizes[i] - 1) * p.base_strides[i] : 0;
   Tensor memory = zeros({&span, 1}, g.dtype());
   const Tensor like = over(Ref<Storage>::share(memory->storage), g.dtype(), p.base_sizes.span(), p.base_strides.span(), 0);
-  like->flags |= memory->flags & TensorImpl::kMadeInside;
   memory.reset();  // it alone looks at these bytes, so that it can stand for a batch
   return call<Copy>(like, g);
 }

@@ -111,6 +111,8 @@ struct Structured {
   static constexpr bool view = false;
   /// Writes its first argument, bumps its version and returns it.
   static constexpr bool writes = false;
+  /// Writes the tensors of these arguments, which are lists, as bits; their versions go up. It has no derivative.
+  static constexpr uint32_t writes_lists = 0;
   /// For writes: two elements at one address may both be written, since they get one value.
   static constexpr bool writes_one_value = false;
   /// The result has the first input's shape and stands for it, so that there is a form that writes it there: cumsum_.

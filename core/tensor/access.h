@@ -30,7 +30,7 @@ class DeviceScope {
  private:
   static void set(Device d) {
     thread_state.device = d;
-    thread_state.flags_of_new = static_cast<uint16_t>((thread_state.flags_of_new & ~TensorImpl::kElsewhere) | (d == Device::CPU ? 0 : TensorImpl::kElsewhere));
+    thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kElsewhere}) | (d == Device::CPU ? 0 : TensorImpl::kElsewhere);
   }
   Device before_;
 };

@@ -36,8 +36,6 @@ struct BatchLevel {
   /// Memory from outside was written: the program cannot be run again.
   bool wrote_outside = false;
   BatchLevel* outer;
-  /// The flags of new tensors before it was entered.
-  uint16_t flags_before;
 };
 
 /// What depends on the values of single samples, and so can only be done sample by sample. RuntimeError.

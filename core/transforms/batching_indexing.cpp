@@ -174,7 +174,10 @@ void write_basic(BatchedCall& c) {
   c.give(call<Copy>(part, with_rank(c, c.tensor(1), part.dim() - 1)));
 }
 
-void write(BatchedCall& c) { c.give(call<Copy>(c.samples(0), with_rank(c, c.tensor(1), c.rank(0)))); }
+void write(BatchedCall& c) {
+  need_copy_fits(c.tensor(0).sizes(), c.tensor(1).sizes());
+  c.give(call<Copy>(c.samples(0), with_rank(c, c.tensor(1), c.rank(0))));
+}
 
 void fill(BatchedCall& c) {
   if (c.rank(1) != 0) fail("fill_() only supports a 0-dimensional value tensor, but got tensor with ", c.rank(1), " dimension(s).");

@@ -92,7 +92,7 @@ def _drawn(numbers, *parameters):
     return numbers
 
 
-@creation
+@creation(plain=((_C._rand, "size"),))
 def rand(*size, dtype=None, generator=None, **keywords) -> Tensor:
     """Numbers drawn evenly from [0, 1).
 
@@ -105,7 +105,7 @@ def rand(*size, dtype=None, generator=None, **keywords) -> Tensor:
     return _C._rand(_size(size, keywords, "rand"), dtype, generator)
 
 
-@creation
+@creation(plain=((_C._randn, "size", 0.0, 1.0),))
 def randn(*size, dtype=None, generator=None, **keywords) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and variance 1.
 

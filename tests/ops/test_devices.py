@@ -92,8 +92,7 @@ def gradients(case, device):
     name = case.row["name"]
     tensors = moved(case, device)
     varied = [tensors[k].requires_grad_() for k in case.varied()]
-    if case.row["writes"]:
-        tensors[0] = tensors[0].clone()
+    tensors = [t.clone() if case.writes(k) else t for k, t in enumerate(tensors)]
 
     def derivatives(results, **more):
         results = [r for r in results if r is not None and r.requires_grad]
