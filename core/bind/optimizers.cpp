@@ -20,6 +20,7 @@ const Tensor* at(PyObject* list, size_t i) {
 /// kernels know, on another device than the first, with a state of another shape, or under a transform.
 struct Step {
   static constexpr size_t kMost = 6;
+  const GradMode unrecorded{false};
   Tensors lists[kMost];  // as the row takes them
   nb::list rest;
 

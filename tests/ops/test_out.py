@@ -77,10 +77,17 @@ def test_a_dtype_that_is_left_out_is_that_of_out():
 # --- results are made where they are told ---------------------------------------------------------------------------------------
 
 #: Families whose operators are declared in Python: who computes them may keep what they make.
-DECLARED = {"fft"}
+DECLARED = {"Declared"}
 
-#: Rows whose result is a view of what they make, or is made at once with something else: it is copied.
-COPIED = set()
+#: Rows that may make something else of the result's shape first, or whose result is a view of what they make, as matrices that LAPACK
+#: made by columns are: their result is copied, in some calls or in all.
+COPIED = {
+    *("rsub", "mse_loss", "addmm", "baddbmm", "addmv", "addr", "roll", "cumsum", "cumprod", "_unique"),
+    *("_bernoulli_each", "_sample_gamma", "_sample_poisson", "_sample_binomial"),
+    *("_standard_gamma_grad", "_recurrence_backward"),
+    *("_cholesky", "_solve_triangular", "_lu_factor", "_lu_solve", "_solve", "_inverse", "_det", "_slogdet"),
+    *("_qr", "_geqrf", "_householder_product", "_eigh", "_svd", "_pinv", "_ldl_factor", "_ldl_solve"),
+}
 
 
 def plain(row):
@@ -90,8 +97,7 @@ def plain(row):
 @pytest.mark.parametrize("row", [r for r in OPERATORS if plain(r)], ids=lambda row: row["name"])
 def test_structured_results_are_made_in_out(row):
     dtype = next(d for d in ("float64", "complex128", "float32", *row["types"]) if d in row["types"])
-    if row["family"] in DECLARED or row["name"] in COPIED:
-        pytest.skip("its result is copied")
+    copied = row["name"] in COPIED or row["family"] in DECLARED
     for case in cases(row, dtype):
         wanted = case.call()
         several = isinstance(wanted, tuple)
@@ -104,7 +110,8 @@ def test_structured_results_are_made_in_out(row):
         before, where = ad._C._results_copied(), [t.data_ptr() for t in out]
         versions = [t._version for t in out]
         case.call(out=out if several else out[0])
-        assert ad._C._results_copied() == before, case
+        copies = ad._C._results_copied() - before
+        assert copies <= len(results) if copied else copies == 0, case
         assert [t.data_ptr() for t in out] == where, case
         for t, r, version in zip(out, results, versions, strict=True):
             assert t._version == version + 1, case

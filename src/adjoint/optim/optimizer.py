@@ -12,11 +12,11 @@ the core in one call, every argument positional:
 
 The first arguments are lists of tensors, one entry for each parameter; a list of state that the options do not
 need is empty (momentum_buffers without momentum, max_exp_avg_sqs without amsgrad, grad_avgs unless centered).
-The others are Python floats and bools. The core updates in place, unrecorded, every parameter that it can:
-parameter, gradient and state contiguous on the CPU, of one dtype, float32 or float64, of one shape, and the
-step a float32 scalar, which it raises by one. It bumps the versions of what it writes, and returns the list of
-the positions that it left untouched, usually empty. Those go through tensor operations, in the file of the
-optimiser, and so does every parameter of a differentiable step.
+The others are Python floats and bools. The core updates in place, unrecorded and by one call of a row (`_sgd_step`,
+core/ops/optimizer.h), every parameter that it can: parameter, gradient and state of one dtype, float32 or
+float64, of one shape and on the device of the first of them, and the step a float32 scalar, which it raises
+by one. It returns the list of the positions that it left untouched, usually empty. Those go through tensor
+operations, in the file of the optimiser, and so does every parameter of a differentiable step.
 """
 
 from __future__ import annotations
