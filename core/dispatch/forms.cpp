@@ -99,7 +99,7 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
       count_write(call.out[i], name);
       continue;
     }
-    write_result(call.out[i], made[i], name, is_fresh(made[i]));
+    if (made[i].defined()) write_result(call.out[i], made[i], name, is_fresh(made[i]));
   }
 }
 
