@@ -25,9 +25,10 @@ namespace {
 /// The shortest way, for what `resolve_straight` takes: no loop over operands is left in it. False for all else.
 template <int A> [[gnu::always_inline]] inline bool call_straight(const ElementwiseInfo& op, const Tensor* in, const double* parameters, Tensor& result) {
   Resolved r;
-  if (!resolve_straight<A>(op, in, r) || may_be_transformed(r.flags)) [[unlikely]] return false;
-  result = r.sizes.empty() ? empty_scalar(r.result_type) : empty(r.sizes, r.result_type);
-  const int64_t n = result.numel();
+  const TensorImpl* const lead = resolve_straight<A>(op, in, r);
+  if (!lead || may_be_transformed(r.flags)) [[unlikely]] return false;
+  const int64_t n = lead->numel;
+  result = lead->ndim == 0 ? empty_scalar(r.result_type) : empty(lead->sizes(), r.result_type);
   const Loop loop = op.loops.forward[loop_slot(r.type)];
   bool alike = n <= StraightCall::kSerial;
   const void* data[A];

@@ -42,36 +42,35 @@ struct Resolved {
 Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims& shape);
 
 /// Decide a call whose A inputs are of one type, row-major and of one shape, or single numbers beside it: nothing has to be
-/// converted, and nothing looked at twice. False where they are not.
-template <int A> [[gnu::always_inline]] inline bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
+/// converted, and nothing looked at twice. The input that has the shape of the result, which is left out of `r`; null where they
+/// are not so.
+template <int A> [[gnu::always_inline]] inline const TensorImpl* resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
   const TensorImpl* lead = in[0].get();
   const DType type = A == 3 && op.condition == 0 ? in[1].dtype() : lead->dtype;
-  if (loop_slot(type) < 0 || !(op.direct >> index_of(type) & 1)) return false;
-  unsigned any = 0, all = TensorImpl::kContiguous, weak = TensorImpl::kWrapped;
+  if (loop_slot(type) < 0 || !(op.direct >> index_of(type) & 1)) return nullptr;
+  unsigned any = 0, all = ~0u;
   for (int i = 0; i < A; ++i) {
     const TensorImpl& t = *in[i].get();
     const bool condition = A == 3 && i == op.condition;
-    if ((i || A == 3) && t.dtype != (condition ? DType::Bool : type)) return false;
+    if ((i || A == 3) && t.dtype != (condition ? DType::Bool : type)) return nullptr;
     any |= t.flags;
-    all &= t.flags;
-    if (!condition) weak &= t.flags;
-    if (!i || !t.ndim) continue;
-    if (!lead->ndim) lead = &t;
-    else if (&t != lead && !same(t.sizes(), lead->sizes())) return false;
+    all &= condition ? t.flags | TensorImpl::kWrapped : t.flags;
   }
-  if (!all || weak) return false;
+  if ((all & (TensorImpl::kContiguous | TensorImpl::kWrapped)) != TensorImpl::kContiguous) return nullptr;
+  for (int i = 1; i < A; ++i) {
+    const TensorImpl* t = in[i].get();
+    if (!t->ndim) continue;
+    if (!lead->ndim) lead = t;
+    else if (!same(t->sizes(), lead->sizes())) return nullptr;
+  }
   r.type = type;
   r.result_type = op.result == ResultType::Same ? type : result_dtype(op, type);
   r.flags = any;
-  r.sizes = lead->sizes();
-  r.tracked = any & (TensorImpl::kRequiresGrad | TensorImpl::kView) && thread_state.grad && op.result != ResultType::Bool && is_differentiable(type);
-  if (r.tracked) {
-    r.tracked = false;
-    for (int i = 0; i < A; ++i) r.tracked |= in[i].requires_grad();
-  }
-  return true;
+  r.tracked = any & (TensorImpl::kRequiresGrad | TensorImpl::kView) && thread_state.grad && op.result != ResultType::Bool && is_differentiable(type) &&
+              (in[0].requires_grad() || (A > 1 && in[1].requires_grad()) || (A > 2 && in[A - 1].requires_grad()));
+  return lead;
 }
-/// For any number of inputs.
+/// For any number of inputs, and with the shape.
 bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r);
 
 /// The name of input number i.

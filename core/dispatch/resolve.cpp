@@ -76,11 +76,9 @@ Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims
 }
 
 bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
-  switch (op.arity) {
-    case 1: return resolve_straight<1>(op, in, r);
-    case 2: return resolve_straight<2>(op, in, r);
-    default: return resolve_straight<3>(op, in, r);
-  }
+  const TensorImpl* lead = op.arity == 1 ? resolve_straight<1>(op, in, r) : op.arity == 2 ? resolve_straight<2>(op, in, r) : resolve_straight<3>(op, in, r);
+  if (lead) r.sizes = lead->sizes();
+  return lead;
 }
 
 }  // namespace adjoint
