@@ -203,7 +203,9 @@ def test_a_write_reaches_samples_that_were_viewed_before():
 def test_values_with_more_dimensions_than_their_place():
     x = ad.rand(2, 3)
     wide = x.reshape(2, 1, 3)
-    with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[1, 3\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[1, 3\]"
+    ):
         func.vmap(lambda x, w: (x * 1).copy_(w))(x, wide)
 
     def whole(x, w):
