@@ -211,7 +211,12 @@ void check_writable(const Tensor& t, const char* op, bool recorded, bool one_val
   if (t->is(TensorImpl::kInference) && !thread_state.inference) [[unlikely]]
     fail("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing "
          "inplace update. It was ", name_of_write(op), " on shape ", to_string(t.sizes()), ".");
-  if (thread_state.grad && (recorded || t.requires_grad())) check_history(t, op);
+  if (thread_state.grad && (recorded || t.requires_grad())) {
+    check_history(t, op);
+    // What is overwritten would keep its history, and its gradient be wrong without a word.
+    if (!recorded && !thread_state.inference)
+      fail<NotImplemented>("the derivative of '", op, "', which writes a tensor that requires grad, is not implemented: write under no_grad()");
+  }
   if (thread_state.watched) [[unlikely]] tell_write(t);
 }
 

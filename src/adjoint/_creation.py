@@ -299,9 +299,7 @@ def _places(sizes):
     return (d for d, _ in enumerate(sizes))
 
 
-@creation(
-    plain=((_C._arange, 0, "0i", 1), (_C._arange, "0i", "1i", 1), (_C._arange, "0i", "1i", "2i"))
-)
+@creation(plain=((_C._arange, 0, "0i", 1), (_C._arange, "0i", "1i", 1), (_C._arange, "0i", "1i", "2i")))
 def arange(start=0, end=None, step=1, *, dtype=None) -> Tensor:
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
 

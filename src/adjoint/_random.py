@@ -159,13 +159,13 @@ def randperm(n, *, dtype=None, generator=None) -> Tensor:
     return _C._randperm(n, dtype or _C.int64, generator)
 
 
-@creation(out=False, consults=True)
+@creation(out=False, consults=True, plain=((_C._rand_like, "0"),))
 def rand_like(input, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
     return _C._rand_like(empty_laid(input, dtype, memory_format, device, "rand_like"), generator)
 
 
-@creation(out=False, consults=True)
+@creation(out=False, consults=True, plain=((_C._randn_like, "0"),))
 def randn_like(input, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
     return _C._randn_like(empty_laid(input, dtype, memory_format, device, "randn_like"), generator)

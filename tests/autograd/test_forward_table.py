@@ -212,7 +212,8 @@ def test_without_derivative(op):
             try:
                 recorded = any(y.requires_grad for y in results(f(*xs)))
             except NotImplementedError:
-                with pytest.raises(NotImplementedError, match="forward AD with " + op["name"]):
+                carried = op["name"] + r"\(\): tensors that carry tangents"  # what writes lists of tensors
+                with pytest.raises(NotImplementedError, match=f"forward AD with {op['name']}|{carried}"):
                     jvp(f, [x.detach() for x in xs], [tensor(v) for v in values])
                 continue
             if op["family"] == "Creation":

@@ -373,7 +373,14 @@ PLAIN = {
         ((ad.Size([2, 1]),), {}),
     ],
     "ones": [((2,), {}), ((2,), {"dtype": ad.bool}), ((2, -3), {})],
-    "full": [(((2,), 7), {}), (((2,), 7.5), {}), ((2, 7.5), {}), (((2,), True), {}), (((2,), 300), {"dtype": ad.uint8}), (((2,),), {})],
+    "full": [
+        (((2,), 7), {}),
+        (((2,), 7.5), {}),
+        ((2, 7.5), {}),
+        (((2,), True), {}),
+        (((2,), 300), {"dtype": ad.uint8}),
+        (((2,),), {}),
+    ],
     "eye": [((3,), {}), ((2, 3), {}), ((-1,), {}), ((2, 2), {"dtype": ad.complex64})],
     "arange": [
         ((5,), {}),
@@ -387,10 +394,17 @@ PLAIN = {
         ((0, 300), {"dtype": ad.uint8}),
     ],
     "empty_like": [((LIKE,), {})],
-    "zeros_like": [((LIKE,), {}), ((LIKE,), {"dtype": ad.int64}), ((LIKE,), {"requires_grad": True}), (([1],), {})],
+    "zeros_like": [
+        ((LIKE,), {}),
+        ((LIKE,), {"dtype": ad.int64}),
+        ((LIKE,), {"requires_grad": True}),
+        (([1],), {}),
+    ],
     "ones_like": [((LIKE,), {}), ((ad.nn.Parameter(LIKE),), {})],
     "full_like": [((LIKE, 2), {}), ((LIKE, 2.5), {"dtype": ad.int64}), ((LIKE,), {})],
     "rand": [((2, 3), {}), (((2,),), {"dtype": ad.float64}), ((2,), {"requires_grad": True}), ((-2,), {})],
+    "rand_like": [((LIKE,), {}), ((LIKE,), {"dtype": ad.float32}), ((LIKE.to(ad.int64),), {})],
+    "randn_like": [((LIKE,), {}), ((LIKE.to(ad.complex64),), {})],
     "randn": [((2, 3), {}), ((2,), {"dtype": ad.complex64}), ((2,), {"dtype": ad.int64})],
 }
 
@@ -435,6 +449,12 @@ def test_the_short_way_has_modes_and_devices():
     before = ad.get_default_dtype()
     try:
         ad.set_default_dtype(ad.float64)
-        assert ad.zeros(1).dtype is ad.ones(1).dtype is ad.randn(1).dtype is ad.full((1,), 2.0).dtype is ad.float64
+        assert (
+            ad.zeros(1).dtype
+            is ad.ones(1).dtype
+            is ad.randn(1).dtype
+            is ad.full((1,), 2.0).dtype
+            is ad.float64
+        )
     finally:
         ad.set_default_dtype(before)

@@ -96,7 +96,16 @@ def test_slices_of_a_scalar():
 
 
 @pytest.mark.parametrize(
-    ("to", "value"), [((3,), (1, 3)), ((), (1,)), ((), (1, 1)), ((3,), (3, 1)), ((2, 3), (1, 2, 3)), ((1,), (2,)), ((0,), (1, 0))]
+    ("to", "value"),
+    [
+        ((3,), (1, 3)),
+        ((), (1,)),
+        ((), (1, 1)),
+        ((3,), (3, 1)),
+        ((2, 3), (1, 2, 3)),
+        ((1,), (2,)),
+        ((0,), (1, 0)),
+    ],
 )
 def test_copy_is_broadcast_to_its_tensor_and_never_beyond(to, value):
     x = ad.zeros(to)
@@ -107,7 +116,10 @@ def test_copy_is_broadcast_to_its_tensor_and_never_beyond(to, value):
 
 
 def test_copy_of_another_shape():
-    with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(2\) at non-singleton dimension 0"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"The size of tensor a \(3\) must match the size of tensor b \(2\) at non-singleton dimension 0",
+    ):
         ad.zeros(3).copy_(ad.ones(2))
     assert ad.zeros(2, 3).copy_(ad.ones(2, 1)).tolist() == [[1, 1, 1]] * 2
     assert ad.zeros(2, 3).copy_(ad.ones(())).tolist() == [[1, 1, 1]] * 2
@@ -124,7 +136,10 @@ def test_values_of_an_index_may_have_more_dimensions_than_those_of_index_put():
         x[...] = x.clone()[None]
         assert x.tolist() == [2, 2, 0]
         for accumulate in (False, True):
-            with pytest.raises(RuntimeError, match=r"shape mismatch: value tensor of shape \[.*\] cannot be broadcast to indexing result"):
+            with pytest.raises(
+                RuntimeError,
+                match=r"shape mismatch: value tensor of shape \[.*\] cannot be broadcast to indexing result",
+            ):
                 x.index_put_((index,), value, accumulate)
     x = ad.zeros(2, 3)
     assert x.index_put_((ad.tensor([True, False]),), ad.ones(1, 3)).tolist() == [[1, 1, 1], [0, 0, 0]]
