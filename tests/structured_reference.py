@@ -48,6 +48,18 @@ def added(shape, dtype, at, values):
     return y
 
 
+def sorted_positions(indices, size):
+    flat = np.ravel_multi_index(indices, size) if indices.size else np.zeros(indices.shape[1], int)
+    found, inverse = np.unique(flat, return_inverse=True)
+    return np.stack(np.unravel_index(found, size)), inverse.reshape(-1)
+
+
+def entries_times(values, rows, columns, dense, count):
+    matrix = np.zeros((count, dense.shape[0]), values.dtype)
+    np.add.at(matrix, (rows, columns), values)
+    return matrix @ dense
+
+
 def basic(spec):
     """The index that a spec stands for: (kind, start, step, length) for each entry."""
     entries = [spec[i : i + 4] for i in range(0, len(spec), 4)]
@@ -185,6 +197,9 @@ REFERENCES = {
     **FOURIER,
     **NETWORK,
     **REDUCTION,
+    "_sort_positions": sorted_positions,
+    "_entries_times": entries_times,
+    "_rows_dot": lambda x, y, rows, columns: (x[rows] * y[columns]).sum(1),
     "_add_multiple": lambda x, y, alpha: x + alpha * y,
     "_sub_multiple": lambda x, y, alpha: x - alpha * y,
     "rsub": lambda x, y, alpha: y - alpha * x,

@@ -10,6 +10,7 @@
 #include "bind/autocast.h"
 #include "bind/object.h"
 #include "bind/overrides.h"
+#include "bind/sparse.h"
 #include "state.h"
 #include "tensor/access.h"
 
@@ -81,6 +82,14 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
       PyObject* result = call(o, args, nargsf, kwnames);
       thread_state.default_device = before;
       return result;
+    }
+  }
+  if (sparse_in_use.load(std::memory_order_relaxed) && self->explain != Py_None) [[unlikely]] {
+    if (PyObject* form = sparse_composition(o, args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0))) {
+      PyObject* result = PyObject_Vectorcall(form, args, nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+      Py_DECREF(form);
+      if (result != Py_NotImplemented) return result;
+      Py_DECREF(result);
     }
   }
   PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)

@@ -38,6 +38,7 @@ nb::list table() {
     row["python"] = op->python;
     row["several"] = op->several;
     row["overloads"] = op->overloads;
+    row["sparse"] = op->takes_sparse;
     nb::list kinds, meanings, names;
     for (const ArgKind* k : op->kinds) {
       kinds.append(std::string(k->annotation) + (k->optional ? " | None" : ""));
@@ -147,6 +148,7 @@ NB_MODULE(_C, m) {
   bind_interpreter(m);
   bind_forward(m);
   bind_batching(m);
+  bind_sparse(m);
   bind_trees(m);
   bind_random(m);
   bind_optimizers(m);

@@ -19,6 +19,7 @@
 #include "tensor/access.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
+#include "transforms/sparse.h"
 #include "transforms/transformed.h"
 
 namespace adjoint {
@@ -342,11 +343,13 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   unsigned flags = out ? (*out)->flags : 0;
   for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
   const bool may_carry = may_be_transformed(flags);
-  if (flags & TensorImpl::kElsewhere) [[unlikely]]
+  if (flags & TensorImpl::kElsewhere) [[unlikely]] {
+    if (Tensor result; out && written_sparse(op, in, parameters, *out, inplace, result)) return result;
     if (const Device device = device_of_call(op, in, out); device != thread_state.device) {
       const DeviceScope scope(device);
       return general(op, in, parameters, out, inplace);
     }
+  }
   if (Tensor result; may_carry && !out && elementwise_transformed(op, in, parameters, result)) return result;
   const DType type = promoted(op, in);
   const bool batch = flags & TensorImpl::kBatched;

@@ -203,6 +203,7 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   else if constexpr (!std::is_same_v<R, Tensor>) row->results = std::tuple_size_v<R>;
   row->composite = Op::composite;
   row->crosses_devices = Op::crosses_devices;
+  row->takes_sparse = Op::takes_sparse;
   row->constant = !Op::differentiable;
   if constexpr (Op::differentiable && door::HasRules<Op>) row->rules = &door::table_of<Op, P...>;
   if constexpr (requires { Op::linear; }) {

@@ -55,6 +55,8 @@ struct Operator {
   bool constant = false;
   /// Its tensors may be on several devices.
   bool crosses_devices = false;
+  /// It knows what sparse tensors are made of.
+  bool takes_sparse = false;
   /// It calls others of the table, which are what is recorded and interpreted.
   bool composite;
   /// The result is a tuple of tensors.

@@ -121,8 +121,9 @@ struct Gather : Structured {
                                         "(3, 4), 0, index(0, 4, below=3)", "(), 0, index(below=1)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
-    return call<PutAlong>(g, IntList(s), dim.value, index);
+  static Tensor gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index, bool sparse);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index, Argument<bool, 3> sparse) {
+    return gradient(g, s, dim.value, index, sparse.value);
   }};
 };
 

@@ -119,6 +119,8 @@ struct Structured {
   static constexpr bool differentiable = true;
   /// Tensors of several devices may meet in it: it is done where the first of them is.
   static constexpr bool crosses_devices = false;
+  /// Its arguments or its result may be sparse tensors: it knows what they are made of, and no other operator does.
+  static constexpr bool takes_sparse = false;
   /// `forward` is written in recorded operators: the call itself makes no node and has no rule.
   static constexpr bool composite = false;
   /// Linear, yet its gradient is recorded as a function of the inputs, on which it does not depend: as in torch.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._device import device_number, preserve_format
+from adjoint._device import device_number, preserve_format, strided
 from adjoint._register import Members, extend, published
 
 __all__ = [
@@ -64,6 +64,13 @@ def creation(function=None, *, out=True, like=False, consults=False):
     def make(
         *args, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **own
     ):
+        if layout is not None and layout is not strided:
+            made = make(*args, dtype=dtype, device=device, **own)
+            if made._layout_number == 0:
+                if "zeros" not in name and "empty" not in name:
+                    raise RuntimeError(f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})")
+                made = made.zero_().to_sparse(layout=layout)
+            return made.requires_grad_() if requires_grad else made
         if device is not None or like:
             place = args[0]._device_number if device is None else device_number(device)
             if takes_device:

@@ -183,7 +183,7 @@ def embedding(
     scale_grad_by_freq : bool
         Divide a row's gradient by how often it was used.
     sparse : bool
-        Sparse gradients; not provided (NotImplementedError).
+        Give `weight` a gradient in the layout sparse_coo, of the rows that are used; not with `scale_grad_by_freq`.
 
     Returns
     -------
@@ -205,10 +205,8 @@ def embedding(
     >>> ad.nn.functional.embedding(ad.tensor([1, 0]), table).tolist()
     [[3.0, 4.0], [1.0, 2.0]]
     """
-    if sparse:
-        raise NotImplementedError(
-            "embedding: sparse=True (sparse gradients) is not provided; use sparse=False"
-        )
+    if sparse and scale_grad_by_freq:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D: rows of features, but its shape is {list(weight.shape)}")
     rows = weight.shape[0]
@@ -218,7 +216,7 @@ def embedding(
         padding_idx %= rows
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    output = ad.embedding(weight, input, -1 if padding_idx is None else padding_idx)
+    output = ad.embedding(weight, input, -1 if padding_idx is None else padding_idx, bool(sparse))
     if not scale_grad_by_freq:
         return output
     counts = ad.zeros(rows, dtype=weight.dtype)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import adjoint as ad
+from adjoint import _C
 
 from ..utils.hooks import HookTable
 
@@ -95,6 +96,9 @@ class Optimizer:
     ValueError
         There are no parameters, a parameter is in two groups, or is not a leaf.
     """
+
+    #: Whether a step takes gradients in the layout sparse_coo.
+    takes_sparse = False
 
     _hooks = None
     _in_hooked_step = False
@@ -429,14 +433,19 @@ def as_type_of(param, tensor):
     return ad.view_as_complex(tensor) if param.is_complex() else tensor
 
 
-def with_gradients(group) -> tuple[list, list]:
-    """The parameters of a group that have a gradient, and those gradients."""
+def with_gradients(group, optimizer) -> tuple[list, list]:
+    """The parameters of a group that have a gradient, and those gradients; refuses sparse ones where `optimizer` takes none."""
     params, grads = [], []
     for param in group["params"]:
         grad = param.grad
         if grad is not None:
             params.append(param)
             grads.append(grad)
+    if _C._any_sparse(grads) and not optimizer.takes_sparse:
+        # In the name of the optimiser whose formulas these are: AdamW's are Adam's.
+        name = next(cls.__name__ for cls in type(optimizer).__mro__ if "step" in vars(cls) or "_update" in vars(cls))
+        hint = ", please consider SparseAdam instead" if name == "Adam" else ""
+        raise RuntimeError(f"{name} does not support sparse gradients{hint}")
     return params, grads
 
 
