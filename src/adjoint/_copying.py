@@ -66,7 +66,13 @@ class Copying(Members):
         cls = type(self)
         kind = None if cls is Tensor else cls
         if self._layout_number:
-            return rebuild_sparse, (kind, *_C._sparse_parts(self), tuple(self.shape), self.requires_grad, _state_of(self))
+            return rebuild_sparse, (
+                kind,
+                *_C._sparse_parts(self),
+                tuple(self.shape),
+                self.requires_grad,
+                _state_of(self),
+            )
         if self._device_number:
             values = None if self.is_meta else self.detach().cpu()
             layout = (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)

@@ -68,7 +68,9 @@ def creation(function=None, *, out=True, like=False, consults=False):
             made = make(*args, dtype=dtype, device=device, **own)
             if made._layout_number == 0:
                 if "zeros" not in name and "empty" not in name:
-                    raise RuntimeError(f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})")
+                    raise RuntimeError(
+                        f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})"
+                    )
                 made = made.zero_().to_sparse(layout=layout)
             return made.requires_grad_() if requires_grad else made
         if device is not None or like:

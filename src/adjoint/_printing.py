@@ -142,7 +142,9 @@ def _sparse_text(plain, prefix):
         shorten = part.numel() > _options.threshold
         shown = _edges(part) if shorten else part.tolist()
         indent = len(prefix) + len(start)
-        lines.append(start + _layout(shown, tuple(part.shape), indent, shorten, _format_for(shown, part)) + ")")
+        lines.append(
+            start + _layout(shown, tuple(part.shape), indent, shorten, _format_for(shown, part)) + ")"
+        )
     return (",\n" + " " * len(prefix)).join(lines)
 
 

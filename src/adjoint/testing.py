@@ -162,7 +162,12 @@ def _compare_values(actual, expected, rtol, atol, equal_nan, checks, allow_subcl
         rtol, atol = (max(p[i] for p in pairs) for i in (0, 1))
     if a._layout_number or e._layout_number:
         entries = [x._nnz() if x._layout_number else None for x in (a, e)]
-        if checks["layout"] and a.is_sparse and (a.is_coalesced(), e.is_coalesced()) == (True, True) and entries[0] != entries[1]:
+        if (
+            checks["layout"]
+            and a.is_sparse
+            and (a.is_coalesced(), e.is_coalesced()) == (True, True)
+            and entries[0] != entries[1]
+        ):
             return f"The number of specified values in sparse COO tensors does not match: {entries[0]} != {entries[1]}{_at(where)}"
         a, e = a.to_dense(), e.to_dense()
     common = _C.promote_types(a.dtype, e.dtype)

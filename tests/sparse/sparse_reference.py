@@ -11,7 +11,11 @@ RNG = np.random.default_rng(7)
 def coo(size, entries, sparse_dim=None, dtype=ad.float64, requires_grad=False):
     """A COO tensor with entries at random positions, of which some are named twice."""
     sparse = len(size) if sparse_dim is None else sparse_dim
-    indices = np.stack([RNG.integers(0, n, entries) for n in size[:sparse]]) if entries else np.zeros((sparse, 0), int)
+    indices = (
+        np.stack([RNG.integers(0, n, entries) for n in size[:sparse]])
+        if entries
+        else np.zeros((sparse, 0), int)
+    )
     if entries > 2:
         indices[:, -1] = indices[:, 0]
     values = RNG.standard_normal((entries, *size[sparse:]))

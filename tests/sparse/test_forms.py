@@ -162,7 +162,15 @@ def test_case(name):
     for x, g, h in zip(sparse, found, wanted):
         if x._layout_number:
             assert g.layout is x.layout, "the gradient of a sparse tensor has its layout"
-            there = dense(ad._C._sparse_with(x.detach(), ad.ones(x._values().shape if x.is_sparse else x.values().shape, dtype=ad.float64))) != 0
+            there = (
+                dense(
+                    ad._C._sparse_with(
+                        x.detach(),
+                        ad.ones(x._values().shape if x.is_sparse else x.values().shape, dtype=ad.float64),
+                    )
+                )
+                != 0
+            )
             # A number for each entry: those of one position have the same.
             entries = array(g._values() if g.is_sparse else g.values())
             at = tuple(array(i) for i in ad._C._sparse_positions(x))
@@ -170,7 +178,11 @@ def test_case(name):
             if h.requires_grad:
                 mask = ad.tensor(there.tolist()).reshape(x.shape)
                 expected = expected + ad.where(mask, h, 0).abs().square().sum()
-                second = second + g.coalesce().sparse_mask(x).to_dense().abs().square().sum() if not _doubled(x) else None
+                second = (
+                    second + g.coalesce().sparse_mask(x).to_dense().abs().square().sum()
+                    if not _doubled(x)
+                    else None
+                )
         else:
             np.testing.assert_allclose(array(plain(g)), array(h), rtol=1e-9, atol=1e-10)
             if h.requires_grad:
@@ -178,7 +190,9 @@ def test_case(name):
         if second is None:
             return
     if isinstance(expected, ad.Tensor) and expected.requires_grad:
-        for x, g, h in zip(sparse, grad(second, sparse, allow_unused=True), grad(expected, full, allow_unused=True)):
+        for x, g, h in zip(
+            sparse, grad(second, sparse, allow_unused=True), grad(expected, full, allow_unused=True)
+        ):
             if g is None or h is None:
                 assert g is h or not np.abs(dense(g) if g is not None else array(h)).max(initial=0) > 1e-12
                 continue
@@ -218,7 +232,9 @@ def test_softmax(dim, log):
     y = f(x, dim)
     z = ad.softmax(full, dim)
     wanted = np.where(there, array(z), 0)
-    np.testing.assert_allclose(np.where(there, np.exp(dense(y)), 0) if log else dense(y), wanted, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        np.where(there, np.exp(dense(y)), 0) if log else dense(y), wanted, rtol=1e-10, atol=1e-12
+    )
     assert ad.autograd.gradcheck(lambda v: f(v, dim), x)
 
 
@@ -227,7 +243,9 @@ def test_sampled_addmm():
     a, b = normal(4, 3, requires_grad=True), normal(3, 5, requires_grad=True)
     y = ad.sparse.sampled_addmm(x, a, b, beta=2, alpha=3)
     there = dense(ad._C._sparse_with(x.detach(), ad.ones(x._nnz(), dtype=ad.float64))) != 0
-    np.testing.assert_allclose(dense(y.detach()), np.where(there, 2 * dense(x.detach()) + 3 * array(a) @ array(b), 0), atol=1e-12)
+    np.testing.assert_allclose(
+        dense(y.detach()), np.where(there, 2 * dense(x.detach()) + 3 * array(a) @ array(b), 0), atol=1e-12
+    )
     assert ad.autograd.gradcheck(lambda x, a, b: ad.sparse.sampled_addmm(x, a, b, beta=2, alpha=3), (x, a, b))
 
 
@@ -235,7 +253,9 @@ def test_gradcheck_takes_sparse_tensors():
     x, d = coo((3, 4), 5, requires_grad=True), normal(4, 2, requires_grad=True)
     assert ad.autograd.gradcheck(lambda x, d: x @ d, (x, d))
     assert ad.autograd.gradcheck(lambda x: x.coalesce() * 2, x, masked=True)
-    assert ad.autograd.gradgradcheck(lambda x, d: (x.coalesce() ** 2) @ d, (x.coalesce().detach().requires_grad_(), d))
+    assert ad.autograd.gradgradcheck(
+        lambda x, d: (x.coalesce() ** 2) @ d, (x.coalesce().detach().requires_grad_(), d)
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,7 +287,11 @@ def test_what_is_refused(text, call):
 def test_larger_ones_in_several_threads():
     """Sums do not depend on the number of threads."""
     rows, columns = RNG.integers(0, 300, 20000), RNG.integers(0, 400, 20000)
-    x = ad.sparse_coo_tensor(ad.tensor(np.stack([rows, columns]).tolist()), ad.tensor(RNG.standard_normal(20000).tolist()), (300, 400))
+    x = ad.sparse_coo_tensor(
+        ad.tensor(np.stack([rows, columns]).tolist()),
+        ad.tensor(RNG.standard_normal(20000).tolist()),
+        (300, 400),
+    )
     d = ad.tensor(RNG.standard_normal((400, 33)).tolist())
     before = ad.get_num_threads()
     results = []
@@ -279,4 +303,6 @@ def test_larger_ones_in_several_threads():
         ad.set_num_threads(before)
     for a, b in zip(*results):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_allclose(results[0][0], dense(x).astype(float) @ array(d).astype(float), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        results[0][0], dense(x).astype(float) @ array(d).astype(float), rtol=1e-3, atol=1e-3
+    )

@@ -38,7 +38,9 @@ def test_embedding(padding, shape):
 @pytest.mark.parametrize("padding", [None, 2])
 def test_bags(mode, padding):
     bag = nn.EmbeddingBag(6, 3, mode=mode, sparse=True, padding_idx=padding, dtype=ad.float64)
-    plain = nn.EmbeddingBag(6, 3, mode=mode, padding_idx=padding, dtype=ad.float64, _weight=bag.weight.detach().clone())
+    plain = nn.EmbeddingBag(
+        6, 3, mode=mode, padding_idx=padding, dtype=ad.float64, _weight=bag.weight.detach().clone()
+    )
     index, offsets = ad.tensor([1, 2, 2, 5, 0, 1]), ad.tensor([0, 2, 2])
     for b in (bag, plain):
         (b(index, offsets) * ad.arange(9.0, dtype=ad.float64).reshape(3, 3)).sum().backward()
@@ -134,7 +136,9 @@ def test_grad_and_create_graph():
     (g,) = ad.autograd.grad(y, weight, create_graph=True)
     assert g.is_sparse and g.requires_grad and g.grad_fn is not None
     (h,) = ad.autograd.grad(g.coalesce().values().sum(), weight)
-    np.testing.assert_allclose(dense(h), np.outer([1, 0, 0, 2, 0, 0], [1, 1, 1]) * 6 * array(weight), rtol=1e-12)
+    np.testing.assert_allclose(
+        dense(h), np.outer([1, 0, 0, 2, 0, 0], [1, 1, 1]) * 6 * array(weight), rtol=1e-12
+    )
     weight.grad = None
     F.embedding(index, weight, sparse=True).pow(3).sum().backward(create_graph=True)
     weight.grad.to_dense().sum().backward()
@@ -186,7 +190,10 @@ def test_writes_have_history():
     y += x
     assert y._version > before
     y.sum().backward()
-    np.testing.assert_allclose(array(x.grad.coalesce().values()), 4 * array(ad._C._sparse_with(x.detach(), ad.ones(5, dtype=ad.float64)).coalesce().values()))
+    np.testing.assert_allclose(
+        array(x.grad.coalesce().values()),
+        4 * array(ad._C._sparse_with(x.detach(), ad.ones(5, dtype=ad.float64)).coalesce().values()),
+    )
     z = x * 2
     w = z * z
     z.zero_()
@@ -278,7 +285,9 @@ def test_passes_in_several_threads_lose_nothing():
 
 def test_parallel_branches():
     weight = table()
-    ad.autograd.graph.set_parallel_backward(True) if hasattr(ad.autograd.graph, "set_parallel_backward") else None
+    ad.autograd.graph.set_parallel_backward(True) if hasattr(
+        ad.autograd.graph, "set_parallel_backward"
+    ) else None
     try:
         parts = [F.embedding(ad.tensor([i % 6]), weight, sparse=True).sum() for i in range(12)]
         sum(parts).backward()

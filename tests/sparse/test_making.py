@@ -22,7 +22,9 @@ def test_parts():
     assert (x.sparse_dim(), x.dense_dim(), x._nnz(), x.is_coalesced()) == (2, 0, 3, False)
     assert x._indices().tolist() == I and x._values().tolist() == V
     assert x.type().endswith(".sparse.FloatTensor")
-    with pytest.raises(RuntimeError, match="Cannot get values on an uncoalesced tensor, please call .coalesce"):
+    with pytest.raises(
+        RuntimeError, match="Cannot get values on an uncoalesced tensor, please call .coalesce"
+    ):
         x.values()
     with pytest.raises(RuntimeError, match="Cannot get indices on an uncoalesced tensor"):
         x.indices()
@@ -132,7 +134,9 @@ def test_matrices_in_scipys_layouts():
         np.testing.assert_array_equal(array(found), expected)
     for y in (a, b, a.to_sparse_coo(), b.to_sparse_coo(), a.to_sparse_csc(), b.to_sparse_csr(), a.t().t()):
         np.testing.assert_array_equal(array(y.to_dense()), m.toarray())
-    back = ad.sparse_csr_tensor(ad.from_numpy(csr.indptr), ad.from_numpy(csr.indices), ad.from_numpy(csr.data), m.shape)
+    back = ad.sparse_csr_tensor(
+        ad.from_numpy(csr.indptr), ad.from_numpy(csr.indices), ad.from_numpy(csr.data), m.shape
+    )
     assert back.crow_indices().dtype is ad.int32
     np.testing.assert_array_equal(array(back.to_dense()), m.toarray())
 
@@ -156,7 +160,9 @@ def test_sparse_mask():
         assert y.layout is m.layout
         np.testing.assert_array_equal(dense(y), np.where(there, array(x), 0))
     z = coo((4, 5), 9)
-    np.testing.assert_allclose(dense(z.sparse_mask(mask)), np.where(dense(mask) != 0, dense(z), 0), atol=1e-12)
+    np.testing.assert_allclose(
+        dense(z.sparse_mask(mask)), np.where(dense(mask) != 0, dense(z), 0), atol=1e-12
+    )
 
 
 def test_text():
@@ -178,7 +184,9 @@ def test_text():
     assert "tensor([], size=(2, 0))" in repr(ad.sparse_coo_tensor((2, 3)))
 
 
-@pytest.mark.parametrize("make", [lambda x: x, lambda x: x.coalesce(), lambda x: x.to_sparse_csr(), lambda x: x.to_sparse_csc()])
+@pytest.mark.parametrize(
+    "make", [lambda x: x, lambda x: x.coalesce(), lambda x: x.to_sparse_csr(), lambda x: x.to_sparse_csc()]
+)
 def test_copies_and_files(make, tmp_path):
     x = make(coo((4, 5), 7)).requires_grad_()
     x.mark = "kept"

@@ -12,7 +12,9 @@ INDICES = [[0, 1, 1], [3], [1, 4, 4, 4], []]
 
 
 def run(make, sparse, steps=INDICES):
-    layer = nn.Embedding(6, 2, sparse=sparse, dtype=ad.float64, _weight=ad.arange(12.0, dtype=ad.float64).reshape(6, 2))
+    layer = nn.Embedding(
+        6, 2, sparse=sparse, dtype=ad.float64, _weight=ad.arange(12.0, dtype=ad.float64).reshape(6, 2)
+    )
     optimizer = make(layer.parameters())
     for index in steps:
         optimizer.zero_grad()
@@ -23,7 +25,13 @@ def run(make, sparse, steps=INDICES):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"momentum": 0.9}, {"momentum": 0.9, "dampening": 0.5}, {"momentum": 0.9, "nesterov": True}, {"maximize": True}],
+    [
+        {},
+        {"momentum": 0.9},
+        {"momentum": 0.9, "dampening": 0.5},
+        {"momentum": 0.9, "nesterov": True},
+        {"maximize": True},
+    ],
     ids=str,
 )
 def test_sgd_is_that_of_dense_gradients(options):
@@ -35,12 +43,16 @@ def test_sgd_is_that_of_dense_gradients(options):
         assert buffer.is_sparse and buffer._nnz() <= 6
 
 
-@pytest.mark.parametrize("options", [{}, {"lr_decay": 0.1}, {"maximize": True}, {"initial_accumulator_value": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"lr_decay": 0.1}, {"maximize": True}, {"initial_accumulator_value": 0.5}], ids=str
+)
 def test_adagrad_is_that_of_dense_gradients(options):
     make = lambda p: optim.Adagrad(p, lr=0.5, **options)  # noqa: E731
     (sparse, a), (dense, b) = run(make, True), run(make, False)
     np.testing.assert_allclose(array(sparse.weight), array(dense.weight), rtol=1e-12)
-    np.testing.assert_allclose(array(a.state[sparse.weight]["sum"]), array(b.state[dense.weight]["sum"]), rtol=1e-12)
+    np.testing.assert_allclose(
+        array(a.state[sparse.weight]["sum"]), array(b.state[dense.weight]["sum"]), rtol=1e-12
+    )
 
 
 def test_lbfgs_makes_them_dense():
@@ -60,7 +72,9 @@ def test_lbfgs_makes_them_dense():
 @pytest.mark.parametrize("maximize", [False, True])
 def test_sparse_adam(maximize):
     """The formulas, row by row, in NumPy; rows that no gradient names are left alone, moments included."""
-    layer, optimizer = run(lambda p: optim.SparseAdam(p, lr=0.1, betas=(0.8, 0.99), eps=1e-6, maximize=maximize), True)
+    layer, optimizer = run(
+        lambda p: optim.SparseAdam(p, lr=0.1, betas=(0.8, 0.99), eps=1e-6, maximize=maximize), True
+    )
     p, m, v = np.arange(12.0).reshape(6, 2), np.zeros((6, 2)), np.zeros((6, 2))
     for t, index in enumerate(INDICES, 1):
         g = np.zeros((6, 2))
@@ -85,11 +99,15 @@ def test_sparse_adam(maximize):
 def test_sparse_adam_refuses_dense_gradients():
     p = nn.Parameter(ad.ones(2, 2))
     p.grad = ad.ones(2, 2)
-    with pytest.raises(RuntimeError, match="SparseAdam does not support dense gradients, please consider Adam instead"):
+    with pytest.raises(
+        RuntimeError, match="SparseAdam does not support dense gradients, please consider Adam instead"
+    ):
         optim.SparseAdam([p]).step()
 
 
-@pytest.mark.parametrize("name", "Adam AdamW Adadelta Adafactor Adamax ASGD Muon NAdam RAdam RMSprop Rprop".split())
+@pytest.mark.parametrize(
+    "name", "Adam AdamW Adadelta Adafactor Adamax ASGD Muon NAdam RAdam RMSprop Rprop".split()
+)
 def test_the_others_refuse_sparse_gradients(name):
     words = {"AdamW": "Adam"}.get(name, name) + " does not support sparse gradients"
     layer = nn.Embedding(4, 2, sparse=True)
@@ -98,12 +116,16 @@ def test_the_others_refuse_sparse_gradients(name):
     before = array(other).copy()
     other.grad = ad.ones(2, 2)
     layer(ad.tensor([1])).sum().backward()
-    with pytest.raises(RuntimeError, match=words + (", please consider SparseAdam instead" if "Adam " in words else "")):
+    with pytest.raises(
+        RuntimeError, match=words + (", please consider SparseAdam instead" if "Adam " in words else "")
+    ):
         optimizer.step()
     np.testing.assert_array_equal(array(other), before, "nothing is updated")
 
 
-@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1), lambda p: optim.Adagrad(p, weight_decay=0.1)])
+@pytest.mark.parametrize(
+    "make", [lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1), lambda p: optim.Adagrad(p, weight_decay=0.1)]
+)
 def test_decay_of_weights_is_refused(make):
     with pytest.raises(RuntimeError, match="weight_decay option is not compatible with sparse gradients"):
         run(make, True)
@@ -124,7 +146,11 @@ def test_sgd_takes_both_kinds_at_once():
 
 def test_a_step_writes_only_the_rows_that_are_named():
     """A NaN elsewhere stays where it is, whatever the others do."""
-    for make in (lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.Adagrad(p), lambda p: optim.SparseAdam(p)):
+    for make in (
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: optim.Adagrad(p),
+        lambda p: optim.SparseAdam(p),
+    ):
         layer = nn.Embedding(5, 2, sparse=True)
         with ad.no_grad():
             layer.weight[3] = float("nan")

@@ -93,9 +93,15 @@ def test_every_row():
 
 def test_the_words():
     x = ad.eye(3).to_sparse()
-    with pytest.raises(NotImplementedError, match=r"Could not run 'aten::exp' with arguments from the 'SparseCPU' backend.*to_dense"):
+    with pytest.raises(
+        NotImplementedError,
+        match=r"Could not run 'aten::exp' with arguments from the 'SparseCPU' backend.*to_dense",
+    ):
         x.exp()
-    with pytest.raises(NotImplementedError, match=r"'aten::cumsum' with arguments from the 'SparseCsrCPU' backend.*sparse_csr"):
+    with pytest.raises(
+        NotImplementedError,
+        match=r"'aten::cumsum' with arguments from the 'SparseCsrCPU' backend.*sparse_csr",
+    ):
         x.to_sparse_csr().cumsum(0)
     with pytest.raises(NotImplementedError, match=r"'aten::sort'"):
         x.sort()

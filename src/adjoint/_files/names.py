@@ -114,7 +114,9 @@ def sparse_tensor(layout, data):
         parts.append(False)
     tensors = parts[:2] if number == 0 else parts[:3]
     if number < 0 or len(parts) != 4 or not all(isinstance(t, _C.Tensor) for t in tensors):
-        raise refuse(f"load(): the file makes a sparse tensor of layout {layout} by {len(parts)} parts that are none of it")
+        raise refuse(
+            f"load(): the file makes a sparse tensor of layout {layout} by {len(parts)} parts that are none of it"
+        )
     if number == 0:
         return checked_parts(0, parts[3], parts[0], None, parts[1], parts[2])
     return checked_parts(number, False, *parts)

@@ -7,7 +7,7 @@ Each takes the error that it raises, since that is defined in `gradcheck`, which
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import Tensor, _C
+from adjoint import _C, Tensor
 
 from ._gradcheck_jacobians import as_tuple
 

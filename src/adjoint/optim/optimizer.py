@@ -443,7 +443,9 @@ def with_gradients(group, optimizer) -> tuple[list, list]:
             grads.append(grad)
     if _C._any_sparse(grads) and not optimizer.takes_sparse:
         # In the name of the optimiser whose formulas these are: AdamW's are Adam's.
-        name = next(cls.__name__ for cls in type(optimizer).__mro__ if "step" in vars(cls) or "_update" in vars(cls))
+        name = next(
+            cls.__name__ for cls in type(optimizer).__mro__ if "step" in vars(cls) or "_update" in vars(cls)
+        )
         hint = ", please consider SparseAdam instead" if name == "Adam" else ""
         raise RuntimeError(f"{name} does not support sparse gradients{hint}")
     return params, grads

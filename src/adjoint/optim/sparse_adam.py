@@ -59,7 +59,10 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, options(locals()))
-        for what, words in (("Sparse", "requires dense parameter tensors"), ("Complex", "does not support complex parameters")):
+        for what, words in (
+            ("Sparse", "requires dense parameter tensors"),
+            ("Complex", "does not support complex parameters"),
+        ):
             found = [
                 [i, k]
                 for i, group in enumerate(self.param_groups)

@@ -7,7 +7,6 @@ the elements, and only if it takes 0 to 0. Start reading at `multiplied`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._C import Tensor
 from adjoint.sparse import _products, _reductions, _shapes  # noqa: F401 - they list theirs
 from adjoint.sparse._making import empty_like, to_compressed, to_coo, with_pattern
 from adjoint.sparse._registry import COMPOSITIONS, FORMS, WRITES, composed, form, with_values, write
@@ -98,7 +97,9 @@ def _found(x, y):
     ones = y.detach()
     marks = _C._full((ones._nnz(),), 1.0, _C.float32, False)
     bare = _shapes.bare_pattern(ones)
-    return _C._nonzero(_C._sparse_lookup(with_values(bare, marks), _shapes.bare_pattern(x.detach()))).reshape(-1)
+    return _C._nonzero(_C._sparse_lookup(with_values(bare, marks), _shapes.bare_pattern(x.detach()))).reshape(
+        -1
+    )
 
 
 @form("div", "_div_rounded")
@@ -138,7 +139,7 @@ def _difference(x, y):
 
 def _times(y, alpha):
     """Scaled; integers stay such."""
-    exact = y.is_floating_point() or y.is_complex() or alpha != int(alpha)
+    exact = y.is_floating_point() or isinstance(alpha, complex) or y.is_complex() or alpha != int(alpha)
     return y if alpha == 1 else _C.mul(y, alpha if exact else int(alpha))
 
 

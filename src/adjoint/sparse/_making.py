@@ -172,7 +172,9 @@ def check_coo(indices, size, coalesced):
     if coalesced and indices.shape[1] > 1:
         flat = flat_of(indices, size)
         if not bool((flat[1:] > flat[:-1]).all()):
-            raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
+            raise RuntimeError(
+                "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
+            )
 
 
 def flat_of(indices, size):
@@ -240,7 +242,9 @@ def _make_compressed(
             f"{names[0]}.shape[-1] must be equal to the number of {which[1:]} + 1 (={rows + 1}), but got {begins.shape[0]}"
         )
     if _checks(check_invariants):
-        check_compressed(begins, others, columns, values.shape[0], names, "ncols" if number == CSR else "nrows")
+        check_compressed(
+            begins, others, columns, values.shape[0], names, "ncols" if number == CSR else "nrows"
+        )
     made = compressed(_leaf(values, values, requires_grad), begins, others, size, number)
     return _finish(made, values, requires_grad, device, name)
 
@@ -253,9 +257,7 @@ def check_compressed(begins, others, columns, entries, names, other):
         raise RuntimeError(f"`{names[0]}[..., -1] == nnz` is not satisfied.")
     steps = begins[1:] - begins[:-1]
     if begins.shape[0] > 1 and not bool(((steps >= 0) & (steps <= columns)).all()):
-        raise RuntimeError(
-            f"`0 <= {names[0]}[..., 1:] - {names[0]}[..., :-1] <= {other}` is not satisfied."
-        )
+        raise RuntimeError(f"`0 <= {names[0]}[..., 1:] - {names[0]}[..., :-1] <= {other}` is not satisfied.")
     if entries and not bool(((others >= 0) & (others < columns)).all()):
         raise RuntimeError(f"`0 <= {names[1]} < {other}` is not satisfied.")
     if entries > 1:

@@ -43,7 +43,9 @@ def summed(x, dim=None, keepdim=False, dtype=None):
         return total.reshape([1] * sparse + [*total.shape]) if keepdim else total
     left = [d for d in range(sparse) if d not in gone]
     size = [n for d, n in enumerate(x.shape) if d not in dims]
-    made = _C._sparse_coalesce(coo(values, indices[left], size if not keepdim or not inner else _kept(x, left, values), False))
+    made = _C._sparse_coalesce(
+        coo(values, indices[left], size if not keepdim or not inner else _kept(x, left, values), False)
+    )
     if keepdim:
         for d in gone:
             made = made.unsqueeze(d)
@@ -81,7 +83,9 @@ def softmax(x, dim, log=False):
     """Softmax of the entries along a dimension, those that are not there being -inf: of a COO tensor, coalesced."""
     name = "log_softmax" if log else "softmax"
     if not x._layout_number:
-        raise RuntimeError(f"sparse.{name}(): expected a sparse tensor, but got a dense one; use adjoint.{name}")
+        raise RuntimeError(
+            f"sparse.{name}(): expected a sparse tensor, but got a dense one; use adjoint.{name}"
+        )
     x = _C._sparse_coalesce(to_coo(x))
     dim = _dim(dim, x.ndim)
     _, _, indices, _, _ = _C._sparse_parts(x)

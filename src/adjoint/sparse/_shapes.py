@@ -92,7 +92,9 @@ def _selected(x, dim, index):
     dim = _dim(dim, x.ndim)
     size = x.shape[dim]
     if not -size <= index < size:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}"
+        )
     index %= size
     _, is_coalesced, indices, _, _ = _C._sparse_parts(x)
     sparse = indices.shape[0]
@@ -212,9 +214,7 @@ def _unbound(x, dim=0):
 def _joined(tensors, dim=0):
     for i, x in enumerate(tensors):
         if not x._layout_number:
-            raise RuntimeError(
-                f"Concatenating sparse tensors, but a dense tensor was found at position {i}."
-            )
+            raise RuntimeError(f"Concatenating sparse tensors, but a dense tensor was found at position {i}.")
         _need_coo(x, "cat")
     first = tensors[0]
     dim = _dim(dim, first.ndim)
@@ -254,4 +254,3 @@ def _stacked(tensors, dim=0):
     if any(not x._layout_number for x in tensors):
         return NotImplemented
     return _joined([x.unsqueeze(_dim(dim, x.ndim + 1)) for x in tensors], dim)
-
