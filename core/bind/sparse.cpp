@@ -71,6 +71,18 @@ void bind_sparse(nb::module_& m) {
   m.def("_sparse_become", [](const Tensor& self, const Tensor& result, const std::string& name) { become_sparse(self, result, name == "zero_" ? "zero_" : "copy_"); },
         "Let a sparse tensor have the indices, the values and the history of another.");
   m.def("_sparse_coalesce", [](const Tensor& t) { return coalesced(t); }, "Each position named once, in order.");
+  m.def("_sparse_values", [](const Tensor& t) {
+    if (!is_sparse(t)) fail("values expected sparse tensor layout but got Strided");
+    return sparse_values(t);
+  }, "The values of a sparse tensor, which share its memory; recorded.");
+  m.def("_sparse_with", [](const Tensor& like, const Tensor& values) {
+    if (!is_sparse(like)) fail("the pattern must be a sparse tensor");
+    return sparse_with(like, values);
+  }, "A sparse tensor with other values for the same entries; recorded.");
+  m.def("_sparse_lookup", [](const Tensor& t, const Tensor& pattern) {
+    if (!is_sparse(t) || !is_sparse(pattern)) fail("both must be sparse tensors");
+    return call<SparseLookup>(t, pattern_of(t), pattern_of(pattern));
+  }, "The sums of a sparse tensor's values at each position of another; recorded.");
   m.def("_sparse_same", [](const Tensor& a, const Tensor& b) { return same_pattern(a, b); }, "Whether two have the same indices in the same order.");
   m.def("_any_sparse", [](nb::list all) {
     if (sparse_in_use.load(std::memory_order_relaxed))

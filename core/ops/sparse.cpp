@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "autograd/meta.h"
+#include "autograd/arithmetic.h"
 #include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "ops/arithmetic.h"
@@ -32,7 +32,6 @@ Dims behind(int64_t first, IntList rest) {
   return all;
 }
 Tensor conj(const Tensor& t) { return t.is_complex() ? call<Conj>(t) : t; }
-Tensor without_history(const Tensor& t) { return t.requires_grad() ? detach(t) : t; }
 
 bool same_ints(const Tensor& a, const Tensor& b) {
   if (a.defined() != b.defined()) return false;
@@ -49,7 +48,7 @@ Tensor position_matrix(const Tensor& t) {
   return p.layout == SparseLayout::Coo ? p.indices : call<Stack>(TensorList(sparse_positions(t)), int64_t{0});
 }
 
-Tensor with(const Tensor& pattern, const Tensor& values) { return call<SparseWith>(without_history(pattern), values); }
+Tensor looked_up(const Tensor& self, const Tensor& pattern) { return call<SparseLookup>(self, pattern_of(self), pattern); }
 
 }  // namespace
 
@@ -69,6 +68,15 @@ Tensors sparse_positions(const Tensor& t) {
   return p.layout == SparseLayout::Csr ? Tensors{repeated, others} : Tensors{others, repeated};
 }
 
+Tensor pattern_of(const Tensor& t) {
+  SparseParts p = sparse_parts(t);
+  p.values = expanded_zero(p.values);
+  return sparse_tensor(std::move(p), t.sizes());
+}
+
+Tensor sparse_values(const Tensor& t) { return call<SparseValues>(t, pattern_of(t)); }
+Tensor sparse_with(const Tensor& like, const Tensor& values) { return call<SparseWith>(pattern_of(like), values); }
+
 bool same_pattern(const Tensor& a, const Tensor& b) {
   const SparseParts p = sparse_parts(a), q = sparse_parts(b);
   return p.layout == q.layout && same(a.sizes(), b.sizes()) && same_ints(p.indices, q.indices) && same_ints(p.others, q.others);
@@ -84,6 +92,11 @@ Tensor SparseTensor::forward(const Tensor& values, const Tensor& indices, Option
   return sparse_tensor(std::move(p), size);
 }
 
+Tensor SparseTensor::gradient(const Tensor& g, const Tensor& indices, const Tensor& others, IntList values, IntList size, int64_t layout, bool coalesced) {
+  const Tensor none = over(Ref<Storage>::share(scalar_tensor(Scalar(0), g.dtype())->storage), g.dtype(), values, Dims(values.size(), 0).span(), 0);
+  return values_at(g, sparse_tensor({static_cast<SparseLayout>(layout), coalesced, indices, others, none}, size));
+}
+
 Tensor SparseWith::forward(const Tensor& pattern, const Tensor& values) {
   if (!is_sparse(pattern)) fail(name, "(): the pattern must be a sparse tensor");
   if (is_sparse(values)) fail(name, "(): the values must be dense");
@@ -94,20 +107,20 @@ Tensor SparseWith::forward(const Tensor& pattern, const Tensor& values) {
   return sparse_tensor(std::move(p), pattern.sizes());
 }
 
-Tensor SparseValues::forward(const Tensor& self) {
+Tensor SparseValues::forward(const Tensor& self, const Tensor&) {
   if (!is_sparse(self)) fail("values expected sparse tensor layout but got Strided");
   return alias(sparse_parts(self).values);
 }
-Tensor SparseValues::gradient(const Tensor& g, const Tensor& self) { return with(self, g); }
+Tensor SparseValues::gradient(const Tensor& g, const Tensor& pattern) { return call<SparseWith>(pattern, g); }
 
 // --- Gradients -------------------------------------------------------------------------------------------------------
 
 Tensor values_at(const Tensor& g, const Tensor& pattern) {
   if (!is_sparse(g)) return call<Index>(g, OptionalTensorList(sparse_positions(pattern)));
-  return same_pattern(g, pattern) ? call<SparseValues>(g) : call<SparseLookup>(g, without_history(pattern));
+  return same_pattern(g, pattern) ? sparse_values(g) : looked_up(g, pattern);
 }
 
-Tensor SparseLookup::forward(const Tensor& self, const Tensor& pattern) {
+Tensor SparseLookup::forward(const Tensor& self, const Tensor&, const Tensor& pattern) {
   const IntList sizes = leading(self);
   const Tensor positions = position_matrix(self), values = sparse_parts(self).values;
   const auto [sorted, inverse] = kernels::sort_positions(positions, sizes, name);
@@ -119,7 +132,9 @@ Tensor SparseLookup::forward(const Tensor& self, const Tensor& pattern) {
     if (at.data<int64_t>()[i] < 0) at.data<int64_t>()[i] = count;
   return IndexSelect::forward(sums, int64_t{0}, at);
 }
-Tensor SparseLookup::gradient(const Tensor& g, const Tensor& self, const Tensor& pattern) { return with(self, call<SparseLookup>(with(pattern, g), without_history(self))); }
+Tensor SparseLookup::gradient(const Tensor& g, const Tensor& own, const Tensor& pattern) {
+  return call<SparseWith>(own, looked_up(call<SparseWith>(pattern, g), own));
+}
 
 Tensor EntriesTimes::values_gradient(const Tensor& g, const Tensor& rows, const Tensor& columns, const Tensor& dense) {
   return call<RowsDot>(g, conj(dense), rows, columns);
@@ -170,7 +185,7 @@ Tensor coalesced(const Tensor& t) {
   if (p.coalesced || p.layout != SparseLayout::Coo) return t;
   const auto [positions, inverse] = kernels::sort_positions(p.indices, leading(t), "coalesce");
   const Dims shape = behind(positions.size(1), p.values.sizes().subspan(1));
-  const Tensor values = call<SparseValues>(t);
+  const Tensor values = sparse_values(t);
   const bool in_order = positions.size(1) == p.entries() && same_ints(positions, p.indices);
   return call<SparseTensor>(in_order ? values : call<PutSlices>(values, shape.span(), int64_t{0}, inverse), positions, OptionalTensor(), t.sizes(), int64_t{0}, true);
 }
@@ -183,7 +198,7 @@ Tensor add_sparse(const Tensor& a, const Tensor& b) {
       fail("add: expected 'self' and 'other' to have same size, but self has size ", to_string(a.sizes()), " while other has size ", to_string(b.sizes()),
            " (FYI, op(dense, sparse) operation does not support broadcasting)");
     const DType type = promote(a.dtype(), b.dtype());
-    const Tensor values = call<SparseValues>(a), out = b.dtype() == type ? call<Clone>(b) : call<To>(b, type);
+    const Tensor values = sparse_values(a), out = b.dtype() == type ? call<Clone>(b) : call<To>(b, type);
     const Tensors at = sparse_positions(a);
     return call<IndexPut>(out, values, OptionalTensorList(at), true);
   }
@@ -191,10 +206,10 @@ Tensor add_sparse(const Tensor& a, const Tensor& b) {
   if (p.layout != q.layout) return {};
   if (!same(a.sizes(), b.sizes()))
     fail("add: expected sizes of 'self' and 'other' to match, but ", to_string(a.sizes()), " != ", to_string(b.sizes()));
-  const Tensor x = call<SparseValues>(a), y = call<SparseValues>(b);
+  const Tensor x = sparse_values(a), y = sparse_values(b);
   if (same_pattern(a, b)) {
     const Tensor sum = call<Add>(x, y);
-    return with(a, sum);
+    return sparse_with(a, sum);
   }
   if (p.layout != SparseLayout::Coo) return {};
   if (p.sparse_dim() != q.sparse_dim())

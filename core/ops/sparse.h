@@ -15,6 +15,12 @@ namespace adjoint {
 
 /// Indices for each sparse dimension: of COO rows of its indices, of CSR and CSC the rows and the columns of the entries.
 Tensors sparse_positions(const Tensor& t);
+/// The positions of a tensor as a sparse tensor of its own, which later writes do not change and which keeps no values: what
+/// derivatives save.
+Tensor pattern_of(const Tensor& t);
+/// The values of a sparse tensor, and one with other values. Recorded.
+Tensor sparse_values(const Tensor& t);
+Tensor sparse_with(const Tensor& like, const Tensor& values);
 /// Whether two tensors name the same positions in the same order.
 bool same_pattern(const Tensor& a, const Tensor& b);
 /// The values of a gradient at the positions of a sparse tensor. Recorded.
@@ -29,6 +35,7 @@ Tensor sparse_rows(const Tensor& g, const Tensor& indices, int64_t rows, int64_t
 Tensor sparse_gathered(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
 
 struct SparseRow : Structured {
+  static constexpr auto batch = batching::dynamic;
   static constexpr bool takes_sparse = true;
   static constexpr bool method = false;
 };
@@ -39,12 +46,16 @@ struct SparseTensor : SparseRow {
   static constexpr auto signature = "values, indices, others, size, layout=0, coalesced=False";
   static Tensor forward(const Tensor& values, const Tensor& indices, OptionalTensor others, MemoryInts size, int64_t layout, bool coalesced);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Output<0> pattern) { return values_at(g, pattern); }};
+  static Tensor gradient(const Tensor& g, const Tensor& indices, const Tensor& others, IntList values, IntList size, int64_t layout, bool coalesced);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> values, Input<1> indices, Input<2> others, Argument<IntList, 3> size, Argument<int64_t, 4> layout,
+                                       Argument<bool, 5> coalesced) {
+    return gradient(g, indices, others, values, size.value, layout.value, coalesced.value);
+  }};
 };
 
 struct SparseWith : SparseRow {
-  static constexpr auto name = "_sparse_with";
-  static constexpr auto doc = "A sparse tensor with the indices of another and the values given.";
+  static constexpr auto name = "_values_in_pattern";
+  static constexpr auto doc = "A sparse tensor with the indices of a pattern and the values given.";
   static constexpr auto signature = "pattern, values";
   static Tensor forward(const Tensor& pattern, const Tensor& values);
   static constexpr auto linear = LinearIn<1>{};
@@ -52,23 +63,23 @@ struct SparseWith : SparseRow {
 };
 
 struct SparseValues : SparseRow {
-  static constexpr auto name = "_sparse_values";
-  static constexpr auto doc = "The values of a sparse tensor, which share its memory.";
-  static constexpr auto signature = "self";
-  static Tensor forward(const Tensor& self);
-  static Tensor gradient(const Tensor& g, const Tensor& self);
+  static constexpr auto name = "_values_of_sparse";
+  static constexpr auto doc = "The values of a sparse tensor, which share its memory. The pattern is its own.";
+  static constexpr auto signature = "self, pattern";
+  static Tensor forward(const Tensor& self, const Tensor& pattern);
+  static Tensor gradient(const Tensor& g, const Tensor& pattern);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self) { return gradient(g, self); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> pattern) { return gradient(g, pattern); }};
 };
 
 struct SparseLookup : SparseRow {
-  static constexpr auto name = "_sparse_lookup";
-  static constexpr auto doc = "The sums of a sparse tensor's values at each position of another.";
-  static constexpr auto signature = "self, pattern";
-  static Tensor forward(const Tensor& self, const Tensor& pattern);
-  static Tensor gradient(const Tensor& g, const Tensor& self, const Tensor& pattern);
+  static constexpr auto name = "_sparse_at";
+  static constexpr auto doc = "The sums of a sparse tensor's values at each position of a pattern. The other pattern is its own.";
+  static constexpr auto signature = "self, own, pattern";
+  static Tensor forward(const Tensor& self, const Tensor& own, const Tensor& pattern);
+  static Tensor gradient(const Tensor& g, const Tensor& own, const Tensor& pattern);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Input<1> pattern) { return gradient(g, self, pattern); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> own, Input<2> pattern) { return gradient(g, own, pattern); }};
 };
 
 struct SortPositions : Structured {

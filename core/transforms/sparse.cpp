@@ -18,8 +18,6 @@ bool (*sparse_form)(const Operator&, std::span<const Value>, bool, Results&) = n
 
 namespace {
 
-Tensor with_values(const Tensor& pattern, const Tensor& values) { return call<SparseWith>(detach(pattern), values); }
-
 /// What gradients need wherever they go: sums, copies, other types.
 bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
   if (v.empty() || !v[0].present || op.kinds[0]->form != Form::Tensor) return false;
@@ -42,11 +40,11 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
     SparseParts p = sparse_parts(self);
     p.indices = call<Clone>(p.indices);
     if (p.others.defined()) p.others = call<Clone>(p.others);
-    result = with_values(sparse_tensor(std::move(p), self.sizes()), call<Clone>(call<SparseValues>(self)));
+    result = sparse_with(sparse_tensor(std::move(p), self.sizes()), call<Clone>(sparse_values(self)));
     return true;
   }
-  if (&op == row_of<To>) result = with_values(self, call<To>(call<SparseValues>(self), v[1].type));
-  else if (&op == row_of<Attach>) result = with_values(self, call<Attach>(call<SparseValues>(self), *v[1].tensor));
+  if (&op == row_of<To>) result = sparse_with(self, call<To>(sparse_values(self), v[1].type));
+  else if (&op == row_of<Attach>) result = sparse_with(self, call<Attach>(sparse_values(self), *v[1].tensor));
   return result.defined();
 }
 
@@ -71,7 +69,9 @@ void call_sparse(const Operator& op, std::span<const Value> arguments, Results& 
     return;
   }
   const std::string_view name = *op.overloads ? op.overloads : op.name;
-  refuse_sparse(sparse_among(op, arguments), op.writes ? name_of_write(op.name).c_str() : name.data() + (name[0] == '_'));
+  std::string known_as = op.writes ? name_of_write(op.name) : std::string(name.substr(name[0] == '_'));
+  if (op.writes) known_as.resize(known_as.size() - 2);
+  refuse_sparse(sparse_among(op, arguments), known_as.c_str());
 }
 
 bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor& out, bool inplace, Tensor& result) {
@@ -95,7 +95,7 @@ void become_sparse(const Tensor& self, const Tensor& given, const char* op) {
     fail(op, "(): a tensor of layout ", name_of(sparse_parts(self).layout), " cannot become one of layout ", name_of(sparse_parts(result).layout));
   const bool recorded = thread_state.grad && result.requires_grad();
   check_writable(self, op, recorded);
-  if (recorded && !history(result)) result = with_values(result, call<SparseValues>(result));  // a leaf
+  if (recorded && !history(result)) result = sparse_with(result, sparse_values(result));  // a leaf
   write(self, op, [&] { set_sparse_parts(self, sparse_parts(result)); });
   Tensor written = self;
   if (recorded) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);  // held by the program, and here

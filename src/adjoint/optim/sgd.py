@@ -155,4 +155,7 @@ class SGD(Optimizer):
                     buffer = buffer * momentum + grad * (1 - dampening)
                 entry["momentum_buffer"] = buffer
                 grad = grad + buffer * momentum if group["nesterov"] else buffer
-            param.sub_(grad * group["lr"])
+            if grad.is_sparse:
+                param.add_(grad, alpha=-float(group["lr"]))  # one pass over the entries
+            else:
+                param.sub_(grad * group["lr"])

@@ -7,6 +7,7 @@ the elements, and only if it takes 0 to 0. Start reading at `multiplied`.
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._C import Tensor
 from adjoint.sparse import _products, _reductions, _shapes  # noqa: F401 - they list theirs
 from adjoint.sparse._making import empty_like, to_compressed, to_coo, with_pattern
 from adjoint.sparse._registry import COMPOSITIONS, FORMS, WRITES, composed, form, with_values, write
@@ -25,7 +26,7 @@ def _on_values(name, linear):
     function = getattr(_C, name)
 
     def apply(x, *parameters):
-        if not x._layout_number:  # it has one tensor, and a number of the other kind
+        if not _layout(x):  # it has one tensor, and a number of the other kind
             return NotImplemented
         x = x if linear else coalesced(x)
         return with_values(x, function(_C._sparse_values(x), *parameters))
@@ -47,9 +48,9 @@ for _name in KEEP_ZERO:
 
 @form("pow")
 def _power(x, exponent):
-    if not x._layout_number or exponent.ndim or exponent._layout_number:
+    if not _layout(x) or not _is_number(exponent):
         return NotImplemented
-    if exponent.item() == 0:
+    if (exponent.item() if isinstance(exponent, Tensor) else exponent) == 0:
         raise RuntimeError(
             "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense"
         )
@@ -60,28 +61,33 @@ def _power(x, exponent):
 # --- products and quotients ------------------------------------------------------------------------------------------------
 
 
+def _layout(x):
+    """The number of a tensor's layout; 0 for a number, as an operator is given it."""
+    return getattr(x, "_layout_number", 0)
+
+
 def _is_number(x):
-    return not x._layout_number and x.ndim == 0
+    return not isinstance(x, Tensor) or (not x._layout_number and x.ndim == 0)
 
 
 @form("mul")
 def multiplied(x, y):
     """The product of a sparse tensor and a number, a dense tensor or a sparse one: sparse."""
-    if not x._layout_number:
+    if not _layout(x):
         x, y = y, x
     if _is_number(y):
         return with_values(x, _C.mul(_C._sparse_values(x), y))
-    if not y._layout_number:
+    if not _layout(y):
         # At the positions of the sparse one, to whose shape the other is broadcast.
         return with_values(x, _C.mul(_C._sparse_values(x), _values_at(y.expand(x.shape), x)))
-    if x._layout_number != y._layout_number or x.shape != y.shape or x.sparse_dim() != y.sparse_dim():
+    if _layout(x) != _layout(y) or x.shape != y.shape or x.sparse_dim() != y.sparse_dim():
         raise RuntimeError(
             f"mul(): sparse tensors are multiplied where they have one layout and one shape, but they have {x.layout} "
             f"{list(x.shape)} and {y.layout} {list(y.shape)}"
         )
     if _C._sparse_same(x, y) and (not x.is_sparse or x.is_coalesced()):
         return with_values(x, _C.mul(_C._sparse_values(x), _C._sparse_values(y)))
-    number = x._layout_number
+    number = _layout(x)
     x, y = coalesced(to_coo(x)), coalesced(to_coo(y))
     both = _shapes.entries_of(x, _found(x, y))
     product = with_values(both, _C.mul(_C._sparse_values(both), _C._sparse_lookup(y, both.detach())))
@@ -104,10 +110,10 @@ def _found(x, y):
 
 @form("div", "_div_rounded")
 def _divided(x, y, mode=None):
-    if not x._layout_number or not _is_number(y):
+    if not _layout(x) or not _is_number(y):
         raise RuntimeError(
             "Sparse division requires a scalar or zero-dim dense tensor divisor "
-            f"(got shape {list(y.shape)} for divisor)"
+            f"(got shape {list(getattr(y, 'shape', ()))} for divisor)"
         )
     values = _C._sparse_values(x if mode is None else coalesced(x))
     result = _C.div(values, y) if mode is None else _C._div_rounded(values, y, rounding_mode=mode)
@@ -125,11 +131,11 @@ def _floor_divided(x, y):
 @form("add")
 def _sum(x, y):
     # Those of one layout, and with a dense tensor, are the core's.
-    if not x._layout_number or not y._layout_number:
+    if not _layout(x) or not _layout(y):
         return NotImplemented
-    if x._layout_number != y._layout_number:
+    if _layout(x) != _layout(y):
         raise RuntimeError(f"add(): expected both tensors in one layout, but got {x.layout} and {y.layout}")
-    return to_compressed(_C.add(to_coo(x), to_coo(y)), x._layout_number)
+    return to_compressed(_C.add(to_coo(x), to_coo(y)), _layout(x))
 
 
 @form("sub")
@@ -154,7 +160,7 @@ def _scaled_difference(x, y, alpha):
 
 
 def _added_in_place(x, y, alpha):
-    if x._layout_number:
+    if _layout(x):
         return NotImplemented
     if x.shape != y.shape:
         raise RuntimeError(
@@ -203,7 +209,7 @@ def _compose():
 
     @composed(adjoint.equal)
     def equal(input, other):
-        if input._layout_number != other._layout_number or input.shape != other.shape:
+        if _layout(input) != _layout(other) or input.shape != other.shape:
             return False
         x, y = coalesced(input), coalesced(other)
         return _C._sparse_same(x, y) and adjoint.equal(_C._sparse_values(x), _C._sparse_values(y))

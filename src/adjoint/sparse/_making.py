@@ -466,7 +466,7 @@ def with_pattern(x, pattern) -> Tensor:
 
 def _pattern_with(pattern, values):
     """A sparse tensor with other values, whatever their dtype and their dense dimensions are as before."""
-    return _C._sparse_with(pattern.detach(), values)
+    return _C._sparse_with(pattern, values)
 
 
 def checked_parts(layout, coalesced, indices, others, values, size) -> Tensor:

@@ -37,4 +37,4 @@ composed = _entered(COMPOSITIONS)
 
 def with_values(x, values):
     """A sparse tensor with other values, of any dtype, for the same entries."""
-    return _C._sparse_with(x.detach(), values)
+    return _C._sparse_with(x, values)
