@@ -9,6 +9,7 @@
 #include "kernels/copy.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
+#include "transforms/sparse.h"
 #include "transforms/tangents.h"
 #include "tensor/access.h"
 #include "tensor/sparse.h"
@@ -114,6 +115,10 @@ void bind_storage(nb::module_& m) {
   m.def("_become_view", [](nb::object self, const Tensor& view, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
     Tensor t = unwrap(self.ptr());
+    if (is_sparse(t)) {
+      become_sparse_view(t, view, lasting(name));
+      return self;
+    }
     tell_replaced(t, name.c_str());
     become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
     // All samples and the tangents are other views too.

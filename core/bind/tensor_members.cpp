@@ -190,8 +190,14 @@ int set_member(PyObject* s, PyObject* v, void* member) {
 PyObject* m_dim(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).dim()); }
 PyObject* m_numel(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).numel()); }
 PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
+/// Refuse a sparse tensor where torch says of it that there is no memory to point to.
+void need_elements(const Tensor& t) {
+  if (is_sparse(t))
+    fail("Cannot access data pointer of Tensor that doesn't have storage: its layout is ", name_of(sparse_parts(t).layout), "; use .to_dense(), or .values()");
+}
 PyObject* m_data_ptr(PyObject* s, PyObject*) {
   return guard([&] {
+    need_elements(unwrap(s));
     tell_read(unwrap(s), "data_ptr");
     refuse_memory(unwrap(s), "data_ptr");
     return PyLong_FromVoidPtr(unwrap(s).numel() && device_of(unwrap(s)) != Device::Meta ? unwrap(s).bytes() : nullptr);
@@ -246,7 +252,7 @@ PyObject* kw_one_of(PyObject* args, PyObject* kwargs, IntList values, const char
 }
 PyObject* m_size(PyObject* s, PyObject* args, PyObject* kw) { return kw_one_of(args, kw, unwrap(s).sizes(), "size", true); }
 PyObject* m_stride(PyObject* s, PyObject* args, PyObject* kw) {
-  if (is_sparse(unwrap(s))) return PyErr_Format(PyExc_RuntimeError, "sparse tensors do not have strides");
+  if (is_sparse(unwrap(s))) return kw_one_of(args, kw, Dims(unwrap(s).sizes().size(), 0).span(), "stride", false);
   return kw_one_of(args, kw, unwrap(s).strides(), "stride", false);
 }
 
@@ -278,6 +284,7 @@ PyObject* list_from(const char* data, DType dtype, IntList sizes, IntList stride
 PyObject* m_tolist(PyObject* s, PyObject*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
+    need_elements(t);
     tell_read(t, "tolist");
     refuse_memory(t, "tolist");
     const Access access(t, t.dim() ? "copy" : "item");

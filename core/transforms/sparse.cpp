@@ -102,4 +102,13 @@ void become_sparse(const Tensor& self, const Tensor& given, const char* op) {
   else if (thread_state.grad && self.requires_grad()) forget_history(self);
 }
 
+void become_sparse_view(const Tensor& self, const Tensor& view, const char* op) {
+  const bool recorded = thread_state.grad && view.requires_grad();
+  check_writable(self, op, recorded);
+  const Tensor kept = view;  // the storage that it stands on from now on
+  write(self, op, [&] { self->replace_storage(Ref<Storage>::share(kept->storage), kept->data, kept.dtype(), kept.sizes(), kept.strides().data()); });
+  Tensor written = self;
+  if (recorded && history(kept)) write_history(written, Ref<Node>::share(kept->grad_fn), kept->output_nr, 2);  // held by the program, and here
+}
+
 }  // namespace adjoint

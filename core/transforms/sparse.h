@@ -21,6 +21,9 @@ bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* p
 /// Let `self`, a sparse tensor, have the indices and values of another, and its history; `op` in place.
 void become_sparse(const Tensor& self, const Tensor& result, const char* op);
 
+/// The same for one of another shape, such as the transpose: those that share the storage keep what they have.
+void become_sparse_view(const Tensor& self, const Tensor& view, const char* op);
+
 /// The forms of another language; set by the bindings. False where there is none. Where `writes`, the first argument is to be
 /// written, and the result is that.
 extern bool (*sparse_form)(const Operator& op, std::span<const Value> arguments, bool writes, Results& results);

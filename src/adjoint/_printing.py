@@ -94,7 +94,7 @@ def text_of(tensor, contents=None):
     if number:
         text = _sparse_text(plain, prefix)
         suffixes += [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
-        if dtype is not default:
+        if dtype not in (default, default.to_complex(), _C.int64, _C.bool):
             suffixes.append(f"dtype={dtype}")
         suffixes.append(f"layout={tensor.layout}")
     elif tensor.is_meta:

@@ -21,6 +21,7 @@ BY_VALUES = {
     "_where_true": "nonzero",
     "masked_select": "masked_select",
     "_unique": "unique",
+    "_sort_positions": "_sort_positions",
     "_repeat_interleave_each": "repeat_interleave",
 }
 

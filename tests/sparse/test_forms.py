@@ -303,3 +303,19 @@ def test_larger_ones_in_several_threads():
     np.testing.assert_allclose(
         results[0][0], dense(x).astype(float) @ array(d).astype(float), rtol=1e-3, atol=1e-3
     )
+
+
+def test_shapes_that_change_in_place():
+    for x in (S(), C()):
+        expected = dense(x).T
+        other, y = x.detach(), x.t_()
+        assert y is x and x.shape == (5, 4)
+        np.testing.assert_array_equal(dense(x), expected)
+        np.testing.assert_array_equal(dense(other), expected.T)
+    leaf = S().requires_grad_()
+    y = leaf * 2
+    y.transpose_(0, 1)
+    w = normal(5, 4)
+    (y.to_dense() * w).sum().backward()
+    at = tuple(array(i) for i in ad._C._sparse_positions(leaf))
+    np.testing.assert_allclose(array(leaf.grad._values()), 2 * array(w).T[at], rtol=1e-12)

@@ -21,6 +21,7 @@ def test_parts():
     assert x.shape == (2, 3) and x.dtype is ad.float32 and x.device.type == "cpu" and x.numel() == 6
     assert (x.sparse_dim(), x.dense_dim(), x._nnz(), x.is_coalesced()) == (2, 0, 3, False)
     assert x._indices().tolist() == I and x._values().tolist() == V
+    assert x.stride() == (0, 0) and not x.is_contiguous()
     assert x.type().endswith(".sparse.FloatTensor")
     with pytest.raises(
         RuntimeError, match="Cannot get values on an uncoalesced tensor, please call .coalesce"

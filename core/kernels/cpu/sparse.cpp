@@ -66,7 +66,10 @@ template <class F> void with_number(DType dtype, F&& f) {
     default: return f(TypeTag<float>{});
   }
 }
-DType number_type(DType d) { return is_integral(d) ? DType::Int64 : compute_dtype(d); }
+DType number_type(DType d, const char* op) {
+  if (d == DType::Bool) fail<NotImplemented>(op, "(): \"addmm_sparse\" not implemented for 'Bool'; convert both with .to()");
+  return is_integral(d) ? DType::Int64 : compute_dtype(d);
+}
 
 void need_vector(const Tensor& t, int64_t n, const char* what, const char* op) {
   if (t.dtype() != DType::Int64 || t.dim() != 1 || t.size(0) != n)
@@ -155,7 +158,7 @@ Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& col
   need_vector(columns, n, "columns", op);
   need_matrix(dense_matrix, values.dtype(), "the dense operand", op);
   if (count < 0) fail(op, "(): a matrix cannot have ", count, " rows");
-  const DType type = number_type(values.dtype());
+  const DType type = number_type(values.dtype(), op);
   const int64_t width = dense_matrix.size(1), height = dense_matrix.size(0), shape[] = {count, width};
   const Tensor out = empty(shape, type);
   if (const Access access(out); access) {
@@ -190,7 +193,7 @@ Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tens
   need_vector(rows, n, "rows", op);
   need_vector(columns, n, "columns", op);
   if (b.size(1) != width) fail(op, "(): rows of ", width, " elements cannot be multiplied by rows of ", b.size(1));
-  const DType type = number_type(a.dtype());
+  const DType type = number_type(a.dtype(), op);
   const Tensor out = empty({&n, 1}, type);
   if (const Access access(out); access) {
     const Tensor x = dense_as(a, type), y = dense_as(b, type), r = dense(rows), c = dense(columns);
