@@ -1,11 +1,14 @@
 // Entries of sparse matrices: order by radix, products row by row.
-#include "for_loops.h"
+#include "for_size.h"
 #include "kernels/sparse.h"
 
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <type_traits>
 
+#include "kernels/cpu/sparse.h"
+#include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -27,7 +30,7 @@ void sort_by_key(std::unique_ptr<Keyed[]>& all, int64_t n, uint64_t largest) {
   }
   constexpr int kBits = 11;
   std::unique_ptr<Keyed[]> other(new Keyed[static_cast<size_t>(n)]);
-  for (int shift = 0; shift < std::bit_width(largest); shift += kBits) {
+  for (int shift = 0; shift < static_cast<int>(std::bit_width(largest)); shift += kBits) {
     int64_t begin[(1 << kBits) + 1] = {};
     const auto digit = [shift](uint64_t key) { return key >> shift & ((1u << kBits) - 1); };
     for (int64_t i = 0; i < n; ++i) ++begin[digit(all[i].key) + 1];
@@ -172,6 +175,12 @@ Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& col
       runtime::parallel_for(0, count, std::max<int64_t>(1, 65536 / work), [&](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row) {
           T* __restrict to = out.data<T>() + row * width;
+          if constexpr (std::is_floating_point_v<T>) {
+            const int64_t begin = by.begin[row], n = by.begin[row + 1] - begin;
+            if (by.order) best_variant<SparseTable<T>>().row(width, n, by.order.get() + begin, v.data<T>(), column, m.data<T>(), to);
+            else best_variant<SparseTable<T>>().row(width, n, nullptr, v.data<T>() + begin, column + begin, m.data<T>(), to);
+            continue;
+          }
           std::fill_n(to, width, T(0));
           for (int64_t e = by.begin[row]; e < by.begin[row + 1]; ++e) {
             const int64_t i = by.order ? by.order[e] : e;
@@ -202,16 +211,15 @@ Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tens
       if (row[i] < 0 || row[i] >= heights[0] || column[i] < 0 || column[i] >= heights[1])
         fail<IndexError>(op, "(): entry ", i, " is at (", row[i], ", ", column[i], "), outside of ", heights[0], " and ", heights[1], " rows");
     with_number(type, [&]<class T>(TypeTag<T>) {
-      constexpr int kAbreast = 8;
       runtime::parallel_for(0, n, std::max<int64_t>(1, 32768 / (width + 1)), [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
           const T *p = x.data<T>() + row[i] * width, *q = y.data<T>() + column[i] * width;
-          T part[kAbreast] = {}, sum = T(0);
-          int64_t k = 0;
-          for (; k + kAbreast <= width; k += kAbreast)
-            for (int j = 0; j < kAbreast; ++j) part[j] = part[j] + p[k + j] * q[k + j];
-          for (; k < width; ++k) sum = sum + p[k] * q[k];
-          for (const T& s : part) sum = sum + s;
+          T sum = T(0);
+          if constexpr (std::is_floating_point_v<T>) {
+            sum = best_variant<SparseTable<T>>().dot(width, p, q);
+          } else {
+            for (int64_t k = 0; k < width; ++k) sum = sum + p[k] * q[k];
+          }
           out.data<T>()[i] = sum;
         }
       });

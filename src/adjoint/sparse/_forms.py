@@ -214,5 +214,9 @@ def _compose():
         x, y = coalesced(input), coalesced(other)
         return _C._sparse_same(x, y) and adjoint.equal(_C._sparse_values(x), _C._sparse_values(y))
 
+    @composed(adjoint.narrow_copy)
+    def narrow_copy(input, dim, start, length, *, out=None):
+        return NotImplemented if out is not None else input.narrow(dim, start, length)
+
 
 _compose()

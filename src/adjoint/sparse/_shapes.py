@@ -167,9 +167,10 @@ def _index_selected(x, dim, index):
         raise RuntimeError("index_select() argument index must be 1-D long-tensor.")
     index = index.reshape(-1).to(_C.int64)
     size, count = x.shape[dim], index.shape[0]
-    if count and (int(index.amin()) < -size or int(index.amax()) >= size):
+    wrong = index[(index < -size) | (index >= size)]
+    if wrong.shape[0]:
         raise IndexError(
-            f"index_select(): index contains one that is out of range for tensor of size {list(x.shape)} at dimension {dim}"
+            f"index_select(): index contains {int(wrong[0])} that is out of range for tensor of size {list(x.shape)} at dimension {dim}"
         )
     index = _C.where(index < 0, index + size, index)
     _, _, indices, _, _ = _C._sparse_parts(x)
