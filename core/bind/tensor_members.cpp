@@ -129,10 +129,10 @@ int set_data(PyObject* s, PyObject* v, void*) {
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_device_number(PyObject* s, void*) { return PyLong_FromLong(static_cast<long>(device_of(unwrap(s)))); }
 PyObject* get_layout_number(PyObject* s, void*) {
-  return PyLong_FromLong(is_sparse(unwrap(s)) ? 1 + static_cast<long>(sparse_parts(unwrap(s)).layout) : 0);
+  return guard([&] { return PyLong_FromLong(is_sparse(unwrap(s)) ? 1 + static_cast<long>(sparse_parts(unwrap(s)).layout) : 0); });
 }
 template <SparseLayout layout> PyObject* get_is_sparse(PyObject* s, void*) {
-  return PyBool_FromLong(is_sparse(unwrap(s)) && sparse_parts(unwrap(s)).layout == layout);
+  return guard([&] { return PyBool_FromLong(is_sparse(unwrap(s)) && sparse_parts(unwrap(s)).layout == layout); });
 }
 PyObject* get_is_meta(PyObject* s, void*) { return PyBool_FromLong(device_of(unwrap(s)) == Device::Meta); }
 

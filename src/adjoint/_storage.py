@@ -266,6 +266,10 @@ def _recording_off():
 class Memory(Members):
     def untyped_storage(self) -> UntypedStorage:
         """The memory below the tensor, which its views share, as bytes."""
+        if self._layout_number:
+            raise NotImplementedError(
+                f"Cannot access storage of SparseTensorImpl: a tensor of layout {self.layout} has indices and values; use values()"
+            )
         return UntypedStorage(_owner=self)
 
     def storage(self) -> TypedStorage:

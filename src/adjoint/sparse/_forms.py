@@ -38,12 +38,18 @@ LINEAR = "neg positive conj real imag".split()
 #: They take 0 to 0, whatever their parameters are.
 KEEP_ZERO = (
     "abs sign sgn sqrt square relu relu6 leaky_relu selu silu mish softsign tanhshrink hardshrink softshrink sin tan asin atan sinh tanh "
-    "asinh atanh expm1 log1p floor ceil trunc round _round_decimals frac erf erfinv isnan isinf isposinf isneginf signbit angle nan_to_num"
+    "asinh atanh expm1 log1p floor ceil trunc round frac erf erfinv isnan isinf isposinf isneginf signbit angle nan_to_num"
 ).split()
 for _name in LINEAR:
     FORMS[_name] = _on_values(_name, True)
 for _name in KEEP_ZERO:
     FORMS[_name] = _on_values(_name, False)
+
+
+@form("_round_decimals")
+def _rounded(x, decimals):
+    x = coalesced(x)
+    return with_values(x, _C._round_decimals(_C._sparse_values(x), decimals=decimals))
 
 
 @form("pow")
