@@ -71,9 +71,11 @@ std::string backward_name(const char* op) {
   std::string s;
   bool up = true;
   for (const char* c = op; *c; ++c) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(*c));
+    if (*c == '.' && std::isdigit(static_cast<unsigned char>(c[1]))) return s + "Backward" + (c + 1);
     if (*c == '_' || *c == '.') { up = true; continue; }
     s += up ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c;
-    up = false;
+    up = digit;
   }
   return s + "Backward0";
 }

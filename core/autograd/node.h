@@ -244,7 +244,7 @@ inline void release_count(Node* node) noexcept {
   else runtime::release_count<Node>(node);
 }
 
-/// "MulBackward0" from "mul".
+/// "MulBackward0" from "mul", "Log1PBackward0" from "log1p", "SumBackward1" from "sum.1": form 1 of the function.
 std::string backward_name(const char* op);
 
 }  // namespace adjoint

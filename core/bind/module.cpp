@@ -47,6 +47,7 @@ nb::list table() {
     row["kinds"] = kinds;
     row["meanings"] = meanings;
     row["arguments"] = names;
+    row["out_converts"] = op->out_converts;
     row["inplace"] = op->inplace && op->name[0] != '_';
     if (const ElementwiseInfo* e = op->elementwise) {
       row["arity"] = e->arity;

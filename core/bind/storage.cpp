@@ -1,4 +1,5 @@
 // What copying and pickling need: a tensor's memory as bytes, and a tensor over given bytes.
+#include "dispatch/forms.h"
 #include "for_size.h"
 #include <set>
 
@@ -109,6 +110,9 @@ void bind_storage(nb::module_& m) {
     become_result(unwrap(self.ptr()), result, lasting(name));
     return self;
   });
+  m.def("_need_out_type", [](const Tensor& result, const Tensor& out, const std::string& name, bool converts) {
+    need_out_type(result.dtype(), out.dtype(), name.c_str(), converts);
+  }, "Refuse out= of a type that it may not have.");
   m.def("_become_view", [](nb::object self, const Tensor& view, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
     Tensor t = unwrap(self.ptr());

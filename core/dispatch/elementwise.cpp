@@ -11,6 +11,7 @@
 #include "autograd/views.h"
 #include "autograd/saved.h"
 #include "dispatch/elementwise.h"
+#include "dispatch/forms.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
@@ -374,14 +375,14 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   Tensor result;
   Before before;
   if (out) {
-    if (!can_cast(out_type, out->dtype()))
-      fail("result type ", type_name_of(out_type), " can't be cast to the desired output type ", type_name_of(out->dtype()), " in ", op.name,
-           inplace ? "_()" : "(out=)");
     if (inplace) {
+      if (!can_cast(out_type, out->dtype()))
+        fail("result type ", type_name_of(out_type), " can't be cast to the desired output type ", type_name_of(out->dtype()), " in ", op.name, "_()");
       if (!same(out->sizes(), sizes))
         fail(op.name, "_(): output with shape ", to_string(out->sizes()), " doesn't match the broadcast shape ", to_string(sizes));
       check_writable(*out, op.name, tracked);
     } else {
+      need_out_type(out_type, out->dtype(), op.name, op.row->out_converts);
       if (tracked || (thread_state.grad && out->requires_grad()))
         fail(op.name, "(): functions with out=... arguments don't support automatic differentiation, but one of the "
              "arguments requires grad.");

@@ -146,6 +146,7 @@ template <class Op> Operator* new_row(const char* family, const char* order) {
   row->aliases = Op::aliases;
   row->python = Op::python;
   row->overloads = Op::overloads;
+  row->out_converts = Op::out_converts;
   return row;
 }
 

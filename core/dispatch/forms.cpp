@@ -48,7 +48,7 @@ void perform(const Call& call, Results& results) {
   Results r;
   if (call.form == CallForm::Out) {
     // A dtype that is left out is that of out=.
-    if (call.out.size() == 1)
+    if (call.out.size() == 1 && op.out_converts)
       for (size_t i = 0; i < op.kinds.size(); ++i)
         if (op.kinds[i]->form == Form::Type && op.kinds[i]->optional && !values[i].present) {
           values[i].present = true;
@@ -56,10 +56,10 @@ void perform(const Call& call, Results& results) {
         }
     op.boxed(values.data(), r);
     if (r.kind == Results::Kind::One) {
-      write_out(call.out[0], r.one, op.name);
+      write_out(call.out[0], r.one, op.name, op.out_converts);
     } else {
       if (call.out.size() != r.many.size()) fail<TypeError>(op.name, "(): out must be a tuple of ", r.many.size(), " Tensors");
-      for (size_t i = 0; i < r.many.size(); ++i) write_out(call.out[i], r.many[i], op.name);
+      for (size_t i = 0; i < r.many.size(); ++i) write_out(call.out[i], r.many[i], op.name, op.out_converts);
     }
     results.one = call.out[0];
     return;
@@ -75,12 +75,18 @@ void perform(const Call& call, Results& results) {
   results.one = self;
 }
 
-void write_out(const Tensor& t, const Tensor& result, const char* name) {
+void need_out_type(DType type, DType out, const char* name, bool converts) {
+  if (!converts && type != out)
+    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out), " instead");
+  if (!can_cast(type, out)) fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out), " in ", name, "(out=)");
+}
+
+void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) {
   if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]] need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
     fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
-  if (!can_cast(result.dtype(), t.dtype()))
-    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(t.dtype()));
+  need_out_type(result.dtype(), t.dtype(), name, converts);
+  refuse_overlap(t, name);
   if (!same(t.sizes(), result.sizes())) {
     if (t.numel() != 0)
       runtime::warn(text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()),

@@ -14,7 +14,11 @@ void perform(const Call& call, Results& results);
 /// The tensor takes the value and the history of a result that was computed beside it: `name` in place.
 void become_result(const Tensor& self, const Tensor& result, const char* name);
 
-/// The tensor takes the value of a result, and its shape where it has another: `name` with out=.
-void write_out(const Tensor& out, const Tensor& result, const char* name);
+/// The tensor takes the value of a result, and its shape where it has another: `name` with out=, which may be of another type
+/// if `converts`.
+void write_out(const Tensor& out, const Tensor& result, const char* name, bool converts);
+
+/// Refuse out= of a type that it may not have, where the result is of type `type`.
+void need_out_type(DType type, DType out, const char* name, bool converts);
 
 }  // namespace adjoint

@@ -51,6 +51,8 @@ struct Operator {
   const ElementwiseInfo* elementwise;  // null for structured operators
   const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
   bool view, writes, inplace, differentiable, function, method;
+  /// out= may be of another type, to which the result is converted.
+  bool out_converts = false;
   /// Its result follows its inputs by jumps, if at all, and has no derivative to ask for.
   bool constant = false;
   /// Its tensors may be on several devices.

@@ -173,7 +173,7 @@ IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const 
 
 Tensor gather_index(const Tensor& index, const char* op) {
   if (index.dtype() == DType::Int64) return index;
-  if (index.dtype() != DType::Int32) fail(op, "(): Expected dtype int32/int64 for index, but got ", name_of(index.dtype()));
+  if (index.dtype() != DType::Int32 && index.numel() != 0) fail(op, "(): Expected dtype int32/int64 for index, but got ", name_of(index.dtype()));
   return copy_of(index, DType::Int64);
 }
 
@@ -183,7 +183,9 @@ Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Te
     fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
   if (index.numel() == 0) return index;
   if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
-    fail(op, "(): Index tensor must have the same number of dimensions as self and src tensor: index has ", index.dim(), ", self ", out.dim());
+    fail(op, "(): Index tensor must have the same number of dimensions as ",
+         std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) ? "self" : "src", " tensor: index has ", index.dim(), ", self ", out.dim(),
+         src ? text(", src ", src->dim()) : std::string());
   for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
     if (i != d && index.size(i) > out.size(i))
       fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);

@@ -113,6 +113,7 @@ struct Div : Binary {
 
 struct Neg : Unary {
   static constexpr auto name = "neg";
+  static constexpr bool out_converts = false;
   static constexpr auto python = "__neg__";
   static constexpr auto aliases = "negative";
   static constexpr auto doc = "Negative of each element.";
@@ -139,6 +140,7 @@ struct Positive : Unary {
 
 struct Sign : Unary {
   static constexpr auto name = "sign";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "-1, 0 or 1 as each element is negative, zero or positive; NaN stays.";
   static constexpr TypeSet types = types::boolean | types::real;
   template <class T> ADJOINT_INLINE static T forward(T x) {
@@ -151,6 +153,7 @@ struct Sign : Unary {
 
 struct Sgn : Unary {
   static constexpr auto name = "sgn";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Each element over its absolute value, 0 for 0: the sign of a real, the direction of a complex number.";
   static constexpr TypeSet types = types::all;
   template <class T> ADJOINT_INLINE static T forward(T x) {

@@ -32,6 +32,7 @@ struct BitwiseXor : Bitwise {
 
 struct BitwiseNot : Unary {
   static constexpr auto name = "bitwise_not";
+  static constexpr bool out_converts = false;
   static constexpr auto python = "__invert__";
   static constexpr auto aliases = "bitwise_invert";
   static constexpr auto doc = "The other bits of each element; logical not for bool.";

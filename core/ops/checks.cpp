@@ -28,7 +28,9 @@ void refuse_bool(const char* what, const Tensor* in, int count) {
 
 void refuse_mixed_parts(const char* op, const Tensor* in) {
   if (in[0].dtype() == in[1].dtype() || in[0].is_wrapped() || in[1].is_wrapped()) return;
-  fail(op, "(): Expected object of scalar type ", name_of(in[0].dtype()), " but got scalar type ", name_of(in[1].dtype()),
+  if (!is_floating(in[0].dtype()) || !is_floating(in[1].dtype()))
+    fail(op, "(): Expected both inputs to be Half, Float or Double tensors but got ", type_name_of(in[0].dtype()), " and ", type_name_of(in[1].dtype()));
+  fail(op, "(): Expected object of scalar type ", type_name_of(in[0].dtype()), " but got scalar type ", type_name_of(in[1].dtype()),
        " for second argument");
 }
 

@@ -113,6 +113,7 @@ struct IsFinite : Predicate {
 };
 struct IsPosInf : Predicate {
   static constexpr auto name = "isposinf";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Whether each element is positive infinity.";
   static constexpr TypeSet types = types::boolean | types::real;
   template <class T> ADJOINT_INLINE static bool forward(T x) {
@@ -122,6 +123,7 @@ struct IsPosInf : Predicate {
 };
 struct IsNegInf : Predicate {
   static constexpr auto name = "isneginf";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Whether each element is negative infinity.";
   static constexpr TypeSet types = types::boolean | types::real;
   template <class T> ADJOINT_INLINE static bool forward(T x) {
@@ -131,6 +133,7 @@ struct IsNegInf : Predicate {
 };
 struct SignBit : Predicate {
   static constexpr auto name = "signbit";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Whether each element has its sign bit set: negative numbers and -0.";
   static constexpr TypeSet types = types::boolean | types::real;
   template <class T> ADJOINT_INLINE static bool forward(T x) {

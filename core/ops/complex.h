@@ -17,6 +17,7 @@ void refuse_mixed_parts(const char* op, const Tensor* in);
 
 struct Conj : Unary {
   static constexpr auto name = "conj";
+  static constexpr bool out_converts = false;
   static constexpr auto aliases = "conj_physical";
   static constexpr auto doc = "Complex conjugate of each element; real tensors are returned as they are.";
   static constexpr TypeSet types = types::all;

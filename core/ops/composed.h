@@ -19,6 +19,7 @@ Tensor multiple(const Tensor& self, const Tensor& other, const Tensor& alpha);
 /// `add(x, y, alpha=…)` on integers, or with a scale that is complex or a tensor.
 struct AddMultiple : Composite {
   static constexpr auto name = "_add_multiple";
+  static constexpr bool out_converts = true;
   static constexpr auto overloads = "add";
   static constexpr auto old_orders = "self, alpha, other";
   static constexpr auto doc = "self + alpha * other.";
@@ -29,6 +30,7 @@ struct AddMultiple : Composite {
 
 struct SubMultiple : Composite {
   static constexpr auto name = "_sub_multiple";
+  static constexpr bool out_converts = true;
   static constexpr auto overloads = "sub";
   static constexpr auto old_orders = "self, alpha, other";
   static constexpr auto doc = "self - alpha * other.";
@@ -40,6 +42,7 @@ struct SubMultiple : Composite {
 
 struct Rsub : Composite {
   static constexpr auto name = "rsub";
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "other - alpha * self.";
   static constexpr auto signature = "self, other, *, alpha=1";
   static constexpr TypeSet types = types::numeric;
@@ -50,6 +53,7 @@ struct Rsub : Composite {
 
 struct DivRounded : Composite {
   static constexpr auto name = "_div_rounded";
+  static constexpr bool out_converts = true;
   static constexpr auto overloads = "div";
   static constexpr auto doc = "The quotient, rounded towards zero ('trunc') or down ('floor') where asked.";
   static constexpr auto signature = "self, other, *, rounding_mode";

@@ -129,7 +129,8 @@ Tensor Logspace::forward(double start, double end, int64_t n, double base, Optio
 
 Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  if (n < 0 || m < 0) fail("eye(): n and m must be greater or equal to 0, but got ", n, " and ", m);
+  if (n < 0) fail("eye(): n must be greater or equal to 0, got ", n);
+  if (m < 0) fail("eye(): m must be greater or equal to 0, got ", m);
   const int64_t sizes[] = {n, m};
   const Tensor t = zeros(sizes, dtype.value_or(default_dtype()));
   const Access access(t);

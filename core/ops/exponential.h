@@ -117,12 +117,16 @@ template <class T> ADJOINT_INLINE T exponent_gap(T a, T b) {
 
 struct LogAddExp : Binary {
   static constexpr auto name = "logaddexp";
-  static constexpr auto doc = "log(e^self + e^other) without overflow.";
-  static constexpr TypeSet types = types::floating;
+  static constexpr auto doc = "log(e^self + e^other) without overflow; of complex numbers, the one with the larger real part stands before.";
   static constexpr bool promotes_integers = true;
   template <class T> ADJOINT_INLINE static T forward(T a, T b) {
-    const T gap = exponent_gap(a, b);
-    return select(a < b, b, a) + math::log1p(math::exp(-math::abs(gap)));
+    if constexpr (is_complex_v<T>) {
+      const T high = select(a.re < b.re, b, a), low = select(a.re < b.re, a, b);
+      return select(low.re == -math::infinity<real_t<T>>, high, high + math::log1p(math::exp(low - high)));
+    } else {
+      const T gap = exponent_gap(a, b);
+      return select(a < b, b, a) + math::log1p(math::exp(-math::abs(gap)));
+    }
   }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) { return apply<Sigmoid>(exponent_gap(a.value, b.value)); }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return apply<Sigmoid>(exponent_gap(b.value, a.value)); }

@@ -12,6 +12,7 @@ Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim);
 
 struct Cat : Structured {
   static constexpr auto name = "cat";
+  static constexpr bool out_converts = true;
   static constexpr auto batch = batching::leading;
   static constexpr auto aliases = "concat, concatenate";
   static constexpr auto doc = "Tensors of the same sizes but in one dimension, end to end along that one.";
@@ -27,6 +28,7 @@ struct Unbind;
 
 struct Stack : Structured {
   static constexpr auto name = "stack";
+  static constexpr bool out_converts = true;
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Tensors of one shape side by side, along a new dimension.";
   static constexpr auto signature = "tensors, dim=0";

@@ -94,6 +94,8 @@ struct Elementwise {
   /// Types on which the operator changes nothing: the input itself is the result.
   static constexpr TypeSet identity = 0;
   static constexpr bool inplace = true;
+  /// out= may be of another type, to which the result is converted.
+  static constexpr bool out_converts = true;
   /// Also a method, whose first input is the tensor itself.
   static constexpr bool method = true;
   /// `check` looks at the values of integers.

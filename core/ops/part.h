@@ -86,6 +86,7 @@ struct Select : Structured {
 
 struct Narrow : Structured {
   static constexpr auto name = "narrow";
+  template <class A> static const char* recorded_as(const A&) { return "slice"; }
   static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
   static constexpr auto signature = "self, dim, start, length";
   static constexpr auto samples = Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2", "(0, 3), 1, 1, 2"};

@@ -118,16 +118,21 @@ Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scal
   return starts ? matmul(a, b, op, t) : scaled_sum(t, matmul(a, b, op), beta, alpha, op);
 }
 
-Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op) {
+/// A factor of integers, without its fraction.
+static Scalar whole_among(DType type, const Scalar& factor) {
+  return !is_integral(type) || factor.is_integral() ? factor : Scalar(factor.as_int());
+}
+
+Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& given_beta, const Scalar& given_alpha, const char* op) {
   const Dims sizes = broadcast_shapes(t.sizes(), p.sizes(), op);
   if (!same({sizes.data(), sizes.size()}, p.sizes()))
     fail(op, "(): self of shape ", to_string(t.sizes()), " does not broadcast to the product's shape ", to_string(p.sizes()));
   if (t.dtype() != p.dtype())
     fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()), " != ", name_of(p.dtype()));
-  if (is_integral(p.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
-    fail(op, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
-  refuse_overflow(beta, rounding_dtype(p.dtype()), op);
-  refuse_overflow(alpha, rounding_dtype(p.dtype()), op);
+  refuse_overflow(given_beta, rounding_dtype(p.dtype()), op);
+  refuse_overflow(given_alpha, rounding_dtype(p.dtype()), op);
+  // Among integers a factor counts without its fraction, as in torch.
+  const Scalar beta = whole_among(p.dtype(), given_beta), alpha = whole_among(p.dtype(), given_alpha);
   const Tensor product = scaled(p, alpha);
   return beta == Scalar(0) || beta == Scalar(0.0) ? product : call<Add>(scaled(t, beta), product);
 }
@@ -175,6 +180,8 @@ Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
 }
 
 Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
+  if (is_integral(self.dtype()) && is_integral(vec1.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
+    fail(name, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
   const Tensor sum = products::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
   return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools
 }

@@ -141,6 +141,7 @@ struct Matmul : Structured {
 
 struct Outer : Structured {
   static constexpr auto name = "outer";
+  static constexpr bool out_converts = true;
   static constexpr auto batch = batching::outer;
   static constexpr auto doc = "Products of each element of one vector with each of another.";
   static constexpr auto signature = "self, vec2";
@@ -213,6 +214,7 @@ struct Addmv : AddProduct<2, 1> {
 
 struct Addr : Structured {
   static constexpr auto name = "addr";
+  static constexpr bool out_converts = true;
   static constexpr auto batch = batching::add_outer;
   static constexpr bool inplace = true;
   static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again

@@ -253,10 +253,11 @@ Tensor RandPerm::forward(int64_t n, DType dtype, OptionalGenerator generator) {
 }
 
 Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replacement, OptionalGenerator generator) {
-  need_floating(self, "multinomial");
+  if (!is_floating(self.dtype())) fail("multinomial only supports floating-point dtypes for input, got: ", type_name_of(self.dtype()));
   if (self.dim() != 1 && self.dim() != 2) fail("prob_dist must be 1 or 2 dim, but found shape ", to_string(self.sizes()));
   if (num_samples <= 0) fail("cannot sample n_sample <= 0 samples: got ", num_samples);
   const int64_t columns = self.size(-1), rows = self.dim() == 2 ? self.size(0) : 1;
+  if (columns > int64_t{1} << 24) fail("number of categories cannot exceed 2^24, but there are ", columns);
   if (!replacement && num_samples > columns)
     fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement: ", num_samples, " > ", columns);
   const Tensor weights = copy_of(self, DType::Float64);
@@ -265,7 +266,7 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
     double total = 0;
     for (int64_t c = 0; c < columns; ++c) {
       const double x = weights.data<double>()[r * columns + c];
-      if (!(x >= 0) || std::isinf(x)) fail("probability tensor contains either `inf`, `nan` or element < 0: element ", c, " of row ", r, " is ", x);
+      if (!(x >= 0) || std::isinf(x)) fail("invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0: element ", c, " of row ", r, " is ", x);
       total += x;
     }
     if (!(total > 0)) fail("invalid multinomial distribution (sum of probabilities <= 0) in row ", r);

@@ -57,6 +57,7 @@ struct Repeat : Structured {
 
 struct Tile : Structured {
   static constexpr auto name = "tile";
+  template <class A> static const char* recorded_as(const A&) { return "repeat"; }
   static constexpr auto doc = "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [2]", "(3,), [2, 2]", "(0, 3), [2, 1]"};

@@ -41,6 +41,8 @@ Tensor add(const Tensor& a, const Tensor& b);
 
 struct Sum : Structured {
   static constexpr auto name = "sum";
+  template <class A> static const char* recorded_as(const A& arguments) { return std::get<1>(arguments) ? "sum.1" : "sum"; }
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "Sum of the elements over the given dimensions. Integers add up in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]",
@@ -56,6 +58,7 @@ struct Sum : Structured {
 
 struct NanSum : Structured {
   static constexpr auto name = "nansum";
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "Sum of the elements over the given dimensions, NaN counted as 0.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr TypeSet types = types::ordered;
@@ -72,6 +75,8 @@ struct NanSum : Structured {
 
 struct Mean : Structured {
   static constexpr auto name = "mean";
+  template <class A> static const char* recorded_as(const A& arguments) { return std::get<1>(arguments) ? "mean.1" : "mean"; }
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "Mean of the elements over the given dimensions; NaN where there are none.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr TypeSet types = types::field;
@@ -88,6 +93,8 @@ struct Mean : Structured {
 
 struct Prod : Structured {
   static constexpr auto name = "prod";
+  template <class A> static const char* recorded_as(const A& arguments) { return std::get<1>(arguments) ? "prod.1" : "prod"; }
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "Product of the elements over the given dimensions. Integers multiply in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "[[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]], dim=1",
@@ -102,6 +109,7 @@ struct Prod : Structured {
 
 struct Var : Structured {
   static constexpr auto name = "var";
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "Variance over the given dimensions: squared distances from the mean over n - correction. Real for complex input.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
@@ -117,6 +125,7 @@ struct Var : Structured {
 
 struct Std : Structured {
   static constexpr auto name = "std";
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "Standard deviation over the given dimensions: the square root of `var`.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
@@ -193,6 +202,8 @@ struct Amin : Structured {
 
 struct MaxAll : Structured {
   static constexpr auto name = "_max_all";
+  template <class A> static const char* recorded_as(const A&) { return "max.1"; }
+  static constexpr bool out_converts = true;
   static constexpr auto batch = batching::extreme_of_all;
   static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
@@ -205,6 +216,8 @@ struct MaxAll : Structured {
 
 struct MinAll : Structured {
   static constexpr auto name = "_min_all";
+  template <class A> static const char* recorded_as(const A&) { return "min.1"; }
+  static constexpr bool out_converts = true;
   static constexpr auto batch = batching::extreme_of_all;
   static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
@@ -222,6 +235,7 @@ inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0
 
 struct MaxDim : Structured {
   static constexpr auto name = "_max_dim";
+  template <class A> static const char* recorded_as(const A&) { return "max"; }
   static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element along a dimension and the index where it is first found. The gradient goes to that element.";
   static constexpr auto signature = "self, dim, keepdim=False";
@@ -234,6 +248,7 @@ struct MaxDim : Structured {
 
 struct MinDim : Structured {
   static constexpr auto name = "_min_dim";
+  template <class A> static const char* recorded_as(const A&) { return "min"; }
   static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element along a dimension and the index where it is first found. The gradient goes to that element.";
   static constexpr auto signature = "self, dim, keepdim=False";
@@ -313,6 +328,7 @@ struct CountNonzero : NoGradient {
 
 struct LogSumExp : Structured {
   static constexpr auto name = "logsumexp";
+  static constexpr bool out_converts = true;
   static constexpr auto doc = "log(sum(exp(x))) over the given dimensions, without overflow in between.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(2, 3, 4), [0, -1]", "(0, 3), 0"};
@@ -324,6 +340,7 @@ struct LogSumExp : Structured {
 
 struct VectorNorm : Structured {
   static constexpr auto name = "_vector_norm";
+  template <class A> static const char* recorded_as(const A&) { return "linalg_vector_norm"; }
   static constexpr auto doc =
       "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for ±inf the extreme of |x|. "
       "The gradient is 0 where the norm is.";

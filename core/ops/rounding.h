@@ -8,6 +8,7 @@
 namespace adjoint::inline ADJOINT_ISA {
 
 struct Step : Unary {
+  static constexpr bool out_converts = false;
   static constexpr TypeSet types = types::real;
   static Zero derivative() { return {}; }
 };
@@ -51,6 +52,7 @@ struct Round : Step {
 
 struct RoundDecimals : Unary {
   static constexpr auto name = "_round_decimals";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Each element to the nearest multiple of 10^-decimals.";
   static constexpr auto overloads = "round";
   static constexpr auto parameters = "*, decimals=0";
@@ -69,6 +71,7 @@ struct RoundDecimals : Unary {
 
 struct Frac : Unary {
   static constexpr auto name = "frac";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "The fraction of each element, with its sign.";
   static constexpr TypeSet types = types::floating;
   template <class T> ADJOINT_INLINE static T forward(T x) { return x - math::trunc(x); }
@@ -87,6 +90,7 @@ struct Copysign : Binary {
 
 struct Heaviside : Binary {
   static constexpr auto name = "heaviside";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "0 where self is negative, 1 where it is positive, values where it is 0.";
   static constexpr auto inputs = "self, values";
   static constexpr TypeSet types = types::boolean | types::real;

@@ -21,6 +21,7 @@ struct ReversedCumsum;
 
 struct Cumsum : Structured {
   static constexpr auto name = "cumsum";
+  static constexpr bool out_converts = true;
   static constexpr bool inplace = true;
   static constexpr auto doc = "Sums of the elements so far along a dimension. Integers add up in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
@@ -42,6 +43,7 @@ struct ReversedCumsum : Structured {
 
 struct Cumprod : Structured {
   static constexpr auto name = "cumprod";
+  static constexpr bool out_converts = true;
   static constexpr bool inplace = true;
   static constexpr auto doc = "Products of the elements so far along a dimension. Integers multiply in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";

@@ -22,6 +22,7 @@ void refuse_fill(const char* op, const Tensor& value, DType type);
 
 struct Where : Ternary {
   static constexpr auto name = "where";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "Elements of self where the condition holds, of other elsewhere.";
   static constexpr const char* inputs = "condition, self, other";
   static constexpr TypeSet types = types::all;
@@ -173,6 +174,7 @@ struct Clamp : Ternary {
 
 struct NanToNum : Unary {
   static constexpr auto name = "nan_to_num";
+  static constexpr bool out_converts = false;
   static constexpr auto doc = "NaN replaced by nan, infinities by posinf and neginf: the largest finite numbers where not given.";
   static constexpr auto parameters = "nan=0.0, posinf=None, neginf=None";
   static constexpr TypeSet types = types::boolean | types::real;

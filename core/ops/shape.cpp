@@ -72,14 +72,14 @@ Dims infer_shape(IntList shape, int64_t numel, const char* op) {
 
 Dims moved_order(IntList source, IntList destination, int64_t ndim, const char* op) {
   if (source.size() != destination.size())
-    fail(op, "(): Invalid source or destination dims: source (", to_string(source),
+    fail(op, ": Invalid source or destination dims: source (", to_string(source),
          " dims) should contain the same number of dims as destination (", to_string(destination), " dims)");
   Dims order(static_cast<size_t>(ndim), -1);
   uint64_t from = 0, to = 0;
   for (size_t i = 0; i < source.size(); ++i) {
     const int s = wrap_dim(source[i], ndim, op), d = wrap_dim(destination[i], ndim, op);
-    if (from >> s & 1) fail(op, "(): repeated dim in `source` (", to_string(source), ")");
-    if (to >> d & 1) fail(op, "(): repeated dim in `destination` (", to_string(destination), ")");
+    if (from >> s & 1) fail(op, ": repeated dim in `source` (", to_string(source), ")");
+    if (to >> d & 1) fail(op, ": repeated dim in `destination` (", to_string(destination), ")");
     from |= uint64_t{1} << s;
     to |= uint64_t{1} << d;
     if (ndim) order[d] = s;

@@ -39,6 +39,7 @@ struct Expand : Structured {
 
 struct Reshape : Structured {
   static constexpr auto name = "reshape";
+  template <class A> static const char* recorded_as(const A&) { return "view"; }
   static constexpr auto doc =
       "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
   static constexpr auto signature = "self, shape";
@@ -101,6 +102,7 @@ struct Permute : Structured {
 
 struct MoveDim : Structured {
   static constexpr auto name = "movedim";
+  template <class A> static const char* recorded_as(const A&) { return "permute"; }
   static constexpr auto aliases = "moveaxis";
   static constexpr auto doc = "A view with the dimensions `source` moved to `destination`; the others keep their order.";
   static constexpr auto signature = "self, source, destination";
@@ -134,6 +136,7 @@ struct Unsqueeze : Structured {
 
 struct Flatten : Structured {
   static constexpr auto name = "flatten";
+  template <class A> static const char* recorded_as(const A&) { return "view"; }
   static constexpr auto doc = "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
   static constexpr auto signature = "self, start_dim=0, end_dim=-1";
   static constexpr auto samples = Cases{"(2, 3, 4)", "(2, 3, 4), start_dim=1, end_dim=2", "(0, 3)", "()"};
@@ -144,6 +147,7 @@ struct Flatten : Structured {
 
 struct Unflatten : Structured {
   static constexpr auto name = "unflatten";
+  template <class A> static const char* recorded_as(const A&) { return "view"; }
   static constexpr auto doc = "A view with one dimension made several; one of the sizes may be -1.";
   static constexpr auto signature = "self, dim, sizes";
   static constexpr auto samples = Cases{"(3, 4), 1, [2, 2]", "(6, 2), 0, [-1, 3]", "(0, 4), -1, [2, 2]"};
@@ -177,6 +181,7 @@ struct Clone : Structured {
 
 struct To : Structured {
   static constexpr auto name = "_to_type";
+  template <class A> static const char* recorded_as(const A&) { return "to_copy"; }
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy in another type.";
   static constexpr auto signature = "self, dtype";

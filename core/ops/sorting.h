@@ -98,6 +98,7 @@ inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0
 
 struct MedianDim : Structured {
   static constexpr auto name = "_median_dim";
+  template <class A> static const char* recorded_as(const A&) { return "median.1"; }
   static constexpr auto overloads = "median";
   static constexpr auto doc = "The median along a dimension (the lower one of an even number), and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
@@ -110,6 +111,7 @@ struct MedianDim : Structured {
 
 struct NanMedianDim : Structured {
   static constexpr auto name = "_nanmedian_dim";
+  template <class A> static const char* recorded_as(const A&) { return "nanmedian.1"; }
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
@@ -125,6 +127,7 @@ inline constexpr auto shared_median_rule = [](Grad g, Input<0> self, Output<0> r
 
 struct MedianAll : Structured {
   static constexpr auto name = "_median_all";
+  template <class A> static const char* recorded_as(const A&) { return "median"; }
   static constexpr auto overloads = "median";
   static constexpr auto doc = "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
   static constexpr auto signature = "self";
@@ -136,6 +139,7 @@ struct MedianAll : Structured {
 
 struct NanMedianAll : Structured {
   static constexpr auto name = "_nanmedian_all";
+  template <class A> static const char* recorded_as(const A&) { return "nanmedian"; }
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
   static constexpr auto signature = "self";

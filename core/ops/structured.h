@@ -115,6 +115,8 @@ struct Structured {
   static constexpr bool writes_one_value = false;
   /// The result has the first input's shape and stands for it, so that there is a form that writes it there: cumsum_.
   static constexpr bool inplace = false;
+  /// out= may be of another type, to which the result is converted.
+  static constexpr bool out_converts = false;
   /// Never differentiable, whatever its inputs (argmax, comparison …).
   static constexpr bool differentiable = true;
   /// Tensors of several devices may meet in it: it is done where the first of them is.

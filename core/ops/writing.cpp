@@ -174,8 +174,12 @@ struct Slices {
 void need_source(const Slices& s, const Tensor& source, const char* op) {
   if (source.dtype() != s.out.dtype())
     fail(op, "(): self (", name_of(s.out.dtype()), ") and source (", name_of(source.dtype()), ") expected to have the same dtype");
-  if (product(source.sizes()) != product(s.plan.shape.span()) || (source.dim() && s.out.dim() && !same(source.sizes(), s.plan.shape.span())))
-    fail<IndexError>(op, "(): source has shape ", to_string(source.sizes()), " but the index selects slices of shape ", to_string(s.plan.shape.span()));
+  const bool fits = product(source.sizes()) == product(s.plan.shape.span()) && !(source.dim() && s.out.dim() && !same(source.sizes(), s.plan.shape.span()));
+  if (fits) return;
+  if (std::string_view(op) == IndexAdd::name)
+    fail("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ", to_string(s.out.sizes()),
+         " source.shape = ", to_string(source.sizes()), "; the index selects slices of shape ", to_string(s.plan.shape.span()));
+  fail<IndexError>(op, "(): source has shape ", to_string(source.sizes()), " but the index selects slices of shape ", to_string(s.plan.shape.span()));
 }
 
 }  // namespace
@@ -216,7 +220,7 @@ Tensor IndexCopy::forward(const Tensor& self, Dim dim, const Tensor& index, cons
 }
 
 Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tensor& source) {
-  if (mask.dtype() != DType::Bool) fail("masked_scatter: expected BoolTensor for mask, but got ", name_of(mask.dtype()));
+  if (mask.dtype() != DType::Bool) fail("masked_scatter_ only supports boolean masks, but got mask with dtype ", type_name_of(mask.dtype()));
   if (self.dtype() != source.dtype())
     fail("masked_scatter: expected self and source to have same dtypes but got ", name_of(self.dtype()), " and ", name_of(source.dtype()));
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);

@@ -141,10 +141,15 @@ inline constexpr const char* kDTypeNames[kDTypes] = {"bool",    "uint8",    "int
 inline constexpr const char* kTypeNames[kDTypes] = {"Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
                                                     "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
 
+/// Those of C++, in which torch speaks of the dtype that out= must have.
+inline constexpr const char* kCppNames[kDTypes] = {"bool",      "unsigned char",  "signed char", "short int", "int",                 "long int",
+                                                   "c10::Half", "c10::BFloat16", "float",       "double",    "c10::complex<float>", "c10::complex<double>"};
+
 constexpr int index_of(DType d) { return static_cast<int>(d); }
 constexpr int64_t itemsize(DType d) { return kItemSizes[index_of(d)]; }
 constexpr const char* name_of(DType d) { return kDTypeNames[index_of(d)]; }
 constexpr const char* type_name_of(DType d) { return kTypeNames[index_of(d)]; }
+constexpr const char* cpp_name_of(DType d) { return kCppNames[index_of(d)]; }
 
 constexpr Category category(DType d) {
   if (d == DType::Bool) return Category::Bool;

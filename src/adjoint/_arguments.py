@@ -17,8 +17,16 @@ def need_tensors(name, **given) -> None:
             )
 
 
-def give(out, result, name, stacklevel=3):
-    """The result; written to `out` where there is one, which takes its shape: with a warning, unless it is empty."""
+def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
+    """The result; written to `out` where there is one, which takes its shape.
+
+    Parameters
+    ----------
+    converts : bool
+        Whether `out` may be of another dtype, to which the result is converted.
+    warns : bool
+        Whether a warning says that an `out` of another shape, which has elements, takes that of the result.
+    """
     if out is None:
         return result
     if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
@@ -26,11 +34,10 @@ def give(out, result, name, stacklevel=3):
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    if not _C.can_cast(result.dtype, out.dtype):
-        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    _C._need_out_type(result, out, name, converts)
     if out.shape == result.shape:
         return out.copy_(result)
-    if out.numel():
+    if warns and out.numel():
         from warnings import warn
 
         warn(
@@ -43,14 +50,14 @@ def give(out, result, name, stacklevel=3):
         # What stands for many, or has a tangent, is written as the program would.
         out.data = _C._empty(result.shape, out.dtype)
         return out.copy_(result)
-    out.data = result.to(out.dtype)
-    return out
+    # Never the result's own memory, which may be that of an input.
+    return out.resize_(result.shape).copy_(result)
 
 
-def give_all(out, results, name):
+def give_all(out, results, name, *, converts=True):
     """A named tuple of results, written to a tuple of tensors where there is one."""
     if out is None:
         return results
     if not isinstance(out, (tuple, list)) or len(out) != len(results):
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
-    return type(results)(*(give(to, result, name, 5) for to, result in zip(out, results)))
+    return type(results)(*(give(to, result, name, 5, converts=converts) for to, result in zip(out, results)))

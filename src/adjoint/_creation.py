@@ -84,9 +84,11 @@ def creation(function=None, *, out=True, like=False, consults=False):
         elif not takes_out:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
         elif dtype is None or _C._dtype(dtype) is out.dtype:
-            made = give(out, function(*args, dtype=out.dtype, **own), name)
+            made = give(out, function(*args, dtype=out.dtype, **own), name, warns=False)
         else:
-            raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype})")
+            raise RuntimeError(
+                f"dtype {_C._dtype(dtype)._type_name} does not match dtype of out parameter ({out.dtype._type_name})"
+            )
         return made.requires_grad_() if requires_grad else made
 
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
@@ -263,11 +265,16 @@ def _whole(*numbers):
 def empty_permuted(size, physical_layout, *, dtype=None) -> Tensor:
     """A tensor whose dimensions lie in memory in the order `physical_layout`, from the outermost; its elements are arbitrary."""
     if sorted(physical_layout) != [*_places(size)]:
+        if len(size) != len(physical_layout):
+            raise RuntimeError(
+                "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+                f"{len(size)} is not equal to len(physical_layout) = {len(physical_layout)}"
+            )
+        outside = [d for d in physical_layout if not 0 <= d < len(size)]
         raise RuntimeError(
-            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
-            f"{len(size)} is not equal to len(physical_layout) = {len(physical_layout)}"
-            if len(size) != len(physical_layout)
-            else f"empty_permuted(): physical_layout must name each dimension once, but got {tuple(physical_layout)}"
+            f"empty_permuted(): Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {outside[0]})"
+            if outside
+            else f"empty_permuted(): Duplicate dim not allowed: physical_layout is {tuple(physical_layout)}"
         )
     made = _empty([size[d] for d in physical_layout], dtype)
     return made.permute([list(physical_layout).index(d) for d in _places(size)])
@@ -409,7 +416,7 @@ def _indices(row, col, offset, dtype, part):
     # How many there are depends on values, so they are found on the CPU.
     place = _C._set_default_device(0)
     try:
-        found = getattr(_full((row, col), True, None), part)(offset).nonzero().t().to(dtype or _C.int64)
+        found = getattr(_full((row, col), True, None), part)(offset).nonzero().t().contiguous().to(dtype or _C.int64)
     finally:
         _C._set_default_device(place)
     return _C._to_device(found, place, 0)

@@ -232,7 +232,7 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
         result = _C._bernoulli_each(input.detach(), generator)
     else:
         result = _C._bernoulli_like(input, p, generator)
-    return give(out, _drawn(result, input), "bernoulli")
+    return give(out, _drawn(result, input), "bernoulli", warns=False)
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
@@ -249,7 +249,10 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     -------
     Tensor of int64, shape (num_samples) or (rows, num_samples)
     """
-    return give(out, _C._multinomial(input.detach(), num_samples, replacement, generator), "multinomial")
+    if out is not None and out.dtype is not _C.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype._type_name}")
+    result = _C._multinomial(input.detach(), num_samples, replacement, generator)
+    return give(out, result, "multinomial", warns=False)
 
 
 # --- in place ---------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_out(name):
         assert call(*arguments, out=out) is out
         assert_close(out, expected)
     if result.dtype.is_floating_point:
-        with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+        with pytest.raises(RuntimeError, match="can't be cast to the desired output type|Expected out tensor to have"):
             call(*arguments, out=ad.zeros(result.shape, dtype=ad.int64))
         recorded = [x.requires_grad_() if x is arguments[0] else x for x in arguments]
         if name != "nextafter":  # which has no derivative anyway
@@ -175,7 +175,7 @@ def test_weights_of_covariances():
 def test_integers_are_not_scaled_by_fractions():
     x = ad.ones(2, dtype=ad.int64)
     with pytest.raises(RuntimeError, match="must not be a floating point number"):
-        ad.addmv(x, ad.ones(2, 2, dtype=ad.int64), x, beta=0.2)
+        ad.addr(ad.ones(2, 2, dtype=ad.int64), x, x, beta=0.2)
     assert ad.addr(ad.ones(2, 2, dtype=ad.bool), x > 0, x > 0, alpha=2).dtype is ad.bool
 
 

@@ -152,7 +152,7 @@ Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
   const DType type = dtype.value_or(self.dtype());
   if (is_integral(type))
     fail(op, "(): could not infer output dtype. ", dtype ? "Optional" : "Input", " dtype must be either a floating point or complex dtype. Got: ",
-         name_of(type), dtype ? "" : "; convert the input, or pass dtype=");
+         type_name_of(type), dtype ? "" : "; convert the input, or pass dtype=");
   const uint64_t mask = dim_mask(dim, self.dim(), op);
   double n = 1;
   for (int64_t d = 0; d < self.dim(); ++d)

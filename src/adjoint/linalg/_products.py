@@ -101,6 +101,8 @@ def matrix_exp(A) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if A.dtype in (_C.float16, _C.bfloat16):
+        return matrix_exp(A.to(_C.float32)).to(A.dtype)
     square(A, "linalg.matrix_exp")
     n = A.shape[-1]
     if A.numel() == 0 or n == 1 or A.is_meta:

@@ -19,8 +19,9 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
     """
     if input.dtype is not other.dtype:
         raise RuntimeError(f"isclose(): {input.dtype} did not match {other.dtype}")
-    if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose(): rtol and atol must not be negative, but got rtol={rtol}, atol={atol}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"isclose(): {name} must be greater than or equal to zero, but got {value}")
     input, other = input.detach(), other.detach()
     close = input == other
     if equal_nan:

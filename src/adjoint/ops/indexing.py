@@ -26,7 +26,7 @@ def nonzero(input, *, as_tuple=False, out=None):
     if as_tuple:
         return _C._nonzero(input if input.ndim else input.reshape(1)).unbind(1)
     result = _C._nonzero(input)
-    return give(out, result, "nonzero")
+    return give(out, result, "nonzero", converts=False)
 
 
 @composition

@@ -11,17 +11,23 @@ from adjoint._register import composition
 from adjoint.ops.shape import _all, atleast_1d, atleast_2d, atleast_3d, meshgrid
 
 
+def _some(tensors, name):
+    if isinstance(tensors, (list, tuple)) and not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
+
+
 @composition(method=False)
 def hstack(tensors, *, out=None) -> Tensor:
     """Join along columns: along dimension 1, or 0 for one-dimensional tensors."""
-    tensors = [atleast_1d(t) for t in tensors]
+    tensors = [atleast_1d(t) for t in _some(tensors, "hstack")]
     return _C.cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1, out=out)
 
 
 @composition(method=False)
 def vstack(tensors, *, out=None) -> Tensor:
     """Join along rows; one-dimensional tensors become rows."""
-    return _C.cat([atleast_2d(t) for t in tensors], 0, out=out)
+    return _C.cat([atleast_2d(t) for t in _some(tensors, "vstack")], 0, out=out)
 
 
 @composition(method=False)
@@ -33,13 +39,13 @@ def row_stack(tensors, *, out=None) -> Tensor:
 @composition(method=False)
 def dstack(tensors, *, out=None) -> Tensor:
     """Join along the third dimension."""
-    return _C.cat([atleast_3d(t) for t in tensors], 2, out=out)
+    return _C.cat([atleast_3d(t) for t in _some(tensors, "dstack")], 2, out=out)
 
 
 @composition(method=False)
 def column_stack(tensors, *, out=None) -> Tensor:
     """Join along columns; one-dimensional tensors become columns."""
-    return _C.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors], 1, out=out)
+    return _C.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in _some(tensors, "column_stack")], 1, out=out)
 
 
 @composition(method=False)

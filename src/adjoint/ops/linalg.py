@@ -162,17 +162,26 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
     >>> ad.ormqr(a, tau, ad.tensor([[3.0], [4.0]]), transpose=True).abs().sum()
     tensor(5.)
     """
-    m, k = input.shape[-2:]
+    if input.ndim < 2 or other.ndim < 2:
+        raise RuntimeError(f"ormqr(): {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions")
+    m, k = input.shape[-2], tau.shape[-1] if tau.ndim else 0
     if other.shape[-2 if left else -1] != m:
         raise RuntimeError(
             f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], but they are "
             f"{other.shape[-2 if left else -1]} and {m}"
         )
+    if k != min(m, input.shape[-1]):
+        side = "other.shape[-2]" if left else "other.shape[-1]"
+        raise RuntimeError(
+            f"ormqr: tau.shape[-1] must be equal to min({side}, input.shape[-1]), but they are {k}, {m} and "
+            f"{input.shape[-1]}"
+        )
+    input = input[..., :k]
     if m > k:
         input = _C.cat([input, input.new_zeros((*input.shape[:-1], m - k))], -1)
     Q = _linalg().householder_product(input, tau)
     Q = Q.mH if transpose else Q
-    return give(out, Q @ other if left else other @ Q, "ormqr")
+    return give(out, Q @ other if left else other @ Q, "ormqr", converts=False)
 
 
 @composition
@@ -202,7 +211,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
 
 
 @composition
-def lu(A, *, pivot=True, get_infos=False, out=None):
+def lu(A, pivot=True, get_infos=False, out=None):
     """LU and pivots, as `linalg.lu_factor` gives them, which has taken its place; with `get_infos` also where it fails."""
     result = _linalg().lu_factor_ex(A, pivot=pivot)
     if not get_infos and bool((result[2] != 0).any()):

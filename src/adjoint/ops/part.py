@@ -44,9 +44,23 @@ def _splitter(name, axis, least):
     def cut(input, indices_or_sections):
         if input.ndim < least:
             raise RuntimeError(
-                f"{name} requires a tensor with at least {least} dimension(s), but got {input.ndim}"
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+                "dimensions!"
             )
-        return tensor_split(input, indices_or_sections, axis(input))
+        dim = axis(input)
+        if isinstance(indices_or_sections, int):
+            size = input.shape[dim]
+            if indices_or_sections <= 0 or size % indices_or_sections:
+                raise RuntimeError(
+                    f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {size} is not "
+                    f"divisible by the split_size {indices_or_sections}!"
+                )
+        elif not isinstance(indices_or_sections, (Tensor, list, tuple)):
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments: argument 'indices_or_sections' (position 2) must "
+                f"be int or tuple of ints, not {type(indices_or_sections).__name__}"
+            )
+        return tensor_split(input, indices_or_sections, dim)
 
     cut.__name__ = cut.__qualname__ = name
     cut.__doc__ = f"`tensor_split` along dimension {axis(None)}."
@@ -108,13 +122,13 @@ def _copier(name, view, several=False):
     def copied(input, *args, out=None, **kwargs):
         result = view(input, *args, **kwargs)
         if not several:
-            return give(out, result.clone(memory_format=contiguous_format), name)
+            return give(out, result.clone(memory_format=contiguous_format), name, converts=False)
         if out is None:
             return tuple(part.clone(memory_format=contiguous_format) for part in result)
         if len(out) != len(result):
             raise RuntimeError(f"{name}(): expected {len(result)} tensors in out, but got {len(out)}")
         for to, part in zip(out, result):
-            give(to, part, name, 4)
+            give(to, part, name, 4, converts=False)
         return None
 
     copied.__name__ = copied.__qualname__ = name

@@ -68,9 +68,9 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
     # A size of 1 is contracted with any other, as if it were repeated.
     for i, j in zip(first, second):
         if a.shape[i] == 1 != b.shape[j]:
-            b = b.sum(j, keepdim=True)
+            b = b.sum(j, keepdim=True, dtype=b.dtype)
         elif b.shape[j] == 1 != a.shape[i]:
-            a = a.sum(i, keepdim=True)
+            a = a.sum(i, keepdim=True, dtype=a.dtype)
         if a.shape[i] != b.shape[j]:
             raise RuntimeError(
                 "contracted dimensions need to match, but first "

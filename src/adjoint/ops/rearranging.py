@@ -33,9 +33,11 @@ def rot90(input, k=1, dims=(0, 1)) -> Tensor:
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     first, second = dims
-    if input.ndim < 2 or (first - second) % input.ndim == 0:
+    if input.ndim < 2:
+        raise RuntimeError(f"rot90(): expected total dims >= 2, but got total dims = {input.ndim}")
+    if (first - second) % input.ndim == 0:
         raise RuntimeError(
-            f"rot90(): expected two different dimensions of a tensor with at least two, but got {dims}"
+            f"rot90(): expected rotation dims to be different, but got dim0 = {first} and dim1 = {second}"
         )
     k %= 4
     if k == 0:
@@ -85,7 +87,7 @@ def diag(input, diagonal=0, *, out=None) -> Tensor:
         result = input.diagonal(diagonal).clone()
     else:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return give(out, result, "diag")
+    return give(out, result, "diag", converts=False)
 
 
 @composition

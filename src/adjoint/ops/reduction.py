@@ -43,10 +43,10 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tenso
         if p != "fro":
             from adjoint import linalg
 
-            return linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+            return linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
         p = 2.0
     result = _C._vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype)
-    return give(out, result, "norm")
+    return give(out, result, "norm", converts=False)
 
 
 @composition
@@ -104,12 +104,11 @@ def cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor:
     x = input.reshape(1, -1) if input.ndim < 2 else input
     _check_weights("fweights", fweights, x.shape[1])
     _check_weights("aweights", aweights, x.shape[1])
-    if not (x.is_floating_point() or x.is_complex()):
-        x = x.to(_C.get_default_dtype())
+    # As operators promote them: a weight of a higher dtype decides.
     weights = None
     for given in (fweights, aweights):
         if given is not None:
-            weights = given.to(x.dtype) if weights is None else weights * given
+            weights = given if weights is None else weights * given
     n = x.shape[1] if weights is None else weights.sum()
     mean = (x if weights is None else x * weights).sum(1, True) / n
     if weights is None:
@@ -120,6 +119,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor:
         freedom = n - correction * (weights * aweights).sum() / n
     centred = x - mean
     other = centred if weights is None else centred * weights
+    other, centred = other.to(dtype := _C.promote_types(other.dtype, centred.dtype)), centred.to(dtype)
     result = (other @ centred.mH.clone()) / (freedom if isinstance(freedom, Tensor) else max(freedom, 0))
     return result.squeeze()
 
@@ -157,7 +157,11 @@ def corrcoef(input) -> Tensor:
     if c.ndim == 0:
         return c / c
     deviation = c.diagonal().real.sqrt()
-    return c / deviation.unsqueeze(0) / deviation.unsqueeze(1)
+    result = c / deviation.unsqueeze(0) / deviation.unsqueeze(1)
+    # Rounding must not make a correlation of more than one.
+    if result.is_complex():
+        return _C.complex(result.real.clamp(-1, 1), result.imag.clamp(-1, 1))
+    return result.clamp(-1, 1)
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
@@ -180,9 +184,12 @@ class Sums(Members):
         if lead < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[lead:])):
             raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}.")
         dims = [*range(lead), *(d + lead for d, n in enumerate(size) if n == 1 and self.shape[d + lead] != 1)]
+        if not size:
+            return self.sum()
         if not dims:
             return self
-        return self.sum(dims, keepdim=True).view(size)
+        result = self.sum(dims, keepdim=True)
+        return result.view(size) if lead else result
 
 
 # --- segments and intervals ------------------------------------------------------------------------------------------

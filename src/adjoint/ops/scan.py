@@ -41,7 +41,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None) -> Tensor:
         size = builtins.max(result.shape[dim] - 1, 0)
         later, earlier = result.narrow(dim, result.shape[dim] - size, size), result.narrow(dim, 0, size)
         result = later != earlier if result.dtype is _C.bool else later - earlier
-    return give(out, result, "diff")
+    return give(out, result, "diff", converts=False)
 
 
 @composition
@@ -73,14 +73,18 @@ def _integral(add, y, x, dx, dim):
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
     if x is None:
         return add(ends, dim) * (dx / 2)
-    steps = x.narrow(-1, 1, x.shape[-1] - 1) - x.narrow(-1, 0, x.shape[-1] - 1)
-    if x.ndim == 1 and y.ndim > 1:
-        steps = steps.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+    # Places of one dimension are those along `dim`; of several, they broadcast with the values.
+    axis = dim % y.ndim
+    if x.ndim == 1:
+        x = x.reshape([-1 if d == axis else 1 for d in range(y.ndim)])
+    elif x.ndim < y.ndim:
+        x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
+    steps = x.narrow(axis, 1, x.shape[axis] - 1) - x.narrow(axis, 0, x.shape[axis] - 1)
     return add(ends * steps, dim) / 2
 
 
 @composition(method=False)
-def gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple[Tensor, ...]:
+def gradient(input, *, spacing=None, dim=None, edge_order=1) -> tuple[Tensor, ...]:
     """The derivative along each dimension of a function known at points, by differences of second order.
 
     At points that are not equally far apart, by the parabola through each and its neighbours.
@@ -88,7 +92,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple[Tensor, ...]:
     Parameters
     ----------
     spacing : number, sequence of numbers, or sequence of Tensors
-        How far apart points are, for all dimensions or for each; or where they are along each.
+        How far apart points are, for all dimensions or for each (1 when left out); or where they are along each.
     dim : int or tuple of int, optional
         All, when left out.
     edge_order : 1 or 2
@@ -107,6 +111,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple[Tensor, ...]:
     dims = [dim] if isinstance(dim, int) else list(range(input.ndim) if dim is None else dim)
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if spacing is None:
+        spacing = 1
     if isinstance(spacing, Tensor) or isinstance(spacing, (int, float, complex)):
         spacings = [spacing] * len(dims)
     else:
@@ -129,24 +135,35 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple[Tensor, ...]:
                 f"torch.gradient expected each tensor of spacing to have as many elements as there are points: {size}, but got "
                 f"{step.numel()}"
             )
-        results.append(_slopes(x.movedim(d, -1), step, edge_order).movedim(-1, d))
+        results.append(_slopes(x, d, step, edge_order))
     return tuple(results)
 
 
-def _slopes(x, step, edge_order):
-    """Along the last dimension; `step` is a number or where the points are."""
-    n = x.shape[-1]
+def _slopes(x, dim, step, edge_order):
+    """Along a dimension; `step` is a number or where the points are."""
+    n = x.shape[dim]
+
+    def part(t, start, end):
+        return t.narrow(dim, start, end - start)
+
     uneven = isinstance(step, Tensor) and step.ndim > 0
-    h = step[1:] - step[:-1] if uneven else step
-    between = (x[..., 1:] - x[..., :-1]) / h
     if uneven:
-        before, after = h[:-1], h[1:]
-        inner = (between[..., :-1] * after + between[..., 1:] * before) / (before + after)
+        h = (step[1:] - step[:-1]).reshape([-1 if d == dim % x.ndim else 1 for d in range(x.ndim)])
     else:
-        inner = (between[..., :-1] + between[..., 1:]) / 2
-    first, last = between[..., :1], between[..., -1:]
+        h = step
+    between = (part(x, 1, n) - part(x, 0, n - 1)) / h
+    if uneven:
+        before, after = part(h, 0, n - 2), part(h, 1, n - 1)
+        inner = (part(between, 0, n - 2) * after + part(between, 1, n - 1) * before) / (before + after)
+    else:
+        inner = (part(x, 2, n) - part(x, 0, n - 2)) / h / 2
+    first, last = part(between, 0, 1), part(between, n - 2, n - 1)
     if edge_order == 2:
-        share = [h[0] / (h[0] + h[1]), h[-1] / (h[-1] + h[-2])] if uneven else [0.5, 0.5]
-        first = first + (between[..., :1] - between[..., 1:2]) * share[0]
-        last = last + (between[..., n - 2 :] - between[..., n - 3 : n - 2]) * share[1]
-    return _C.cat((first, inner, last), -1)
+        if uneven:
+            a, b, y, z = part(h, 0, 1), part(h, 1, 2), part(h, n - 3, n - 2), part(h, n - 2, n - 1)
+            first = first + (first - part(between, 1, 2)) * (a / (a + b))
+            last = last + (last - part(between, n - 3, n - 2)) * (z / (z + y))
+        else:
+            first = (part(x, 0, 1) * -1.5 + part(x, 1, 2) * 2 - part(x, 2, 3) * 0.5) / h
+            last = (part(x, n - 3, n - 2) * 0.5 - part(x, n - 2, n - 1) * 2 + part(x, n - 1, n) * 1.5) / h
+    return _C.cat((first, inner, last), dim)

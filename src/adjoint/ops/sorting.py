@@ -17,7 +17,7 @@ from adjoint._register import composition
 def msort(input, *, out=None) -> Tensor:
     """The elements in rising order along the first dimension."""
     result = input.sort(0)[0]
-    return give(out, result, "msort")
+    return give(out, result, "msort", converts=False)
 
 
 # --- places ----------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def searchsorted(
         beyond = beyond & (low < high)
         low, high = _C.where(beyond, middle + 1, low), _C.where(beyond, high, middle)
     result = low.to(_C.int32) if out_int32 else low
-    return give(out, result, "searchsorted")
+    return give(out, result, "searchsorted", converts=False)
 
 
 @composition(method=False)
@@ -110,7 +110,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
         place = searchsorted(ordered, elements.to(dtype)).clamp(max=ordered.numel() - 1)
         found = ordered[place] == elements
     result = ~found if invert else found
-    return give(out, result, "isin")
+    return give(out, result, "isin", converts=False)
 
 
 # --- distinct elements -----------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
         raise RuntimeError("bins must be > 0")
     flat = input.detach().flatten()
     if input.is_meta:
-        return give(out, _C._empty((bins,), input.dtype), "histc")
+        return give(out, _C._empty((bins,), input.dtype), "histc", converts=False)
     if min == max and flat.numel():
         min, max = flat.min().item(), flat.max().item()
     if min == max:
@@ -256,7 +256,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
     result = bincount(place, minlength=bins).to(input.dtype)
     if out is not None:
-        return give(out, result, "histc")
+        return give(out, result, "histc", converts=False)
     return _without_derivative("histc", result, input) if _C._is_differentiated(input) else result
 
 
@@ -280,7 +280,7 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     >>> ad.quantile(ad.tensor([0.0, 1.0, 4.0]), 0.75)
     tensor(2.5000)
     """
-    return give(out, _quantiles("quantile", input, q, dim, keepdim, interpolation, False), "quantile")
+    return give(out, _quantiles("quantile", input, q, dim, keepdim, interpolation, False), "quantile", converts=False)
 
 
 def _quantiles(name, input, q, dim, keepdim, interpolation, without_nan):
@@ -345,7 +345,7 @@ def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", ou
     >>> ad.nanquantile(ad.tensor([0.0, ad.nan, 4.0]), 0.5)
     tensor(2.)
     """
-    return give(out, _quantiles("nanquantile", input, q, dim, keepdim, interpolation, True), "nanquantile")
+    return give(out, _quantiles("nanquantile", input, q, dim, keepdim, interpolation, True), "nanquantile", converts=False)
 
 
 @composition
@@ -363,7 +363,7 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
 
     if input.ndim == 0:
         indices = _C._zeros((), _C.int64)
-        return give_all(out, result_type(input.clone(), indices), "mode")
+        return give_all(out, result_type(input.clone(), indices), "mode", converts=False)
     n = input.size(dim)
     if n == 0:
         if input.numel() == 0 and all(size for d, size in enumerate(input.shape) if d != dim % input.ndim):
@@ -383,4 +383,4 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
     values = input.gather(dim, indices)
     if not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
-    return give_all(out, result_type(values, indices), "mode")
+    return give_all(out, result_type(values, indices), "mode", converts=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import give
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 from adjoint.ops.part import sliced as _sliced
@@ -89,7 +90,7 @@ def put(input, index, source, accumulate=False) -> Tensor:
 
 
 @composition(inplace=True)
-def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
+def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None) -> Tensor:
     """A copy of `input` with elements of `src`, or a number, written at the indices along a dimension.
 
     Parameters
@@ -103,10 +104,11 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None) -> Tensor:
         raise TypeError("scatter(): missing argument 'src' or 'value'")
     if reduce == "multiply":
         multiply = _C._scatter_multiply if isinstance(src, Tensor) else _C._scatter_multiply_value
-        return multiply(input, dim, index, src)
-    if isinstance(src, Tensor):
-        return _C._scatter(input, dim, index, src, reduce)
-    return _C._scatter_value(input, dim, index, src, reduce)
+        result = multiply(input, dim, index, src)
+    else:
+        write = _C._scatter if isinstance(src, Tensor) else _C._scatter_value
+        result = write(input, dim, index, src, reduce)
+    return give(out, result, "scatter", converts=False)
 
 
 # --- into the copy of a part -----------------------------------------------------------------------------------------
@@ -140,9 +142,10 @@ def select_scatter(input, src, dim, index) -> Tensor:
 
 
 @composition
-def slice_scatter(input, src, dim=0, start=None, end=None, step=1) -> Tensor:
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None) -> Tensor:
     """A copy of `input` with `src` in the place of the slice ``start:end:step`` of a dimension."""
-    return _with_part(input, src, lambda x: _sliced(x, dim, start, end, step))
+    result = _with_part(input, src, lambda x: _sliced(x, dim, start, end, step))
+    return give(out, result, "slice_scatter", converts=False)
 
 
 @composition
@@ -198,7 +201,7 @@ def _combined(input, dim, index, src, reduce, include_self, name):
 
 
 @composition(inplace=True)
-def scatter_reduce(input, dim, index, src, reduce, *, include_self=True) -> Tensor:
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=None) -> Tensor:
     """A copy of `input` in which the elements of `src` are combined where the indices along a dimension say.
 
     Parameters
@@ -218,11 +221,12 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True) -> Tens
     reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    return _combined(input, dim, index, src, reduce, include_self, "scatter_reduce")
+    result = _combined(input, dim, index, src, reduce, include_self, "scatter_reduce")
+    return give(out, result, "scatter_reduce", converts=False)
 
 
 @composition(inplace=True)
-def index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Tensor:
+def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None) -> Tensor:
     """A copy of `input` in which the slices of `source` are combined with those that `index` names along a dimension.
 
     Parameters
@@ -240,7 +244,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Ten
         raise IndexError(f"index_reduce(): Index is supposed to be a vector, but got {index.ndim} dimensions")
     if input.ndim == 0:
         flat = index_reduce(input.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self)
-        return flat.reshape(())
+        return give(out, flat.reshape(()), "index_reduce", converts=False)
     count = index.numel()
     if source.ndim == 0 or source.size(dim) != count:
         given = source.size(dim) if source.ndim else 1
@@ -258,4 +262,5 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Ten
             f"{list(input.shape)} source.shape = {list(source.shape)}"
         )
     along = index.to(_C.int64).reshape([-1 if d == axis else 1 for d in range(input.ndim)]).expand(expected)
-    return _combined(input, axis, along, source, reduce, include_self, "index_reduce")
+    result = _combined(input, axis, along, source, reduce, include_self, "index_reduce")
+    return give(out, result, "index_reduce", converts=False)
