@@ -58,6 +58,7 @@ DeclaredOperator::DeclaredOperator(Declaration d) : Operator{}, declaration(std:
   door = &call;
   differentiable = declaration.ruled != 0;
   function = true;
+  out_converts = true;
   several = declaration.several;
   results = declaration.results;
   linear_terms = declaration.linear_terms;
