@@ -45,7 +45,11 @@ EXACT = {
 def test_out_of_another_dtype_is_refused(name):
     wanted = EXACT[name](ad.empty(0))
     assert EXACT[name](ad.empty(wanted.shape)).tolist() == wanted.tolist()
-    for dtype, found in ((ad.float64, "double"), (ad.int64, "long int"), (ad.complex64, r"c10::complex<float>")):
+    for dtype, found in (
+        (ad.float64, "double"),
+        (ad.int64, "long int"),
+        (ad.complex64, r"c10::complex<float>"),
+    ):
         with pytest.raises(
             RuntimeError, match=f"Expected out tensor to have dtype float, but got {found} instead"
         ):
@@ -188,7 +192,9 @@ def test_older_linear_algebra():
     assert half.dtype is ad.bfloat16 and half.tolist() == [[1, 0], [0, 1]]
     a, tau = ad.geqrf(ad.tensor([[3.0], [4.0]]))
     wide = ad.cat([a, ad.ones(2, 3)], 1)
-    with pytest.raises(RuntimeError, match=r"tau.shape\[-1\] must be equal to min\(other.shape\[-2\], input.shape\[-1\]\)"):
+    with pytest.raises(
+        RuntimeError, match=r"tau.shape\[-1\] must be equal to min\(other.shape\[-2\], input.shape\[-1\]\)"
+    ):
         ad.ormqr(wide, tau, ad.eye(2))
     assert ad.ormqr(ad.ones(0, 5), ad.ones(0), ad.ones(0, 5)).shape == (0, 5)
     with pytest.raises(RuntimeError, match="input must have at least 2 dimensions"):

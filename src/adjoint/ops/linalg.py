@@ -163,7 +163,9 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
     tensor(5.)
     """
     if input.ndim < 2 or other.ndim < 2:
-        raise RuntimeError(f"ormqr(): {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions")
+        raise RuntimeError(
+            f"ormqr(): {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions"
+        )
     m, k = input.shape[-2], tau.shape[-1] if tau.ndim else 0
     if other.shape[-2 if left else -1] != m:
         raise RuntimeError(

@@ -43,7 +43,9 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tenso
         if p != "fro":
             from adjoint import linalg
 
-            return linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+            return linalg.matrix_norm(
+                input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out
+            )
         p = 2.0
     result = _C._vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype)
     return give(out, result, "norm", converts=False)
