@@ -37,6 +37,9 @@ EXACT = {
     "diff": lambda out: ad.diff(F, out=out),
     "diag": lambda out: ad.diag(F, out=out),
     "view_copy": lambda out: ad.view_copy(F, (2, 1), out=out),
+    "cross": lambda out: ad.cross(ad.ones(3), ad.eye(3)[0], out=out),
+    "frexp": lambda out: ad.frexp(F, out=(out, ad.empty(0, dtype=ad.int32)))[0],
+    "qr": lambda out: ad.qr(ad.eye(2), out=(out, ad.empty(0)))[0],
     "mode": lambda out: ad.mode(F, out=(out, ad.empty(0, dtype=ad.int64)))[0],
 }
 
@@ -281,6 +284,8 @@ def test_a_node_is_called_as_in_torch(call, name):
 @pytest.mark.parametrize(
     ("call", "kind", "phrase"),
     [
+        (lambda: ad.gradient(F, dim=1), IndexError, "Dimension out of range"),
+        (lambda: ad.gradient(ad.eye(2), dim=(1, 1)), RuntimeError, "dim 1 appears multiple times in the list of dims"),
         (lambda: ad.hstack([]), RuntimeError, "hstack expects a non-empty TensorList"),
         (lambda: ad.vstack(()), RuntimeError, "vstack expects a non-empty TensorList"),
         (lambda: ad.dstack([]), RuntimeError, "dstack expects a non-empty TensorList"),

@@ -47,4 +47,4 @@ def frexp(input, *, out=None):
     wide = input if input.dtype in (_C.float32, _C.float64) else input.to(_C.float32)
     mantissa = (wide * factors[0] * factors[1]).to(input.dtype)
     mantissa = _C.where(regular, mantissa, input)
-    return give_all(out, result_type(mantissa, exponent.to(_C.int32)), "frexp")
+    return give_all(out, result_type(mantissa, exponent.to(_C.int32)), "frexp", converts=False)

@@ -359,7 +359,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
         _need_bins("histogram", bins)
         edges = _edges(flat, bins, *(_extent(flat, "torch.histogram") if range is None else range))
     hist = _counts("histogram", flat.unsqueeze(-1), [edges], [not isinstance(bins, Tensor)], weight, density)
-    return give_all(out, result_type(hist, edges), "histogram")
+    return give_all(out, result_type(hist, edges), "histogram", converts=False)
 
 
 @composition(method=False)
