@@ -14,6 +14,7 @@ struct Observer;
 class DualLevel;     // transforms/tangents.h
 enum class Device : uint8_t;  // tensor/device.h
 class SavedHooks;    // autograd/saved.h
+class Destination;   // tensor/destination.h
 
 struct ThreadState {
   bool grad = true;
@@ -24,10 +25,14 @@ struct ThreadState {
   bool holomorphic = false;
   /// Whether independent branches of a backward pass run in several threads.
   bool parallel_backward = false;
-  /// What new tensors are marked with: TensorImpl::kInference in inference mode.
-  uint16_t flags_of_new = 0;
+  /// What new tensors are marked with: TensorImpl::kInference in inference mode. And TensorImpl::kPlaced, which is no flag of tensors.
+  uint32_t flags_of_new = 0;
+  /// What new memory is marked with: the vmap() that it is made inside of, as Storage::made_in.
+  uint32_t made_in = 0;
   /// Where the results of the call that runs are made, and where those are made that no tensor is an input of.
   Device device{}, default_device{};
+  /// Where the results of the call that runs are to lie; null where they lie where there is room.
+  Destination* destination = nullptr;
   /// The next call comes from a transform, which has dealt with what its inputs carry: the door lets it pass.
   bool past_transforms = false;
   /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.
@@ -61,7 +66,7 @@ extern std::shared_ptr<ForeignState> (*foreign_state)();
 /// All that is switched on in this thread, ours and foreign, for threads that do a part of its work.
 class ThreadModes {
  public:
-  ThreadModes() : state_(thread_state), foreign_(foreign_state ? foreign_state() : nullptr) {}
+  ThreadModes() : state_(thread_state), foreign_(foreign_state ? foreign_state() : nullptr) { state_.destination = nullptr; }
 
   /// In the other thread, for the scope of its work.
   class Here {

@@ -12,6 +12,7 @@ from fourier_reference import REFERENCES as FOURIER
 from linalg_reference import CHECKS as LINALG_CHECKS
 from linalg_reference import REFERENCES as LINALG
 from network_reference import REFERENCES as NETWORK
+from optimizer_reference import REFERENCES as OPTIMIZER
 from reduction_reference import REFERENCES as REDUCTION
 
 
@@ -46,6 +47,18 @@ def added(shape, dtype, at, values):
     target, index = at(y)
     (np.logical_or if y.dtype == bool else np.add).at(target, index, values)
     return y
+
+
+def sorted_positions(indices, size):
+    flat = np.ravel_multi_index(indices, size) if indices.size else np.zeros(indices.shape[1], int)
+    found, inverse = np.unique(flat, return_inverse=True)
+    return np.stack(np.unravel_index(found, size)), inverse.reshape(-1)
+
+
+def entries_times(values, rows, columns, dense, count):
+    matrix = np.zeros((count, dense.shape[0]), values.dtype)
+    np.add.at(matrix, (rows, columns), values)
+    return matrix @ dense
 
 
 def basic(spec):
@@ -184,7 +197,11 @@ REFERENCES = {
     **LINALG,
     **FOURIER,
     **NETWORK,
+    **OPTIMIZER,
     **REDUCTION,
+    "_sort_positions": sorted_positions,
+    "_entries_times": entries_times,
+    "_rows_dot": lambda x, y, rows, columns: (x[rows] * y[columns]).sum(1),
     "_add_multiple": lambda x, y, alpha: x + alpha * y,
     "_sub_multiple": lambda x, y, alpha: x - alpha * y,
     "rsub": lambda x, y, alpha: y - alpha * x,

@@ -6,6 +6,7 @@ Start reading at `test_no_module_imports_itself_by_way_of_others`.
 import ast
 import pathlib
 import pickle
+import re
 
 import pytest
 
@@ -106,3 +107,19 @@ def test_what_is_published_is_known_by_the_name_that_users_see():
     for name, function in _register.functions.items():
         assert getattr(ad, name) is function and function.__module__ == "adjoint", name
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_the_walk_leads_through_the_house_as_it_is():
+    """Each step of docs/notes/walk.md names a function that is in that file; and they are as many as it says."""
+    text = (ROOT / "docs/notes/walk.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |^\*\*|\Z)", text, re.MULTILINE | re.DOTALL)
+    files = set()
+    for path, name in re.findall(r"`(\S+): ([^`]*)`", text):
+        file = next(f for f in (ROOT / "core" / path, ROOT / path) if f.is_file())
+        files.add(file)
+        names = re.findall(r"\w+", re.split(r"[<(]", name)[0])
+        for word in names:
+            assert re.search(rf"\b{word}\b", file.read_text(encoding="utf-8")), (path, name)
+    assert [int(n) for n, _ in steps] == [*range(1, len(steps) + 1)]
+    told = re.search(r"(\d+) steps through (\d+) files", text)
+    assert (len(steps), len(files)) == tuple(map(int, told.groups()))

@@ -194,6 +194,7 @@ def compiled_stub(module, rows):
         "    _asked_as: Any",
         "    _consults: int",
         "    _explain: Any",
+        "    _plain: Any",
         "    _precision: int",
         "    def __init__(self, function: Any, explain: Any, consults: bool = True) -> None: ...",
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...",

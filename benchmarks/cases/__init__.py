@@ -12,6 +12,7 @@ from benchmarks.cases import (
     networks,
     package,
     small,
+    sparse,
     threads,
     training,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "networks",
     "package",
     "small",
+    "sparse",
     "threads",
     "training",
 ]

@@ -7,6 +7,7 @@
 #include "autograd/views.h"
 #include "transforms/tangents.h"
 #include "tensor/access.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -181,13 +182,14 @@ template <class Next> static void update(AutogradMeta& m, const Next& next) {
 void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
-  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere) [[unlikely]] g = moved_to(std::move(g), device_of(t));
-  if (g->flags & ~t->flags & TensorImpl::kBatched && !t->is(TensorImpl::kMadeInside)) [[unlikely]]
+  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere && device_of(g) != device_of(t)) [[unlikely]] g = moved_to(std::move(g), device_of(t));
+  if (g->flags & ~t->flags & TensorImpl::kBatched && !t->storage->made_inside(meta_of(g)->batch_level)) [[unlikely]]
     fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ", to_string(t.sizes()),
          " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and return it");
   update(make_meta(t.get()), [&](const Tensor& before) -> Tensor {
     if (!before.defined()) return g = own_gradient(g, t);
-    if (thread_state.grad) return add_gradients(before, g);
+    // A dense gradient takes no place among indices.
+    if (thread_state.grad || ((before->flags ^ g->flags) & TensorImpl::kElsewhere && is_sparse(before))) return add_gradients(before, g);
     add_in_place(before, g);
     return before;
   });
@@ -256,7 +258,7 @@ void move_retainer(const Tensor& t, Node* node, uint32_t output_nr) {
 
 Tensor detach(const Tensor& t) {
   Tensor d = t->is(TensorImpl::kBatched) ? detached_batch(t) : alias(t);
-  d->flags |= t->flags & (TensorImpl::kInference | TensorImpl::kMadeInside);
+  d->flags |= t->flags & TensorImpl::kInference;
   return d;
 }
 

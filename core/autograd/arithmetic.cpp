@@ -14,8 +14,10 @@
 #include "ops/part.h"
 #include "ops/rearranging.h"
 #include "ops/shape.h"
+#include "ops/sparse.h"
 #include "ops/writing.h"
 #include "tensor/access.h"
+#include "transforms/sparse.h"
 
 namespace adjoint {
 
@@ -23,6 +25,12 @@ Tensor add_gradients(const Tensor& a, const Tensor& b) { return call<Add>(a, b);
 
 void add_in_place(const Tensor& a, const Tensor& b) {
   GradMode off(false);
+  if (is_sparse(b)) [[unlikely]] {
+    // Indices go after indices; to a dense tensor, only what is named is written.
+    if (is_sparse(a)) return become_sparse(a, call<Add>(a, b), "add");
+    call<IndexPut>(a, sparse_parts(b).values, OptionalTensorList(sparse_positions(b)), true);
+    return;
+  }
   const Tensor in[] = {a, b};
   call_elementwise(info_of<Add>(), in, nullptr, &a, true);
 }
@@ -50,6 +58,10 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many) {
 
 // A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in row-major order.
 Tensor own_gradient(Tensor& g, const Tensor& leaf) {
+  if (is_sparse(g)) [[unlikely]] {
+    if (thread_state.grad || !g.requires_grad()) return g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 ? std::move(g) : call<Clone>(g);
+    return call<Clone>(detach(g));
+  }
   const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
   const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
   const bool carries = g->flags & TensorImpl::kTransformed;
@@ -124,7 +136,6 @@ Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
   for (size_t i = 0; i < p.base_sizes.size(); ++i) span += p.base_sizes[i] ? (p.base_sizes[i] - 1) * p.base_strides[i] : 0;
   Tensor memory = zeros({&span, 1}, g.dtype());
   const Tensor like = over(Ref<Storage>::share(memory->storage), g.dtype(), p.base_sizes.span(), p.base_strides.span(), 0);
-  like->flags |= memory->flags & TensorImpl::kMadeInside;
   memory.reset();  // it alone looks at these bytes, so that it can stand for a batch
   return call<Copy>(like, g);
 }
@@ -169,6 +180,7 @@ void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
 
 bool has_nan(const Tensor& t) {
   if (!is_differentiable(t.dtype())) return false;
+  if (is_sparse(t)) return has_nan(sparse_parts(t).values);
   const DeviceScope scope(device_of(t));
   const Tensor d = dense(t);
   const Access access(d);

@@ -92,7 +92,6 @@ bool shared_with_nodes(const Tensor& t) {
 void replace_in_program(const Tensor& t) {
   if (!may_replace_in_program(t, 1) || !held_by_wrapper(t)) return;
   const Tensor fresh = alias(t);
-  fresh->flags |= t->flags & TensorImpl::kMadeInside;
   share_tangents(fresh, t);
   if (t->grad_fn) set_history(fresh, Ref<Node>::share(t->grad_fn), t->output_nr);
   make_meta(fresh.get()).former = t;
@@ -253,7 +252,7 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
     }
   } else if (may_replace_in_program(t, holders)) {
     const Tensor fresh = alias(t);
-    fresh->flags |= t->flags & (TensorImpl::kRequiresGrad | TensorImpl::kMadeInside);
+    fresh->flags |= t->flags & TensorImpl::kRequiresGrad;
     set_history(fresh, std::move(node), output_nr);
     move_wrapper(t.get(), fresh);
     t = fresh;

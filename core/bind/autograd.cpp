@@ -260,7 +260,7 @@ void bind_autograd(nb::module_& m) {
     if (on) thread_state.grad_asked = std::exchange(thread_state.grad, false);
     else thread_state.grad = thread_state.grad_asked;
     thread_state.inference = on;
-    thread_state.flags_of_new = on ? TensorImpl::kInference : 0;
+    thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kInference}) | (on ? TensorImpl::kInference : 0);
   });
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(), nb::arg("inputs").none(), nb::arg("retain_graph"),
         nb::arg("create_graph"), nb::arg("accumulate"), nb::arg("allow_unused"));

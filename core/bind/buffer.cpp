@@ -6,6 +6,7 @@
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
 #include "tensor/access.h"
+#include "tensor/sparse.h"
 
 namespace adjoint::bind {
 
@@ -43,6 +44,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const char* format = kFormats[index_of(t.dtype())];
   if (!format) {
     PyErr_Format(PyExc_BufferError, "a tensor of type %s has no buffer format; convert it first, for example with .float()", name_of(t.dtype()));
+    return -1;
+  }
+  if (is_sparse(t)) {
+    PyErr_SetString(PyExc_TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
     return -1;
   }
   if (device_of(t) != Device::CPU) {

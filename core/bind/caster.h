@@ -79,6 +79,7 @@ void bind_storage(nanobind::module_& m);
 void bind_interpreter(nanobind::module_& m);
 void bind_forward(nanobind::module_& m);
 void bind_batching(nanobind::module_& m);
+void bind_sparse(nanobind::module_& m);
 void bind_trees(nanobind::module_& m);
 void bind_primitive(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);

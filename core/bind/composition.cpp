@@ -10,6 +10,8 @@
 #include "bind/autocast.h"
 #include "bind/object.h"
 #include "bind/overrides.h"
+#include "bind/plain_call.h"
+#include "bind/sparse.h"
 #include "state.h"
 #include "tensor/access.h"
 
@@ -25,6 +27,7 @@ struct Composition {
   char consults;       // who may answer the call: 2 modes and arguments, 1 modes, 0 nobody, since what it calls asks in its turn
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
   unsigned char precision;  // what autocast gives it its arguments in
+  PlainForms* plain;  // owned; null: none
 };
 
 PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -83,6 +86,16 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
       return result;
     }
   }
+  if (sparse_in_use.load(std::memory_order_relaxed) && self->explain != Py_None) [[unlikely]] {
+    if (PyObject* form = sparse_composition(o, args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0))) {
+      PyObject* result = PyObject_Vectorcall(form, args, nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+      Py_DECREF(form);
+      if (result != Py_NotImplemented) return result;
+      Py_DECREF(result);
+    }
+  }
+  if (self->plain && !thread_state.watched)
+    if (PyObject* made = call_plain(*self->plain, args, nargs, kwnames); made || PyErr_Occurred()) return made;
   PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)
                                                              : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
   if (result || self->explain == Py_None || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
@@ -112,6 +125,7 @@ void destroy(PyObject* o) {
   Py_CLEAR(self->explain);
   Py_CLEAR(self->asked_as);
   Py_CLEAR(self->dict);
+  delete self->plain;
   type->tp_free(o);
   Py_DECREF(type);
 }
@@ -149,6 +163,18 @@ PyObject* forward(PyObject* self, void* name) {
   return PyObject_GetAttrString(c->function, static_cast<const char*>(name));
 }
 
+int set_plain(PyObject* self, PyObject* value, void*) {
+  auto* c = reinterpret_cast<Composition*>(self);
+  try {
+    auto* forms = new PlainForms(plain_forms(value ? value : Py_None));
+    delete std::exchange(c->plain, forms);
+    return 0;
+  } catch (...) {
+    raise();
+    return -1;
+  }
+}
+
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Composition, call), READONLY, nullptr},
                          {"__dictoffset__", T_PYSSIZET, offsetof(Composition, dict), READONLY, nullptr},
@@ -159,6 +185,7 @@ PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Compositi
                          {}};
 #define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {"_plain", nullptr, set_plain, "Forms of a call that one operator does.", nullptr},
                         ADJOINT_OF_FUNCTION("__code__"),
                         ADJOINT_OF_FUNCTION("__defaults__"),
                         ADJOINT_OF_FUNCTION("__kwdefaults__"),

@@ -5,9 +5,12 @@
 #include "autograd/meta.h"
 #include "bind/buffer.h"
 #include "bind/caster.h"
+#include "dispatch/operator.h"
 #include "kernels/copy.h"
+#include "ops/shape.h"
 #include "tensor/number.h"
 #include "tensor/access.h"
+#include "tensor/sparse.h"
 
 namespace nb = nanobind;
 
@@ -89,6 +92,10 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
 }
 
 Tensor from_data(PyObject* data, std::optional<DType> dtype) {
+  if (is_tensor(data) && is_sparse(unwrap(data))) {
+    const Tensor t = call<Clone>(detach(unwrap(data)));
+    return dtype && *dtype != t.dtype() ? call<To>(t, *dtype) : t;
+  }
   if (is_tensor(data) && device_of(unwrap(data)) != Device::CPU) {
     const DeviceScope scope(device_of(unwrap(data)));
     return copy_of(unwrap(data), dtype.value_or(unwrap(data).dtype()));
@@ -157,6 +164,7 @@ void bind_creation(nb::module_& m) {
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
   m.def("_reinterpret", [](const Tensor& t, DType dtype) {
     // One-dimensional bytes as elements of another type.
+    if (is_sparse(t)) refuse_sparse(t, "frombuffer");
     const int64_t size = itemsize(dtype), sizes[] = {t.numel() / size}, strides[] = {1};
     if (reinterpret_cast<uintptr_t>(t.bytes()) % static_cast<size_t>(std::min<int64_t>(size, 8)))
       fail<ValueError>("frombuffer(): the memory at this offset is not aligned to ", name_of(dtype), "; copy the bytes first");

@@ -5,6 +5,7 @@
 #include "bind/node_object.h"
 #include "bind/operators.h"
 #include "bind/overrides.h"
+#include "dispatch/forms.h"
 #include "kernels/loops.h"
 #include "runtime/warning.h"
 #include "runtime/allocator.h"
@@ -38,12 +39,17 @@ nb::list table() {
     row["python"] = op->python;
     row["several"] = op->several;
     row["overloads"] = op->overloads;
+    row["sparse"] = op->takes_sparse;
     nb::list kinds, meanings, names;
     for (const ArgKind* k : op->kinds) {
       kinds.append(std::string(k->annotation) + (k->optional ? " | None" : ""));
       meanings.append(k->name);
     }
     each_parameter(op->order, [&](const ParameterText& p) { names.append(std::string(p.name())); });
+    nb::list written;
+    for (size_t i = 0; i < op->kinds.size(); ++i)
+      if ((op->writes && i == 0) || op->writes_lists >> i & 1) written.append(names[i]);
+    row["written"] = written;
     row["kinds"] = kinds;
     row["meanings"] = meanings;
     row["arguments"] = names;
@@ -79,6 +85,7 @@ nb::list table() {
 
 void bind_runtime(nb::module_& m) {
   m.def("operators", &table, "The operator table: a dict per operator.");
+  m.def("_results_copied", [] { return results_copied.load(); }, "How often a result was copied to an out=, so far.");
   m.def("_return_types", [] { return nb::steal<nb::dict>(return_types()); }, "The types of several results with names, by operator.");
   m.def("get_num_threads", [] { return runtime::get_num_threads(); }, "Threads that one operation may use.");
   m.def("set_num_threads", [](int n) {
@@ -148,6 +155,7 @@ NB_MODULE(_C, m) {
   bind_interpreter(m);
   bind_forward(m);
   bind_batching(m);
+  bind_sparse(m);
   bind_trees(m);
   bind_random(m);
   bind_optimizers(m);

@@ -1,8 +1,8 @@
-// The steps of the optimisers: lists of tensors in, one call for all of them.
+// The steps of the optimisers: lists of tensors in, one call of a row (ops/optimizer.h) for all that it can update.
 #include "for_size.h"
 #include "bind/caster.h"
-#include "runtime/interrupt.h"
-#include "kernels/cpu/optimizer.h"
+#include "dispatch/operator.h"
+#include "ops/optimizer.h"
 #include "tensor/access.h"
 
 namespace nb = nanobind;
@@ -11,72 +11,56 @@ namespace adjoint::bind {
 
 namespace {
 
-using kernels::OptimizerSlot;
-
-const Tensor* at(nb::handle list, size_t i) {
-  if (PyList_Size(list.ptr()) == 0) return nullptr;
-  PyObject* o = PyList_GetItem(list.ptr(), static_cast<Py_ssize_t>(i));
+const Tensor* at(PyObject* list, size_t i) {
+  PyObject* o = static_cast<Py_ssize_t>(i) < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)) : nullptr;
   return o && is_tensor(o) ? &unwrap(o) : nullptr;
 }
 
-/// Slots of the parameters that the core can update; the positions of the others.
-struct Slots {
-  const runtime::Uninterrupted whole;  // a step is made for all parameters or for none
-  std::vector<OptimizerSlot> slots;
-  std::vector<TensorImpl*> written;
+/// The parameters that one call updates, with what belongs to them, and the positions of the others: of another type than the
+/// kernels know, on another device than the first, with a state of another shape, or under a transform.
+struct Step {
+  static constexpr size_t kMost = 6;
+  const GradMode unrecorded{false};
+  Tensors lists[kMost];  // as the row takes them
   nb::list rest;
 
-  Slots(nb::list params, nb::list grads, std::initializer_list<nb::handle> states, nb::handle steps) {
+  Step(std::initializer_list<nb::list> given, bool steps_last) {
+    const nb::list& params = *given.begin();
     const size_t n = nb::len(params);
-    if (nb::len(grads) != n) fail<ValueError>("got ", n, " parameters but ", nb::len(grads), " gradients");
-    slots.reserve(n);
+    if (nb::len(given.begin()[1]) != n) fail<ValueError>("got ", n, " parameters but ", nb::len(given.begin()[1]), " gradients");
+    bool any[kMost];
+    size_t count = 0;
+    for (const nb::list& list : given) {
+      any[count] = nb::len(list) != 0;
+      if (any[count]) lists[count].reserve(n);
+      ++count;
+    }
     for (size_t i = 0; i < n; ++i) {
-      const Tensor* p = at(params, i);
-      const Tensor* g = at(grads, i);
-      if (!p || !g) fail<TypeError>("entry ", i, " of the parameters or gradients is not a Tensor");
-      OptimizerSlot slot{};
-      bool ok = !(((*p)->flags | (*g)->flags) & TensorImpl::kElsewhere) && (p->dtype() == DType::Float32 || p->dtype() == DType::Float64) && p->is_contiguous() && !(*p)->storage->readonly;
-      auto like = [&](const Tensor& t) { return t.dtype() == p->dtype() && t.is_contiguous() && same(t.sizes(), p->sizes()); };
-      ok = ok && like(*g);
-      int k = 0;
-      const size_t first_written = written.size();
-      written.push_back(p->get());
-      for (nb::handle list : states) {
-        if (nb::len(list)) {
-          const Tensor* s = at(list, i);
-          if (s && like(*s)) {
-            slot.state[k] = s->bytes();
-            written.push_back(s->get());
-          } else {
-            ok = false;
-          }
-        }
-        ++k;
+      const Tensor* of[kMost] = {};
+      bool ok = true;
+      for (size_t k = 0; k < count; ++k) {
+        if (!any[k]) continue;
+        of[k] = at(given.begin()[k].ptr(), i);
+        if (of[k]) continue;
+        if (k < 2) fail<TypeError>("entry ", i, " of the parameters or gradients is not a Tensor");
+        ok = false;
       }
-      if (steps.is_valid()) {
-        const Tensor* s = at(steps, i);
-        if (s && s->numel() == 1 && s->dtype() == DType::Float32) {
-          slot.step = s->data<float>();
-          written.push_back(s->get());
-        } else {
-          ok = false;
-        }
+      const Tensor& p = *of[0];
+      ok = ok && (p.dtype() == DType::Float32 || p.dtype() == DType::Float64) && (lists[0].empty() || device_of(p) == device_of(lists[0][0]));
+      for (size_t k = 0; k < count && ok; ++k) {
+        if (!of[k]) continue;
+        const Tensor& t = *of[k];
+        ok = !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched));
+        if (k + 1 == count && steps_last) ok = ok && t.numel() == 1 && t.dtype() == DType::Float32;
+        else ok = ok && t.dtype() == p.dtype() && same(t.sizes(), p.sizes()) && device_of(t) == device_of(p);
       }
       if (!ok) {
-        written.resize(first_written);
         rest.append(i);
         continue;
       }
-      slot.parameter = p->bytes();
-      slot.gradient = g->bytes();
-      slot.size = p->numel();
-      slot.type = p->dtype() == DType::Float32 ? kernels::SlotType::Float32 : kernels::SlotType::Float64;
-      slots.push_back(slot);
+      for (size_t k = 0; k < count; ++k)
+        if (of[k]) lists[k].push_back(*of[k]);
     }
-  }
-  nb::list done() {
-    for (TensorImpl* t : written) t->storage->bump();
-    return rest;
   }
 };
 
@@ -85,21 +69,25 @@ struct Slots {
 void bind_optimizers(nb::module_& m) {
   m.def("sgd_step", [](nb::list params, nb::list grads, nb::list buffers, double lr, double momentum, double dampening, double weight_decay,
                        bool nesterov, bool maximize) {
-    Slots s(params, grads, {buffers}, nb::handle());
-    kernels::sgd_step(s.slots, {lr, momentum, dampening, weight_decay, nesterov, maximize});
-    return s.done();
+    const Step s({params, grads, buffers}, false);
+    if (!s.lists[0].empty()) call_all<SgdStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), lr, momentum, dampening, weight_decay, nesterov, maximize);
+    return s.rest;
   });
   m.def("adam_step", [](nb::list params, nb::list grads, nb::list m1, nb::list m2, nb::list most, nb::list steps, double lr, double beta1,
                         double beta2, double eps, double weight_decay, bool decoupled, bool maximize) {
-    Slots s(params, grads, {m1, m2, most}, steps);
-    kernels::adam_step(s.slots, {lr, beta1, beta2, eps, weight_decay, decoupled, maximize});
-    return s.done();
+    const Step s({params, grads, m1, m2, most, steps}, true);
+    if (!s.lists[0].empty())
+      call_all<AdamStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr,
+                         beta1, beta2, eps, weight_decay, decoupled, maximize);
+    return s.rest;
   });
   m.def("rmsprop_step", [](nb::list params, nb::list grads, nb::list squares, nb::list means, nb::list buffers, nb::list steps, double lr,
                            double alpha, double eps, double weight_decay, double momentum, bool maximize) {
-    Slots s(params, grads, {squares, means, buffers}, steps);
-    kernels::rmsprop_step(s.slots, {lr, alpha, eps, weight_decay, momentum, maximize});
-    return s.done();
+    const Step s({params, grads, squares, means, buffers, steps}, true);
+    if (!s.lists[0].empty())
+      call_all<RmspropStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr,
+                            alpha, eps, weight_decay, momentum, maximize);
+    return s.rest;
   });
 }
 

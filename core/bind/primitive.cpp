@@ -125,7 +125,8 @@ class PythonOperator final : public DeclaredOperator {
       refuse_shared(t, arguments);
       if (is_held_by_nobody_else(*t->storage)) {
         t->storage->checked = false;
-        t->flags |= thread_state.flags_of_new;  // it is as new as any
+        t->flags |= thread_state.flags_of_new & TensorImpl::kInference;  // it is as new as any
+        t->storage->made_in = thread_state.made_in;
       }
       if (Py_REFCNT(o) > counted || t->is(TensorImpl::kView) || t->is(TensorImpl::kRequiresGrad)) t = alias(t);
     };

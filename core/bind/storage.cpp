@@ -10,8 +10,10 @@
 #include "kernels/copy.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
+#include "transforms/sparse.h"
 #include "transforms/tangents.h"
 #include "tensor/access.h"
+#include "tensor/sparse.h"
 
 namespace nb = nanobind;
 
@@ -20,6 +22,7 @@ namespace adjoint::bind {
 namespace {
 
 Tensor bytes_over(const Tensor& t, int64_t offset, int64_t count) {
+  if (is_sparse(t)) refuse_sparse(t, "storage");
   const int64_t sizes[] = {count}, strides[] = {1};
   return over(Ref<Storage>::share(t->storage), DType::UInt8, sizes, strides, offset);
 }
@@ -116,6 +119,10 @@ void bind_storage(nb::module_& m) {
   m.def("_become_view", [](nb::object self, const Tensor& view, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
     Tensor t = unwrap(self.ptr());
+    if (is_sparse(t)) {
+      become_sparse_view(t, view, lasting(name));
+      return self;
+    }
     tell_replaced(t, name.c_str());
     become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
     // All samples and the tangents are other views too.
@@ -130,6 +137,7 @@ void bind_storage(nb::module_& m) {
     if ((may_have_tangents(t) && level_above(t, 0)) || (may_have_tangents(from) && level_above(from, 0)))
       fail("cannot resize variables that has a forward grad: neither can the memory of such a tensor be replaced. This one has shape ", to_string(t.sizes()),
            "; take its primal by unpack_dual() first");
+    if (is_sparse(t) != is_sparse(from)) refuse_sparse(is_sparse(t) ? t : from, "set_");
     tell_replaced(t, "set_");
     if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(from));
     t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(), from.strides().data());

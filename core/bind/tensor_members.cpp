@@ -13,6 +13,7 @@
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
 #include "tensor/access.h"
+#include "tensor/sparse.h"
 
 namespace adjoint::bind {
 
@@ -118,15 +119,21 @@ int set_data(PyObject* s, PyObject* v, void*) {
       const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) && old->refcount.load(std::memory_order_relaxed) > 1);
       storage = recounted_storage(std::move(storage), t.version(), views ? Ref<Storage>::share(old) : Ref<Storage>());
     }
-    if (device_of(t) != device_of(from))
+    if (device_of(t) != device_of(from) || is_sparse(t) != is_sparse(from))
       fail("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: one is on ", name_of(device_of(t)),
-           " and the other on ", name_of(device_of(from)));
+           " and the other on ", name_of(device_of(from)), is_sparse(t) == is_sparse(from) ? "" : ", and one of them is sparse");
     tell_replaced(t, "set_data");
     t->replace_storage(std::move(storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_device_number(PyObject* s, void*) { return PyLong_FromLong(static_cast<long>(device_of(unwrap(s)))); }
+PyObject* get_layout_number(PyObject* s, void*) {
+  return PyLong_FromLong(is_sparse(unwrap(s)) ? 1 + static_cast<long>(sparse_parts(unwrap(s)).layout) : 0);
+}
+template <SparseLayout layout> PyObject* get_is_sparse(PyObject* s, void*) {
+  return PyBool_FromLong(is_sparse(unwrap(s)) && sparse_parts(unwrap(s)).layout == layout);
+}
 PyObject* get_is_meta(PyObject* s, void*) { return PyBool_FromLong(device_of(unwrap(s)) == Device::Meta); }
 
 PyGetSetDef getset[] = {
@@ -146,9 +153,9 @@ PyGetSetDef getset[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"is_cuda", get_false, nullptr, nullptr, nullptr},
-    {"is_sparse", get_false, nullptr, nullptr, nullptr},
+    {"is_sparse", get_is_sparse<SparseLayout::Coo>, nullptr, "Whether the layout is sparse_coo.", nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
-    {"is_sparse_csr", get_false, nullptr, nullptr, nullptr},
+    {"is_sparse_csr", get_is_sparse<SparseLayout::Csr>, nullptr, "Whether the layout is sparse_csr.", nullptr},
     {"is_nested", get_false, nullptr, nullptr, nullptr},
     {"is_mkldnn", get_false, nullptr, nullptr, nullptr},
     {"is_ipu", get_false, nullptr, nullptr, nullptr},
@@ -160,6 +167,7 @@ PyGetSetDef getset[] = {
     {"is_xpu", get_false, nullptr, nullptr, nullptr},
     {"is_meta", get_is_meta, nullptr, "Whether there are no elements, only a shape and a dtype.", nullptr},
     {"_device_number", get_device_number, nullptr, nullptr, nullptr},
+    {"_layout_number", get_layout_number, nullptr, nullptr, nullptr},
     {}};
 
 // Subclasses and modes may answer for each: these read and set an attribute of `getset` where they do not.
@@ -182,8 +190,14 @@ int set_member(PyObject* s, PyObject* v, void* member) {
 PyObject* m_dim(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).dim()); }
 PyObject* m_numel(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).numel()); }
 PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
+/// Refuse a sparse tensor where torch says of it that there is no memory to point to.
+void need_elements(const Tensor& t) {
+  if (is_sparse(t))
+    fail("Cannot access data pointer of Tensor that doesn't have storage: its layout is ", name_of(sparse_parts(t).layout), "; use .to_dense(), or .values()");
+}
 PyObject* m_data_ptr(PyObject* s, PyObject*) {
   return guard([&] {
+    need_elements(unwrap(s));
     tell_read(unwrap(s), "data_ptr");
     refuse_memory(unwrap(s), "data_ptr");
     return PyLong_FromVoidPtr(unwrap(s).numel() && device_of(unwrap(s)) != Device::Meta ? unwrap(s).bytes() : nullptr);
@@ -237,7 +251,10 @@ PyObject* kw_one_of(PyObject* args, PyObject* kwargs, IntList values, const char
   return r;
 }
 PyObject* m_size(PyObject* s, PyObject* args, PyObject* kw) { return kw_one_of(args, kw, unwrap(s).sizes(), "size", true); }
-PyObject* m_stride(PyObject* s, PyObject* args, PyObject* kw) { return kw_one_of(args, kw, unwrap(s).strides(), "stride", false); }
+PyObject* m_stride(PyObject* s, PyObject* args, PyObject* kw) {
+  if (is_sparse(unwrap(s))) return kw_one_of(args, kw, Dims(unwrap(s).sizes().size(), 0).span(), "stride", false);
+  return kw_one_of(args, kw, unwrap(s).strides(), "stride", false);
+}
 
 PyObject* m_requires_grad_(PyObject* s, PyObject* args, PyObject* kw) {
   static const char* names[] = {"requires_grad", nullptr};
@@ -267,6 +284,7 @@ PyObject* list_from(const char* data, DType dtype, IntList sizes, IntList stride
 PyObject* m_tolist(PyObject* s, PyObject*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
+    need_elements(t);
     tell_read(t, "tolist");
     refuse_memory(t, "tolist");
     const Access access(t, t.dim() ? "copy" : "item");

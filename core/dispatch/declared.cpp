@@ -52,6 +52,7 @@ DeclaredOperator::DeclaredOperator(Declaration d) : Operator{}, declaration(std:
   signature = shown_signature(order);
   orders = old_orders = module = returns = aliases = python = overloads = "";
   family = declaration.family.c_str();
+  declared = true;
   samples = declaration.samples.c_str();
   types = declaration.types;
   kinds = declaration.kinds;

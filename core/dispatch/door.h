@@ -247,6 +247,18 @@ template <class X> uint16_t flags_of(const X& x) {
   return flags;
 }
 
+/// f of each tensor in the lists that a mask names.
+template <uint32_t lists, class F, class... P> void each_written(const F& f, const P&... arguments) {
+  int number = 0;
+  const auto look = [&]<class X>(const X& x) {
+    if constexpr (is_list<X>)
+      if (lists >> number & 1)
+        for (const Tensor& t : x) f(t);
+    ++number;
+  };
+  (look(arguments), ...);
+}
+
 /// Boxed calls, for transforms and bindings.
 template <class Op, class R, class... P> void boxed(const Operator&, const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
@@ -271,6 +283,9 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     if (Results r; interpreted(*row_of<Op>, at, r)) return door::from_results<R>(r);
   }
   const uint16_t flags = (uint16_t{0} | ... | door::flags_of<std::decay_t<P>>(arguments));
+  if constexpr (Op::writes_lists != 0)
+    if (flags & (TensorImpl::kDual | TensorImpl::kBatched)) [[unlikely]]
+      fail<NotImplemented>(Op::name, "(): tensors that carry tangents, or stand for a batch, are not written in one call with others");
   if (may_be_transformed(flags)) [[unlikely]] {
     const void* given[] = {&arguments..., nullptr};
     if (Results r; transformed(*row_of<Op>, given, r)) return door::from_results<R>(r);
@@ -284,6 +299,8 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
     // A recorded write gives each of its elements a gradient, so that two at one address would count twice.
     check_writable(self, Op::name, tracked, Op::writes_one_value && !tracked);
   }
+  if constexpr (Op::writes_lists != 0)
+    door::each_written<Op::writes_lists>([](const Tensor& t) { check_writable(t, Op::name, false); }, arguments...);
   // A write changes what its inputs are: their edges are taken before it.
   Ref<Node> owner;
   if constexpr (Op::writes && Op::differentiable && door::HasRules<Op>)
@@ -300,7 +317,7 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
       return door::from_results<R>(r);
     }
     NoInterpretation inner;
-    if constexpr (!Op::writes && !Op::view)
+    if constexpr (!Op::writes && !Op::view && !Op::writes_lists)
       if (inner.watched) [[unlikely]] {
         const void* at[] = {&arguments..., nullptr};
         Results r;
@@ -314,7 +331,9 @@ template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::ca
   if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
   else if constexpr (std::is_same_v<R, Tensors>) results = result;
   else results = listed = door::list_of(result);
-  if constexpr (!Op::writes && !Op::view)
+  if constexpr (Op::writes_lists != 0)
+    door::each_written<Op::writes_lists>([](const Tensor& t) { count_write(t, Op::name); }, arguments...);
+  if constexpr (!Op::writes && !Op::view && !Op::writes_lists)
     if (thread_state.watched && !was_supplied) [[unlikely]] tell_computed(*row_of<Op>, results);
   if constexpr (Op::view)
     for (const Tensor& t : results) register_view(std::get<0>(std::tie(arguments...)), t, std::is_same_v<R, Tensors>);

@@ -173,21 +173,18 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   if (thread_state.watched || thread_state.device != Device::CPU || c.op.writes) return false;
   Tensor in[kMostInputs];
   const ElementwiseInfo& op = given_inputs(*c.op.elementwise, c.arguments.data(), in);
-  const Tensor& lead = *std::max_element(in, in + op.arity, [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
-  const DType type = lead.dtype();
+  Resolved r;
+  if (!resolve_straight(op, in, r) || r.tracked || op.result != ResultType::Same) return false;
+  const DType type = r.type;
   const int slot = loop_slot(type);
-  const int64_t n = lead.numel();
-  if (n <= StraightCall::kSerial || (type != DType::Float32 && type != DType::Float64) || !(op.direct >> index_of(type) & 1) || op.result != ResultType::Same)
-    return false;
+  const int64_t n = product(r.sizes);
+  if (n <= StraightCall::kSerial || (type != DType::Float32 && type != DType::Float64)) return false;
   const Ref<DualLevel> level = next_level(all, 0);
   if (!level || next_level(all, level->number)) return false;
   // The inputs, and then those tangents that count.
   DualWalk walk;
-  for (int i = 0; i < op.arity; ++i) {
-    const Tensor& t = in[i];
-    const bool alike = t.dim() == 0 || same(t.sizes(), lead.sizes());
-    if (t.dtype() != (i == op.condition ? DType::Bool : type) || !alike || (thread_state.grad && t.requires_grad()) || !walk.add(t, n)) return false;
-  }
+  for (int i = 0; i < op.arity; ++i)
+    if (!walk.add(in[i], n)) return false;
   int tangents[kMostInputs];
   int terms = 0;
   bool computes = false;
@@ -206,7 +203,7 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   if (terms < 2 || !computes) return false;
   double parameters[kMostParameters];
   for (int k = 0; k < op.parameters; ++k) parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
-  const Tensor value = empty(lead.sizes(), type), tangent = empty(lead.sizes(), type);
+  const Tensor value = empty(r.sizes, type), tangent = empty(r.sizes, type);
   const Loop add = info_of<Add>().loops.forward[slot], negate = info_of<Neg>().loops.forward[slot];
   walk.run(n, [&](const char* const* p, int64_t at, int64_t m) {
     alignas(64) char other[DualWalk::kBlock * sizeof(double)];

@@ -154,6 +154,7 @@ template <class Op> void add_elementwise(const char* family, int index) {
   static_assert(Op::arity == parameters_in(Op::inputs) && count_parameters(Op::parameters) == parameters_in(Op::parameters),
                 "the names of an element-wise operator's inputs or parameters are not as many as it has");
   static_assert(Op::arity <= kMostInputs && parameters_in(Op::parameters) <= kMostParameters, "more than an element-wise call has room for");
+  static_assert(Op::condition < 0 || Op::arity == 3, "an operator with a condition chooses between two others");
   static_assert(names_are_unique(Op::inputs) && names_are_unique(Op::parameters), "two arguments of one name");
   static_assert(!some_none(Op::parameters, count_parameters(Op::parameters)) || requires { &Op::absent; }, "says what a parameter left out stands for");
   // (Asked of the types: the address of a row is no constant under sanitizers.)
@@ -195,6 +196,8 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;
+  row->writes_lists = Op::writes_lists;
+  static_assert(!Op::writes_lists || !Op::differentiable, "what writes lists of tensors has no derivative");
   row->inplace = Op::inplace;
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
@@ -204,6 +207,7 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   else if constexpr (!std::is_same_v<R, Tensor>) row->results = std::tuple_size_v<R>;
   row->composite = Op::composite;
   row->crosses_devices = Op::crosses_devices;
+  row->takes_sparse = Op::takes_sparse;
   row->constant = !Op::differentiable;
   if constexpr (Op::differentiable && door::HasRules<Op>) row->rules = &door::table_of<Op, P...>;
   if constexpr (requires { Op::linear; }) {

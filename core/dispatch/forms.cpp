@@ -1,5 +1,7 @@
 #include "dispatch/forms.h"
 
+#include <algorithm>
+
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "dispatch/elementwise.h"
@@ -7,6 +9,7 @@
 #include "ops/writing.h"
 #include "runtime/warning.h"
 #include "tensor/checked.h"
+#include "tensor/destination.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
 #include "tensor/access.h"
@@ -15,32 +18,99 @@ namespace adjoint {
 
 namespace {
 
-/// Whether an element-wise result has the shape of `out`.
-bool shape_fits(const ElementwiseInfo& info, const Tensor* in, const Tensor& out) {
-  Dims shape(in[0].sizes());
-  for (int i = 1; i < info.arity; ++i) shape = broadcast_shapes(shape.span(), in[i].sizes(), info.name);
-  return same(shape.span(), out.sizes());
-}
-
-/// An element-wise operator that writes; false where it cannot, since out= has another shape.
-bool write_elementwise(const Call& call, Results& results) {
+/// An element-wise operator, which writes where it is told.
+void write_elementwise(const Call& call, Results& results) {
   const ElementwiseInfo& op = *call.op.elementwise;
   Tensor in[kMostInputs];
   const ElementwiseInfo& info = given_inputs(op, call.arguments.data(), in);
   double p[kMostParameters];
   for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(op, call.arguments.data(), i);
   const bool inplace = call.form == CallForm::InPlace;
-  if (!inplace && !shape_fits(info, in, call.out[0])) return false;
   results.one = call_elementwise(info, in, p, inplace ? &in[0] : &call.out[0], inplace);
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  return a->storage == b->storage || (a->storage->data < b->storage->data + b->storage->nbytes && b->storage->data < a->storage->data + a->storage->nbytes);
+}
+
+/// Whether results may be made in the tensors given as out=: they are row-major and may be written as they are, and nothing
+/// that the call reads lies there.
+bool may_be_made_there(const Call& call) {
+  if (thread_state.watched || call.op.declared) return false;
+  for (const Tensor& t : call.out) {
+    const Storage& storage = *t->storage;
+    if (!t.is_contiguous() || t->flags & (TensorImpl::kDual | TensorImpl::kBatched) || storage.readonly || storage.device == Device::Meta ||
+        (t->is(TensorImpl::kInference) && !thread_state.inference) || (thread_state.grad && t.requires_grad()))
+      return false;
+    for (const Tensor& other : call.out)
+      if (&other != &t && overlap(t, other)) return false;
+  }
+  const auto harmless = [&](const Tensor& x) {
+    if (!x.defined()) return true;
+    if (x->flags & (TensorImpl::kDual | TensorImpl::kBatched) || (thread_state.grad && x.requires_grad())) return false;
+    return std::none_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return overlap(x, t); });
+  };
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Value& v = call.arguments[i];
+    if (!v.present) continue;
+    if (call.op.kinds[i]->form == Form::Tensor && !harmless(*v.tensor)) return false;
+    if (call.op.kinds[i]->form == Form::Tensors && !std::ranges::all_of(v.tensors(), harmless)) return false;
+  }
   return true;
+}
+
+bool lies_in(const Tensor& result, const Tensor& out) {
+  return result.defined() && result->storage == out->storage && result->data == out->data && result.dtype() == out.dtype() && result.is_contiguous() &&
+         same(result.sizes(), out.sizes());
+}
+
+/// Whether nobody but the one who holds this result looks at its memory, all of which it is.
+bool is_fresh(const Tensor& t) {
+  return t.defined() && t.unique() && t.is_contiguous() && t->storage->kind != Storage::Kind::External && t->data == t->storage->data &&
+         !t->storage->viewed.load(std::memory_order_relaxed) && t->storage->refcount.load(std::memory_order_acquire) == 1;
+}
+
+void write_result(const Tensor& out, const Tensor& result, const char* name, bool converts, bool fresh);
+
+/// A call of a structured operator with out=. Its results are made there (tensor/destination.h), or copied there.
+void perform_into(const Call& call, const std::vector<Value>& values) {
+  const char* const name = call.op.name;
+  const bool there = may_be_made_there(call);
+  Results r;
+  {
+    const Destination to(there ? call.out : std::span<const Tensor>());
+    try {
+      call.op.boxed(values.data(), r);
+    } catch (...) {
+      for (size_t i = 0; there && i < call.out.size(); ++i)
+        if (to.taken(i)) count_write(call.out[i], name);
+      throw;
+    }
+  }
+  const std::span<Tensor> made = r.kind == Results::Kind::One ? std::span(&r.one, 1) : std::span(r.many);
+  if (call.out.size() != made.size()) fail<TypeError>(name, "(): out must be a tuple of ", made.size(), " Tensors");
+  // What lies in the place of another result, or otherwise in its own, is parted from it before that is written.
+  for (size_t i = 0; there && i < made.size(); ++i)
+    if (made[i].defined() && !lies_in(made[i], call.out[i]) &&
+        std::any_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return made[i]->storage == t->storage; }))
+      made[i] = copy_of(made[i]);
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (there && lies_in(made[i], call.out[i])) {
+      count_write(call.out[i], name);
+      continue;
+    }
+    if (made[i].defined()) write_result(call.out[i], made[i], name, call.op.out_converts, is_fresh(made[i]));
+  }
 }
 
 }  // namespace
 
+std::atomic<uint64_t> results_copied{0};
+
 void perform(const Call& call, Results& results) {
   const Operator& op = call.op;
   if (call.form == CallForm::Function || (call.form == CallForm::InPlace && op.writes)) return op.boxed(call.arguments.data(), results);
-  if (op.elementwise && write_elementwise(call, results)) return;
+  if (op.elementwise) return write_elementwise(call, results);
   if (interpreted(call, results)) return;
   const Past past{Ref<Interpreter>()};  // what follows is part of this call
   std::vector<Value> values(call.arguments.begin(), call.arguments.end());
@@ -54,13 +124,7 @@ void perform(const Call& call, Results& results) {
           values[i].present = true;
           values[i].type = call.out[0].dtype();
         }
-    op.boxed(values.data(), r);
-    if (r.kind == Results::Kind::One) {
-      write_out(call.out[0], r.one, op.name, op.out_converts);
-    } else {
-      if (call.out.size() != r.many.size()) fail<TypeError>(op.name, "(): out must be a tuple of ", r.many.size(), " Tensors");
-      for (size_t i = 0; i < r.many.size(); ++i) write_out(call.out[i], r.many[i], op.name, op.out_converts);
-    }
+    perform_into(call, values);
     results.one = call.out[0];
     return;
   }
@@ -81,7 +145,11 @@ void need_out_type(DType type, DType out, const char* name, bool converts) {
   if (!can_cast(type, out)) fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out), " in ", name, "(out=)");
 }
 
-void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) {
+void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) { write_result(t, result, name, converts, false); }
+
+namespace {
+/// As write_out. A `fresh` result gives its memory to a tensor that has to get another anyhow.
+void write_result(const Tensor& t, const Tensor& result, const char* name, bool converts, bool fresh) {
   if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]] need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
     fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
@@ -93,6 +161,11 @@ void write_out(const Tensor& t, const Tensor& result, const char* name, bool con
                          ", which does not match the required output shape ", to_string(result.sizes()),
                          ". This behavior is deprecated: pass a tensor of that shape, or one without elements (t.resize_(0)).").c_str());
     tell_replaced(t, "out");
+    if (fresh && t.dtype() == result.dtype() && !is_transformed(t) && !is_transformed(result)) {
+      t->replace_storage(Ref<Storage>::share(result->storage), result.bytes(), t.dtype(), result.sizes(), nullptr);
+      count_write(t, name);
+      return;
+    }
     const DeviceScope scope(device_of(t));
     Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
     char* const data = storage->data;
@@ -103,8 +176,10 @@ void write_out(const Tensor& t, const Tensor& result, const char* name, bool con
     return;
   }
   check_writable(t, name, false);
+  results_copied.fetch_add(1, std::memory_order_relaxed);
   write(t, name, [&] { copy_into(t, result); });
 }
+}  // namespace
 
 void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!same(self.sizes(), result.sizes()))

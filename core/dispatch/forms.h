@@ -1,6 +1,7 @@
 // The forms of a call: the function itself, in place, and into a tensor given as out=.
 //
-// Element-wise operators write where they are told to. Of others the function makes a result, which is then copied over; what
+// Element-wise operators write where they are told to. Of others the function makes a result: with out= in that tensor's memory,
+// where this fits and nothing that is read lies there (tensor/destination.h), else elsewhere, and it is copied over. What
 // the copy needs of history and of checks is here, for compositions that have such forms as well.
 #pragma once
 
@@ -10,6 +11,9 @@ namespace adjoint {
 
 /// Do a call in the form that it has. Its results are those of the function, or the tensors written.
 void perform(const Call& call, Results& results);
+
+/// How often a result was copied to an out=, for tests.
+extern std::atomic<uint64_t> results_copied;
 
 /// The tensor takes the value and the history of a result that was computed beside it: `name` in place.
 void become_result(const Tensor& self, const Tensor& result, const char* name);

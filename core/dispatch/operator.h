@@ -57,12 +57,18 @@ struct Operator {
   bool constant = false;
   /// Its tensors may be on several devices.
   bool crosses_devices = false;
+  /// It knows what sparse tensors are made of.
+  bool takes_sparse = false;
   /// It calls others of the table, which are what is recorded and interpreted.
   bool composite;
   /// The result is a tuple of tensors.
   bool several;
   /// How many they are; 0 where that depends on the arguments.
   size_t results = 1;
+  /// It is computed by a function of another language, which may keep what it makes.
+  bool declared = false;
+  /// The lists of tensors that it writes, as bits by parameter.
+  uint32_t writes_lists = 0;
   /// Parameters, as bits, in which it is linear: all at once, one at a time. None: not said.
   uint32_t linear_terms = 0, linear_factors = 0;
   /// How it is computed on batches; null where the types of its parameters say so, or nothing does.

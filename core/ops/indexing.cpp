@@ -6,6 +6,7 @@
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "ops/shape.h"
+#include "ops/sparse.h"
 #include "tensor/access.h"
 
 namespace adjoint {
@@ -94,6 +95,10 @@ Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
            to_string(self.sizes()), " apart from dimension ", d);
   gather_into(out, self, d, index, false, name);
   return out;
+}
+
+Tensor Gather::gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index, bool sparse) {
+  return sparse ? sparse_gathered(g, sizes, dim, index) : call<PutAlong>(g, sizes, dim, index);
 }
 
 Tensor Take::forward(const Tensor& self, const Tensor& index) {

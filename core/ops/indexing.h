@@ -15,6 +15,7 @@ namespace batching {
 void along(BatchedCall& call);
 void index(BatchedCall& call);
 void put_index(BatchedCall& call);
+void put_along(BatchedCall& call);
 void take(BatchedCall& call);
 }  // namespace batching
 
@@ -121,14 +122,15 @@ struct Gather : Structured {
                                         "(3, 4), 0, index(0, 4, below=3)", "(), 0, index(below=1)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
-    return call<PutAlong>(g, IntList(s), dim.value, index);
+  static Tensor gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index, bool sparse);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index, Argument<bool, 3> sparse) {
+    return gradient(g, s, dim.value, index, sparse.value);
   }};
 };
 
 struct PutAlong : Structured {
   static constexpr auto name = "_put_along";
-  static constexpr auto batch = batching::leading;
+  static constexpr auto batch = batching::put_along;
   static constexpr auto doc = "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
   static constexpr auto signature = "self, shape, dim, index";
   static constexpr auto samples = Cases{"(2, 4), [3, 4], 0, index(2, 4, below=3)", "(3, 5), [3, 4], 1, index(3, 5, below=4)",

@@ -10,6 +10,7 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/softmax.h"
+#include "ops/sparse.h"
 #include "ops/spread.h"
 
 namespace adjoint {
@@ -98,8 +99,9 @@ Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& targe
   return call<CentredTimes>(self, target, (Recorded(g) * number(scale, g)).tensor);
 }
 
+Tensor sparse_embedding(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding) { return sparse_rows(g, indices, rows, padding); }
 Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding) {
-  const Recorded rows(call<Embedding>(g, indices, int64_t{-1}));
+  const Recorded rows(call<Embedding>(g, indices, int64_t{-1}, false));
   if (padding < 0) return rows.tensor;
   Dims shape(indices.sizes());
   shape.push_back(1);

@@ -31,6 +31,7 @@ Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& w
 namespace rules {
 Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction, int64_t ignore, double smoothing);
 Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& target, bool mean);
+Tensor sparse_embedding(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding);
 Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding);
 }  // namespace rules
 
@@ -172,13 +173,13 @@ struct Embedding : Structured {
   static constexpr auto name = "embedding";
   static constexpr auto batch = batching::embedding;
   static constexpr auto doc = "The rows of weight that the indices name. The row padding_idx gets no gradient.";
-  static constexpr auto signature = "weight, indices, padding_idx=-1";
-  static constexpr auto samples = Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1", "(4, 3), index(below=4)",
+  static constexpr auto signature = "weight, indices, padding_idx=-1, sparse=False";
+  static constexpr auto samples = Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1, sparse=False", "(4, 3), index(below=4)",
                                         "(4, 3), index(0, below=4)"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t) { return kernels::embedding(weight, indices, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding) {
-    return call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
+  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t, bool) { return kernels::embedding(weight, indices, name); }
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding, Argument<bool, 3> sparse) {
+    return sparse.value ? rules::sparse_embedding(g, indices, s.sizes[0], padding.value) : call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
   }};
 };
 

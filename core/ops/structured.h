@@ -111,6 +111,8 @@ struct Structured {
   static constexpr bool view = false;
   /// Writes its first argument, bumps its version and returns it.
   static constexpr bool writes = false;
+  /// Writes the tensors of these arguments, which are lists, as bits; their versions go up. It has no derivative.
+  static constexpr uint32_t writes_lists = 0;
   /// For writes: two elements at one address may both be written, since they get one value.
   static constexpr bool writes_one_value = false;
   /// The result has the first input's shape and stands for it, so that there is a form that writes it there: cumsum_.
@@ -121,6 +123,8 @@ struct Structured {
   static constexpr bool differentiable = true;
   /// Tensors of several devices may meet in it: it is done where the first of them is.
   static constexpr bool crosses_devices = false;
+  /// Its arguments or its result may be sparse tensors: it knows what they are made of, and no other operator does.
+  static constexpr bool takes_sparse = false;
   /// `forward` is written in recorded operators: the call itself makes no node and has no rule.
   static constexpr bool composite = false;
   /// Linear, yet its gradient is recorded as a function of the inputs, on which it does not depend: as in torch.

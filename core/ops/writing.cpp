@@ -37,7 +37,13 @@ Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 }  // namespace
 
+void need_copy_fits(IntList to, IntList from) {
+  if (const Dims wide = broadcast_shapes(to, from, "copy_"); !same(wide.span(), to))
+    fail("copy_(): output with shape ", to_string(to), " doesn't match the broadcast shape ", to_string(wide.span()));
+}
+
 Tensor Copy::forward(const Tensor& self, const Tensor& src) {
+  need_copy_fits(self.sizes(), src.sizes());
   const Tensor wide = fitted(src, self.sizes(), "copy_");
   if (self.get() != src.get()) copy_into(self, unaliased(wide, self));
   return self;
@@ -207,7 +213,9 @@ Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
 }
 
 Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
-  const Tensor slices = call<IndexSelect>(g, dim, index);
+  // A scalar is a vector of one element, which any number of indices name.
+  const int64_t one[] = {1};
+  const Tensor slices = call<IndexSelect>(g.dim() ? g : call<Reshape>(g, IntList(one)), dim, index);
   return same(slices.sizes(), sizes) ? slices : call<Reshape>(slices, sizes);
 }
 

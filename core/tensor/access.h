@@ -15,7 +15,10 @@
 
 namespace adjoint {
 
-inline Device device_of(const Tensor& t) { return t->is(TensorImpl::kElsewhere) ? t->storage->device : Device::CPU; }
+/// Where the elements are; of a sparse tensor, its indices and values.
+inline Device device_of(const Tensor& t) {
+  return !t->is(TensorImpl::kElsewhere) || t->storage->device == Device::Sparse ? Device::CPU : t->storage->device;
+}
 
 /// Whether there ever was a tensor elsewhere than on the CPU.
 extern std::atomic<bool> devices_in_use;
@@ -30,7 +33,7 @@ class DeviceScope {
  private:
   static void set(Device d) {
     thread_state.device = d;
-    thread_state.flags_of_new = static_cast<uint16_t>((thread_state.flags_of_new & ~TensorImpl::kElsewhere) | (d == Device::CPU ? 0 : TensorImpl::kElsewhere));
+    thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kElsewhere}) | (d == Device::CPU ? 0 : TensorImpl::kElsewhere);
   }
   Device before_;
 };
@@ -47,7 +50,7 @@ class [[nodiscard]] Access {
   explicit operator bool() const { return device_ != Device::Meta; }
 
  private:
-  static Device begin(const Tensor& t) noexcept;
+  static Device begin(const Tensor& t);
   static Device begin(const Tensor& t, const char* op);
   static void end() noexcept;
   Device device_;

@@ -11,9 +11,12 @@ enum class Device : uint8_t {
   Meta,
   /// In memory of the CPU that only kernels can reach, for tests: see runtime/guarded.h.
   Guarded,
+  /// Of a sparse tensor: in its indices and values. No device that users know (tensor/sparse.h).
+  Sparse,
 };
+/// Those that users know.
 inline constexpr int kDevices = 3;
 
-constexpr const char* name_of(Device d) { return d == Device::CPU ? "cpu" : d == Device::Meta ? "meta" : "guarded"; }
+constexpr const char* name_of(Device d) { return d == Device::CPU || d == Device::Sparse ? "cpu" : d == Device::Meta ? "meta" : "guarded"; }
 
 }  // namespace adjoint

@@ -27,11 +27,13 @@ struct Storage {
   size_t nbytes = 0;
   Kind kind = Kind::Owned;
   Device device = Device::CPU;
-  bool readonly = false;
+  bool readonly : 1 = false;
   /// For external bytes: whether their contents are compared when what was saved of them is used.
-  bool checked = true;
+  bool checked : 1 = true;
   /// Whether a tensor over these bytes was ever the base of a view.
   std::atomic<bool> viewed{false};
+  /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none did.
+  uint32_t made_in = 0;
   union {
     /// For external bytes: who gives them back.
     void (*deleter)(void* context) = nullptr;
@@ -45,6 +47,8 @@ struct Storage {
     size_t capacity;
   };
 
+  /// Whether they came to be inside of the vmap() of that number.
+  bool made_inside(uint64_t level) const { return made_in && static_cast<int32_t>(made_in - static_cast<uint32_t>(level)) >= 0; }
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   /// Use fewer of the bytes, or again more of them, where they lie; false when there are not so many. The bytes stay
   /// readable: tensors may point to any of them.

@@ -12,6 +12,7 @@
 #include "runtime/parallel.h"
 #include "state.h"
 #include "tensor/access.h"
+#include "tensor/destination.h"
 
 namespace adjoint {
 
@@ -33,17 +34,6 @@ struct Block {
 constexpr size_t kHeader = offsetof(Block, bytes);
 constexpr size_t kLargestEmbedded = 272;
 
-/// Let a new tensor stand on memory of its device, in place of that of its block.
-[[gnu::cold, gnu::noinline]] void move_to_device(TensorImpl* impl, size_t nbytes) {
-  try {
-    impl->storage = allocate_storage(nbytes).detach();
-  } catch (...) {
-    TensorImpl::destroy(impl);
-    throw;
-  }
-  impl->data = impl->storage->data;
-}
-
 TensorImpl* new_embedded(size_t nbytes) {
   char* memory = static_cast<char*>(runtime::allocate_small(kHeader + nbytes));
   Block* block = reinterpret_cast<Block*>(memory);
@@ -54,21 +44,43 @@ TensorImpl* new_embedded(size_t nbytes) {
   block->storage.nbytes = block->storage.capacity = nbytes;
   block->tensor.storage = &block->storage;
   block->tensor.data = block->bytes;
-  block->tensor.flags = TensorImpl::kEmbedded | thread_state.flags_of_new;
-  if (block->tensor.flags & TensorImpl::kElsewhere) [[unlikely]] move_to_device(&block->tensor, nbytes);
+  block->tensor.flags = static_cast<uint16_t>(TensorImpl::kEmbedded | thread_state.flags_of_new);
   return &block->tensor;
 }
 
 ViewImpl* new_impl() { return new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl; }
 
-TensorImpl* allocate_tensor(size_t nbytes) {
-  if (nbytes <= kLargestEmbedded) return new_embedded(nbytes);
-  Ref<Storage> storage = allocate_storage(nbytes);
+/// Whether new memory lies, or is marked, as it is in ordinary programs.
+bool is_placed() { return thread_state.flags_of_new & (TensorImpl::kElsewhere | TensorImpl::kPlaced); }
+
+TensorImpl* new_over(Ref<Storage> storage, char* data) {
   TensorImpl* impl = new_impl();
   impl->storage = storage.detach();
-  impl->data = impl->storage->data;
-  impl->flags = thread_state.flags_of_new;
+  impl->data = data;
+  impl->flags = static_cast<uint16_t>(thread_state.flags_of_new);
   return impl;
+}
+
+/// A tensor without geometry where it is to lie.
+[[gnu::cold, gnu::noinline]] TensorImpl* allocate_placed(size_t nbytes, IntList sizes, DType dtype) {
+  if (Destination* d = thread_state.destination)
+    if (const Tensor* t = d->take(sizes, dtype)) return new_over(Ref<Storage>::share((*t)->storage), t->bytes());
+  if (thread_state.device == Device::CPU && nbytes <= kLargestEmbedded) {
+    TensorImpl* impl = new_embedded(nbytes);
+    impl->storage->made_in = thread_state.made_in;
+    return impl;
+  }
+  Ref<Storage> storage = allocate_storage(nbytes);
+  char* const data = storage->data;
+  return new_over(std::move(storage), data);
+}
+
+TensorImpl* allocate_tensor(size_t nbytes, IntList sizes, DType dtype) {
+  if (is_placed()) [[unlikely]] return allocate_placed(nbytes, sizes, dtype);
+  if (nbytes <= kLargestEmbedded) return new_embedded(nbytes);
+  Ref<Storage> storage = allocate_storage(nbytes);
+  char* const data = storage->data;
+  return new_over(std::move(storage), data);
 }
 
 Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
@@ -100,17 +112,20 @@ namespace {
   storage->capacity = thread_state.device == Device::Meta ? SIZE_MAX : nbytes;
   if (thread_state.device == Device::Guarded) storage->data = static_cast<char*>(runtime::guarded::allocate(nbytes));
   storage->device = thread_state.device;
+  storage->made_in = thread_state.made_in;
   devices_in_use.store(true, std::memory_order_relaxed);
   return owner;
 }
 }  // namespace
 
 Ref<Storage> allocate_storage(size_t nbytes) {
-  if (thread_state.device != Device::CPU) [[unlikely]] return allocate_elsewhere(nbytes);
+  if (is_placed()) [[unlikely]]
+    if (thread_state.device != Device::CPU) return allocate_elsewhere(nbytes);
   void* bytes = runtime::allocate(nbytes);
   Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
   storage->data = static_cast<char*>(bytes);
   storage->nbytes = storage->capacity = nbytes;
+  storage->made_in = thread_state.made_in;
   return Ref<Storage>::steal(storage);
 }
 
@@ -144,6 +159,7 @@ Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage
   Ref<Storage> s = external_storage(memory.data, memory.nbytes, release_recounted, context);
   s->readonly = memory.readonly;
   s->device = memory.device;
+  s->made_in = memory.made_in;
   s->checked = memory.kind == Storage::Kind::External && memory.checked;
   s->version.store(version, std::memory_order_relaxed);
   return s;
@@ -257,20 +273,54 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 
 Tensor empty(IntList sizes, DType dtype) {
   const int64_t numel = count_of(sizes, "empty");
-  TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))));
+  TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))), sizes, dtype);
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->set_geometry(sizes, nullptr);
   return t;
 }
 
+namespace {
+/// A number is no result that anybody waits for: those are copied as quickly.
+[[gnu::cold, gnu::noinline]] Tensor empty_scalar_placed(DType dtype) {
+  Destination* const destination = std::exchange(thread_state.destination, nullptr);
+  Tensor t = empty({}, dtype);
+  thread_state.destination = destination;
+  return t;
+}
+}  // namespace
+
 Tensor empty_scalar(DType dtype) {
+  if (is_placed()) [[unlikely]] return empty_scalar_placed(dtype);
   TensorImpl* impl = new_embedded(16);
   impl->dtype = dtype;
   impl->numel = 1;
   impl->flags |= TensorImpl::kContiguous;
   impl->storage->nbytes = static_cast<size_t>(itemsize(dtype));
   return Tensor::steal(impl);
+}
+
+Destination::Destination(std::span<const Tensor> given) : given_(given), outer_(thread_state.destination), flags_before_(thread_state.flags_of_new) {
+  if (given.size() > kMost) given_ = {};
+  if (given_.empty()) return;
+  thread_state.destination = this;
+  thread_state.flags_of_new |= TensorImpl::kPlaced;
+}
+
+Destination::~Destination() {
+  if (given_.empty()) return;
+  thread_state.destination = outer_;
+  thread_state.flags_of_new = flags_before_;
+}
+
+const Tensor* Destination::take(IntList sizes, DType dtype) {
+  for (size_t i = 0; i < given_.size(); ++i) {
+    const Tensor& t = given_[i];
+    if (taken(i) || !t.defined() || t.dtype() != dtype || t->storage->device != thread_state.device || !same(t.sizes(), sizes)) continue;
+    taken_ |= 1u << i;
+    return &t;
+  }
+  return nullptr;
 }
 
 Tensor zeros(IntList sizes, DType dtype) {

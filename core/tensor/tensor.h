@@ -39,8 +39,9 @@ struct TensorImpl {
     kElsewhere = 4096,    // not in the memory of the CPU: the storage says where
     kDual = 8192,         // carries tangents: see transforms/tangents.h
     kBatched = 16384,     // stands for a batch of tensors: see transforms/batching.h
-    kMadeInside = 32768,  // made while a vmap() ran
   };
+  /// In ThreadState::flags_of_new alone: memory is made inside of a vmap(), or where a Destination says.
+  static constexpr uint32_t kPlaced = 1u << 16;
   /// What a call with such an input goes to transforms for: see transforms/transformed.h.
   static constexpr uint16_t kTransformed = kDual | kBatched | kElsewhere;
   /// Why a view may not be written while recording; empty for ordinary views.

@@ -20,11 +20,18 @@ namespace adjoint {
 
 // --- Levels ------------------------------------------------------------------------------------------------------------
 
+namespace {
+/// New memory is made inside of a level; null: of none.
+void mark_new(const BatchLevel* level) {
+  thread_state.made_in = level ? std::max<uint32_t>(1, static_cast<uint32_t>(level->number)) : 0;
+  thread_state.flags_of_new = (thread_state.flags_of_new & ~TensorImpl::kPlaced) | (level ? TensorImpl::kPlaced : 0);
+}
+}  // namespace
+
 BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict) {
   static std::atomic<uint64_t> last{0};
-  auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict, .outer = thread_state.batch_level,
-                               .flags_before = thread_state.flags_of_new};
-  thread_state.flags_of_new |= TensorImpl::kMadeInside;
+  auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict, .outer = thread_state.batch_level};
+  mark_new(level);
   return *(thread_state.batch_level = level);
 }
 
@@ -46,8 +53,7 @@ bool leave_batch_level(uint64_t number) {
     BatchLevel* level = thread_state.batch_level;
     found = level->number == number;
     thread_state.batch_level = level->outer;
-    // Inference mode, which is the other thing that marks new tensors, may have been left meanwhile.
-    if (!level->outer) thread_state.flags_of_new &= static_cast<uint16_t>(~TensorImpl::kMadeInside);
+    mark_new(level->outer);
     delete level;
   }
   return true;
@@ -145,17 +151,13 @@ void part_samples_from_nodes(const Tensor& t) {
   const Tensor& samples = meta.samples;
   if (!thread_state.grad || samples.unique() || samples->is(TensorImpl::kView) || (samples.requires_grad() && !samples->grad_fn)) return;
   Tensor fresh = alias(samples);
-  fresh->flags |= samples->flags & TensorImpl::kMadeInside;
   if (samples->grad_fn) set_history(fresh, Ref<Node>::share(samples->grad_fn), samples->output_nr);
   meta.samples = std::move(fresh);
 }
 
-/// Whether the memory of a tensor was there before the outermost vmap() of this thread.
-bool from_outside(const Tensor& t) {
-  const Tensor* at = &t;
-  while (is_batched(*at)) at = &samples_of(*at);
-  const Tensor base = base_of(*at);
-  return !((base.defined() ? base : *at)->flags & TensorImpl::kMadeInside);
+/// Note that a tensor is written, for those levels that it was there before.
+void note_write_from_inside(const Tensor& t) {
+  for (BatchLevel* level = thread_state.batch_level; level; level = level->outer) level->wrote_outside |= !t->storage->made_inside(level->number);
 }
 
 /// For its scope the innermost level is another.
@@ -197,7 +199,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
     if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name);
-    level.wrote_outside |= from_outside(*written);
+    note_write_from_inside(*written);
   }
   // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get theirs before that.
   const Tensor& held = written ? *written : *of;
@@ -259,7 +261,7 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
     std::vector<Value> inner(arguments.begin(), arguments.end());
     Tensor target;
     if (different && !batch) {
-      if (!(self->flags & TensorImpl::kMadeInside))
+      if (!self->storage->made_inside(level.number))
         fail("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. ", name_of_write(op.name),
              " was called on a tensor of shape ", to_string(self.sizes()), " that was made outside of vmap()");
       become_batched(self, level, op.name);
@@ -378,7 +380,6 @@ void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
   t->replace_storage(Ref<Storage>::share(samples->storage), samples->data, t.dtype(), samples.sizes().subspan(1), samples.strides().subspan(1).data());
   t->set(TensorImpl::kContiguous, false);
   t->flags |= TensorImpl::kBatched;
-  samples->flags |= TensorImpl::kMadeInside;
   AutogradMeta& meta = make_meta(t.get());
   meta.samples = std::move(samples);
   meta.batch_level = level.number;
@@ -390,7 +391,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
   const Tensor base = base_of(t);
   const Tensor& root = base.defined() ? base : t;
   if (is_batched(root) && base.defined() && batch_level_of(root) == level.number) fail(op, "(): a view of a batched tensor is not batched");
-  if (from_outside(root))
+  if (!root->storage->made_inside(level.number))
     fail("vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
          "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "
          "instead of inplace arithmetic. Here ", name_of_write(op), " would write a value for each of ", level.size, " samples to one tensor of shape ",
@@ -413,6 +414,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
   const uint32_t version = root.version();
   samples = call<Copy>(samples, as_it_was(root));
   samples->storage->version.store(version, std::memory_order_relaxed);
+  samples->storage->made_in = root->storage->made_in;
   if (!base.defined()) return stand_for(root, std::move(samples), level);
   Dims view_sizes(t.sizes()), view_strides(t.strides());
   view_sizes.insert(view_sizes.begin(), level.size);

@@ -17,6 +17,7 @@
 
 #include "autograd/meta.h"
 #include "dispatch/operator.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -36,8 +37,6 @@ struct BatchLevel {
   /// Memory from outside was written: the program cannot be run again.
   bool wrote_outside = false;
   BatchLevel* outer;
-  /// The flags of new tensors before it was entered.
-  uint16_t flags_before;
 };
 
 /// What depends on the values of single samples, and so can only be done sample by sample. RuntimeError.
@@ -72,6 +71,7 @@ enum class Asked : uint8_t { Item, Truth, Memory, Shape };
 
 inline void refuse_memory(const Tensor& t, const char* op) {
   if (is_batched(t)) [[unlikely]] refuse_values(t, Asked::Memory, op);
+  if (is_sparse(t)) [[unlikely]] refuse_sparse(t, op);
 }
 
 /// The parameters of a distribution from which something is to be drawn: for each sample, where each is to have its own numbers.

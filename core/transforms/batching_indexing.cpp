@@ -12,6 +12,7 @@
 #include "ops/arithmetic.h"
 #include "ops/division.h"
 #include "ops/indexing.h"
+#include "ops/reduction.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "transforms/batching_call.h"
@@ -155,6 +156,13 @@ void put_index(BatchedCall& c) {
   c.give(call<PutIndex>(g, with_batch(c, sizes).span(), TensorList(p.indices)));
 }
 
+void put_along(BatchedCall& c) {
+  if (!c.ints(1).empty()) return by_types(c);
+  // Whatever is added to a number goes to the one place that it has.
+  const int64_t flat[] = {c.size, c.tensor(0).numel()}, dim[] = {1};
+  c.give(call<Sum>(call<Reshape>(c.in_front(0), IntList(flat)), OptionalInts(IntList(dim)), false, OptionalType()));
+}
+
 void zero_index(BatchedCall& c) {
   const Positions p(c, c.tensor(0).sizes(), c.given[1].tensors(), true);
   c.give(call<ZeroIndex>(c.in_front(0), TensorList(p.indices)));
@@ -174,7 +182,10 @@ void write_basic(BatchedCall& c) {
   c.give(call<Copy>(part, with_rank(c, c.tensor(1), part.dim() - 1)));
 }
 
-void write(BatchedCall& c) { c.give(call<Copy>(c.samples(0), with_rank(c, c.tensor(1), c.rank(0)))); }
+void write(BatchedCall& c) {
+  need_copy_fits(c.tensor(0).sizes(), c.tensor(1).sizes());
+  c.give(call<Copy>(c.samples(0), with_rank(c, c.tensor(1), c.rank(0))));
+}
 
 void fill(BatchedCall& c) {
   if (c.rank(1) != 0) fail("fill_() only supports a 0-dimensional value tensor, but got tensor with ", c.rank(1), " dimension(s).");

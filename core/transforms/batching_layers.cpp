@@ -429,7 +429,7 @@ void squared_distance(BatchedCall& c) {
 }
 
 void embedding(BatchedCall& c) {
-  if (!c.batched(0)) return c.give(call<Embedding>(c.tensor(0), c.samples(1), c.integer(2)));
+  if (!c.batched(0)) return c.give(call<Embedding>(c.tensor(0), c.samples(1), c.integer(2), false));
   const Tensor only[] = {c.bare(1)};
   c.give_finished(call<Index>(c.bare(0), TensorList(only)));
 }

@@ -142,7 +142,7 @@ void set_tangent(const Tensor& t, DualLevel& level, Tensor tangent, bool own) {
     fresh->next = *at;
     *at = fresh.release();
   }
-  t->flags |= TensorImpl::kDual;
+  if (!t->is(TensorImpl::kDual)) t->flags |= TensorImpl::kDual;  // other threads may look at a tensor that is dual already
 }
 
 Tensor settled_tangent(const Tensor& t, DualLevel& level, bool make) {

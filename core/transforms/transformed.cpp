@@ -5,6 +5,7 @@
 #include "ops/writing.h"
 #include "tensor/access.h"
 #include "transforms/forward.h"
+#include "transforms/sparse.h"
 
 namespace adjoint {
 
@@ -27,6 +28,11 @@ template <class F> bool any_tensor(const Operator& op, std::span<const Value> ar
 
 bool transformed(const Operator& op, std::span<const Value> arguments, Results& results, const void* const* at) {
   if (std::exchange(thread_state.past_transforms, false)) return false;
+  if (sparse_in_use.load(std::memory_order_relaxed) && !op.takes_sparse &&
+      any_tensor(op, arguments, [](const Tensor& t) { return is_sparse(t); })) {
+    call_sparse(op, arguments, results);
+    return true;
+  }
   DeviceOfCall where(op.name, op.crosses_devices);
   any_tensor(op, arguments, [&](const Tensor& t) {
     where.add(t);
@@ -57,7 +63,7 @@ void call_plain(const Operator& op, std::span<const Value> arguments, Results& r
   op.boxed(arguments.data(), results);
 }
 
-bool is_transformed(const Tensor& t) { return t->is(TensorImpl::kBatched) || is_dual(t); }
+bool is_transformed(const Tensor& t) { return t->is(TensorImpl::kBatched) || is_sparse(t) || is_dual(t); }
 
 Tensor write_transformed(const Tensor& to, const Tensor& value) { return call<Copy>(to, value); }
 

@@ -48,7 +48,7 @@ class OwnGraph {
   OwnGraph() : before_(thread_state) {
     thread_state.grad = true;
     thread_state.inference = false;
-    thread_state.flags_of_new = 0;
+    thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
     thread_state.holomorphic = false;
     thread_state.saved_hooks = nullptr;
     thread_state.interpreter = nullptr;

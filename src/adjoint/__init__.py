@@ -66,6 +66,7 @@ from adjoint import (  # noqa: E402
     _memory_format,
     _random,
     _register,
+    _sparse,
     _storage,
     _tensor,
     ops,
@@ -80,6 +81,9 @@ from adjoint._device import (  # noqa: E402
     memory_format,
     preserve_format,
     set_default_device,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
@@ -118,6 +122,7 @@ _LAZY = (
     "scipy",
     "serialization",
     "signal",
+    "sparse",
     "special",
     "testing",
     "utils",
@@ -142,6 +147,12 @@ _LATER.update(
         "max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rnn_relu "
         "rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ triplet_margin_loss".split(),
         "adjoint.nn._toplevel",
+    )
+)
+_LATER.update(
+    dict.fromkeys(
+        "dsmm hspmm hsmm smm sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm".split(),
+        "adjoint.sparse._toplevel",
     )
 )
 _LATER.update(

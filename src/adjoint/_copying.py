@@ -37,6 +37,8 @@ class Copying(Members):
         if _C._batch_of(self) is not None:
             memo[id(self)] = result = self.detach().clone().requires_grad_(self.requires_grad)
             return result
+        if self._layout_number:
+            return _deep_sparse(self, memo)
         key = ("storage", _C._storage_id(self))
         bytes_ = memo.get(key)
         if bytes_ is None:
@@ -63,6 +65,14 @@ class Copying(Members):
             warn_if_has_hooks(self)
         cls = type(self)
         kind = None if cls is Tensor else cls
+        if self._layout_number:
+            return rebuild_sparse, (
+                kind,
+                *_C._sparse_parts(self),
+                tuple(self.shape),
+                self.requires_grad,
+                _state_of(self),
+            )
         if self._device_number:
             values = None if self.is_meta else self.detach().cpu()
             layout = (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
@@ -84,6 +94,32 @@ class Copying(Members):
             self.requires_grad,
             _state_of(self),
         )
+
+
+def _deep_sparse(self, memo):
+    """A copy of indices and values, those that share them sharing copies."""
+    from copy import deepcopy
+
+    key = ("storage", _C._storage_id(self))
+    plain = memo.get(key)
+    if plain is None:
+        plain = memo[key] = self.detach().clone()
+        memo.setdefault(id(memo), []).append(self.detach())
+    result = memo[id(self)] = _as(type(self), plain, self.requires_grad)
+    if self.grad is not None:
+        result.grad = deepcopy(self.grad, memo)
+    if self.__dict__:
+        result.__dict__.update(deepcopy(self.__dict__, memo))
+    return result
+
+
+def rebuild_sparse(cls, layout, coalesced, indices, others, values, size, requires_grad, attributes):
+    """The sparse tensor that a pickle describes; what it says of indices is looked at."""
+    from adjoint.sparse._making import checked_parts
+
+    result = _as(cls, checked_parts(layout, coalesced, indices, others, values, size), requires_grad)
+    _set_state(result, attributes)
+    return result
 
 
 def _state_of(tensor):

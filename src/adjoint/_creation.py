@@ -10,7 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._device import device_number, preserve_format
+from adjoint._device import device_number, preserve_format, strided
 from adjoint._register import Members, extend, published
 
 __all__ = [
@@ -40,7 +40,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 # --- the keywords of all functions that make tensors --------------------------------------------------------------
 
 
-def creation(function=None, *, out=True, like=False, consults=False):
+def creation(function=None, *, out=True, like=False, consults=False, plain=()):
     """Publish a function that makes a tensor, with the keywords that all of these take.
 
     The function itself sees `dtype` alone, which is that of `out` where this is given.
@@ -54,16 +54,29 @@ def creation(function=None, *, out=True, like=False, consults=False):
     consults : bool
         Whether it takes a tensor, which may answer by `__torch_function__`.
 
+    plain : tuple
+        Forms of a call that are a call of one row, which is then called at once: the row, and each of its arguments as a number;
+        as "size", all that is given by place, spelt out or as one sequence; or as "0", "1", what is given there ("0i": an integer).
+
     A function with a parameter `device` takes that as a number, and has to see to it itself.
     """
     if function is None:
-        return lambda f: creation(f, out=out, like=like, consults=consults)
+        return lambda f: creation(f, out=out, like=like, consults=consults, plain=plain)
     name, takes_out = function.__name__, out
     takes_device = "device" in (function.__kwdefaults__ or ())
 
     def make(
         *args, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **own
     ):
+        if layout is not None and layout is not strided:
+            made = make(*args, dtype=dtype, device=device, **own)
+            if made._layout_number == 0:
+                if "zeros" not in name and "empty" not in name:
+                    raise RuntimeError(
+                        f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})"
+                    )
+                made = made.zero_().to_sparse(layout=layout)
+            return made.requires_grad_() if requires_grad else made
         if device is not None or like:
             place = args[0]._device_number if device is None else device_number(device)
             if takes_device:
@@ -95,6 +108,8 @@ def creation(function=None, *, out=True, like=False, consults=False):
         setattr(make, attribute, getattr(function, attribute))
     make.__wrapped__ = function
     public = published(make, consults=consults)
+    if plain:
+        public._plain = [*plain]
     public._signature = lambda: _signature(function, make.__kwdefaults__, takes_out)
     return public
 
@@ -127,14 +142,14 @@ def _made_in(result, memory_format, name):
     return relaid(result, memory_format, name)
 
 
-@creation
+@creation(plain=((_empty, "size"),))
 def empty(*size, dtype=None, memory_format=None, **keywords) -> Tensor:
     """A tensor whose elements are whatever the memory held."""
     result = _empty(_size(size, keywords, "empty"), dtype)
     return result if memory_format is None else _made_in(result, memory_format, "empty")
 
 
-@creation
+@creation(plain=((_zeros, "size"),))
 def zeros(*size, dtype=None, **keywords) -> Tensor:
     """A tensor of zeros.
 
@@ -148,7 +163,7 @@ def zeros(*size, dtype=None, **keywords) -> Tensor:
     return _zeros(_size(size, keywords, "zeros"), dtype)
 
 
-@creation
+@creation(plain=((_full, "size", 1.0),))
 def ones(*size, dtype=None, **keywords) -> Tensor:
     """A tensor of ones.
 
@@ -161,7 +176,7 @@ def ones(*size, dtype=None, **keywords) -> Tensor:
     return _full(_size(size, keywords, "ones"), 1.0, dtype)
 
 
-@creation
+@creation(plain=((_full, "0", "1"),))
 def full(size, fill_value, *, dtype=None, names=None) -> Tensor:
     """A tensor of one value; its dtype follows from the value.
 
@@ -201,25 +216,25 @@ def empty_strided(size, stride, *, dtype=None) -> Tensor:
     return _empty((length,), dtype).as_strided(tuple(size), tuple(stride)).data
 
 
-@creation(out=False, consults=True)
+@creation(out=False, consults=True, plain=((_empty_like, "0"),))
 def empty_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
     return empty_laid(input, dtype, memory_format, device, "empty_like")
 
 
-@creation(out=False, consults=True)
+@creation(out=False, consults=True, plain=((_full_like, "0", 0),))
 def zeros_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `zeros`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 0, dtype, memory_format, device, "zeros_like")
 
 
-@creation(out=False, consults=True)
+@creation(out=False, consults=True, plain=((_full_like, "0", 1),))
 def ones_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `ones`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 1, dtype, memory_format, device, "ones_like")
 
 
-@creation(out=False, consults=True)
+@creation(out=False, consults=True, plain=((_full_like, "0", "1"),))
 def full_like(input, fill_value, *, dtype=None, memory_format=None, device=None) -> Tensor:
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, fill_value, dtype, memory_format, device, "full_like")
@@ -284,7 +299,9 @@ def _places(sizes):
     return (d for d, _ in enumerate(sizes))
 
 
-@creation
+@creation(
+    plain=((_C._arange, 0, "0i", 1), (_C._arange, "0i", "1i", 1), (_C._arange, "0i", "1i", "2i"))
+)
 def arange(start=0, end=None, step=1, *, dtype=None) -> Tensor:
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
 
@@ -386,7 +403,7 @@ def logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor:
     return _C._logspace(start, end, steps, base, dtype, False)
 
 
-@creation
+@creation(plain=((_C._eye, "0", "0"), (_C._eye, "0", "1")))
 def eye(n, m=None, *, dtype=None) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, of shape (n, m); square when `m` is left out.
 

@@ -22,6 +22,9 @@ __all__ = [
     "memory_format",
     "preserve_format",
     "set_default_device",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
 ]
 
@@ -205,7 +208,7 @@ class _Named:
 
 
 class layout(_Named):
-    """How elements are stored: `strided` is the only layout."""
+    """How elements are stored: `strided` for all of them; `sparse_coo`, `sparse_csr`, `sparse_csc` for some, and where they are."""
 
     __slots__ = ()
 
@@ -216,7 +219,11 @@ class memory_format(_Named):
     __slots__ = ()
 
 
-strided = layout("strided")
+#: By the number that the core knows them by.
+LAYOUTS = tuple(layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc"))
+strided, sparse_coo, sparse_csr, sparse_csc = LAYOUTS
+#: As torch's errors write them.
+WRITTEN = ("Strided", "Sparse", "SparseCsr", "SparseCsc")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
@@ -232,7 +239,6 @@ class Location(Members):
     """Where a tensor lives; what programs ask before they do something that a CPU does not need has one answer here."""
 
     device = property(lambda self: _PLACES[self._device_number], doc="Where the elements are.")
-    layout = property(lambda self: strided, doc="How the elements are stored.")
     is_cpu = property(
         lambda self: not self._device_number, doc="Whether the elements are in the memory of the CPU."
     )
@@ -287,7 +293,3 @@ class Location(Members):
 
         _segments.move([self], "share_memory_")
         return self
-
-    def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
-        """The tensor itself, in another dtype if asked for: every tensor is dense."""
-        return self if dtype is None else self.to(dtype)

@@ -168,6 +168,8 @@ class Conversion(Members):
     def type(self, dtype=None, non_blocking=False):
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:
+            if self.is_sparse:
+                return f"{str(self.dtype).partition('.')[0]}.sparse.{self.dtype._type_name}Tensor"
             if self._device_number:
                 return f"{str(self.dtype).partition('.')[0]}.{self.device.type}.{self.dtype._type_name}Tensor"
             return f"{str(self.dtype).partition('.')[0]}.{self.dtype._type_name}Tensor"

@@ -90,7 +90,14 @@ def text_of(tensor, contents=None):
     suffixes = []
     if tensor._device_number:
         suffixes.append(f"device='{tensor.device}'")
-    if tensor.is_meta:
+    number = plain._layout_number
+    if number:
+        text = _sparse_text(plain, prefix)
+        suffixes += [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+        if dtype not in (default, default.to_complex(), _C.int64, _C.bool):
+            suffixes.append(f"dtype={dtype}")
+        suffixes.append(f"layout={tensor.layout}")
+    elif tensor.is_meta:
         suffixes.append(f"size={tuple(tensor.shape)}")
         if dtype is not default:
             suffixes.append(f"dtype={dtype}")
@@ -112,14 +119,33 @@ def text_of(tensor, contents=None):
     suffixes += _carried(tensor)
     pieces = [prefix + text]
     length = len(pieces[0]) - pieces[0].rfind("\n") + 1
-    for suffix in suffixes:
-        if length + len(suffix) + 2 > _options.linewidth:
+    for i, suffix in enumerate(suffixes):
+        if length + len(suffix) + 2 > _options.linewidth or (number == 1 and i == 0):
             pieces.append(",\n" + " " * len(prefix) + suffix)
             length = len(prefix) + len(suffix)
         else:
             pieces.append(", " + suffix)
             length += len(suffix) + 2
     return "".join(pieces) + ")"
+
+
+def _sparse_text(plain, prefix):
+    """Indices and values, each on lines of its own."""
+    number, _, indices, others, values = _C._sparse_parts(plain)
+    names = (("indices",), ("crow_indices", "col_indices"), ("ccol_indices", "row_indices"))[number]
+    lines = []
+    for name, part in zip((*names, "values"), (indices, others, values) if number else (indices, values)):
+        start = f"{name}=tensor("
+        if part.numel() == 0:
+            lines.append(f"{start}[], size={tuple(part.shape)})")
+            continue
+        shorten = part.numel() > _options.threshold
+        shown = _edges(part) if shorten else part.tolist()
+        indent = len(prefix) + len(start)
+        lines.append(
+            start + _layout(shown, tuple(part.shape), indent, shorten, _format_for(shown, part)) + ")"
+        )
+    return (",\n" + " " * len(prefix)).join(lines)
 
 
 def _carried(tensor):

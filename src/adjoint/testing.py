@@ -160,6 +160,16 @@ def _compare_values(actual, expected, rtol, atol, equal_nan, checks, allow_subcl
     if rtol is None:
         pairs = [_TOLERANCE.get(x.dtype, (0.0, 0.0)) for x in (a, e)]
         rtol, atol = (max(p[i] for p in pairs) for i in (0, 1))
+    if a._layout_number or e._layout_number:
+        entries = [x._nnz() if x._layout_number else None for x in (a, e)]
+        if (
+            checks["layout"]
+            and a.is_sparse
+            and (a.is_coalesced(), e.is_coalesced()) == (True, True)
+            and entries[0] != entries[1]
+        ):
+            return f"The number of specified values in sparse COO tensors does not match: {entries[0]} != {entries[1]}{_at(where)}"
+        a, e = a.to_dense(), e.to_dense()
     common = _C.promote_types(a.dtype, e.dtype)
     a, e = a.to(common), e.to(common)
     from adjoint.ops.comparison import isclose

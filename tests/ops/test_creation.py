@@ -343,3 +343,98 @@ def test_what_is_missing_or_wrong_is_named_by_the_function_that_was_called():
         TypeError, match=r"^zeros_like\(\): argument 'input' \(position 1\) must be Tensor, not int"
     ):
         ad.zeros_like(3)
+
+
+# --- calls that one row does ------------------------------------------------------------------------------------------------
+
+LIKE = ad.ones(2, 3, dtype=ad.float64).t()
+
+#: Functions with such calls, and arguments: those of the short way, and others beside them.
+PLAIN = {
+    "empty": [((2, 3), {}), (((2,),), {})],
+    "zeros": [
+        ((2, 3), {}),
+        (((2, 3),), {}),
+        (([2, 3],), {}),
+        ((), {}),
+        (((),), {}),
+        ((3,), {"dtype": ad.float64}),
+        ((3,), {"dtype": int}),
+        ((3,), {"requires_grad": True}),
+        ((3,), {"dtype": None, "device": "cpu"}),
+        ((-1,), {}),
+        ((2**62, 4), {}),
+        ((2**70,), {}),
+        ((1.5,), {}),
+        ((3,), {"dtype": ad.int64, "requires_grad": True}),
+        ((3,), {"dtyp": 1}),
+        ((np.int64(3), 2), {}),
+        ((True,), {}),
+        ((ad.Size([2, 1]),), {}),
+    ],
+    "ones": [((2,), {}), ((2,), {"dtype": ad.bool}), ((2, -3), {})],
+    "full": [(((2,), 7), {}), (((2,), 7.5), {}), ((2, 7.5), {}), (((2,), True), {}), (((2,), 300), {"dtype": ad.uint8}), (((2,),), {})],
+    "eye": [((3,), {}), ((2, 3), {}), ((-1,), {}), ((2, 2), {"dtype": ad.complex64})],
+    "arange": [
+        ((5,), {}),
+        ((1, 5), {}),
+        ((1, 9, 3), {}),
+        ((5, 1), {}),
+        ((5.5,), {}),
+        ((1.5, 4), {"dtype": ad.int64}),
+        ((3,), {"dtype": ad.float16}),
+        ((1, 5, 0), {}),
+        ((0, 300), {"dtype": ad.uint8}),
+    ],
+    "empty_like": [((LIKE,), {})],
+    "zeros_like": [((LIKE,), {}), ((LIKE,), {"dtype": ad.int64}), ((LIKE,), {"requires_grad": True}), (([1],), {})],
+    "ones_like": [((LIKE,), {}), ((ad.nn.Parameter(LIKE),), {})],
+    "full_like": [((LIKE, 2), {}), ((LIKE, 2.5), {"dtype": ad.int64}), ((LIKE,), {})],
+    "rand": [((2, 3), {}), (((2,),), {"dtype": ad.float64}), ((2,), {"requires_grad": True}), ((-2,), {})],
+    "randn": [((2, 3), {}), ((2,), {"dtype": ad.complex64}), ((2,), {"dtype": ad.int64})],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_short_way_is_that_of_the_function(name):
+    """What a call gives, by the one row that does it, is what the function itself makes; so are errors."""
+    public = getattr(ad, name)
+
+    def outcome(f, args, kwargs):
+        ad.manual_seed(3)
+        try:
+            t = f(*args, **kwargs)
+        except Exception as error:
+            return type(error), str(error)
+        values = None if name.startswith("empty") else t.detach().tolist()
+        return t.shape, t.dtype, t.stride(), t.requires_grad, t.is_leaf, t.device, values
+
+    for args, kwargs in PLAIN[name]:
+        found = outcome(public, args, kwargs)
+        wanted = outcome(public.__wrapped__, args, kwargs)
+        if isinstance(wanted[0], type) and issubclass(wanted[0], Exception):
+            assert isinstance(found[0], type) and issubclass(found[0], Exception), (args, kwargs, found)
+        else:
+            assert found == wanted, (args, kwargs)
+
+
+def test_the_short_way_has_modes_and_devices():
+    from adjoint.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func, args
+
+    with Mode():
+        assert ad.zeros(3) == (ad.zeros, (3,))
+    with ad.device("meta"):
+        assert ad.zeros(3).is_meta and ad.ones(2, dtype=ad.float64).is_meta and ad.arange(3).is_meta
+    assert ad.zeros_like(ad.zeros(3, device="meta")).is_meta and not ad.zeros(3).is_meta
+    with ad.inference_mode():
+        assert ad.zeros(3).is_inference()
+    before = ad.get_default_dtype()
+    try:
+        ad.set_default_dtype(ad.float64)
+        assert ad.zeros(1).dtype is ad.ones(1).dtype is ad.randn(1).dtype is ad.full((1,), 2.0).dtype is ad.float64
+    finally:
+        ad.set_default_dtype(before)

@@ -21,6 +21,7 @@ BY_VALUES = {
     "_where_true": "nonzero",
     "masked_select": "masked_select",
     "_unique": "unique",
+    "_sort_positions": "_sort_positions",
     "_repeat_interleave_each": "repeat_interleave",
 }
 
@@ -92,8 +93,7 @@ def gradients(case, device):
     name = case.row["name"]
     tensors = moved(case, device)
     varied = [tensors[k].requires_grad_() for k in case.varied()]
-    if case.row["writes"]:
-        tensors[0] = tensors[0].clone()
+    tensors = [t.clone() if case.writes(k) else t for k, t in enumerate(tensors)]
 
     def derivatives(results, **more):
         results = [r for r in results if r is not None and r.requires_grad]

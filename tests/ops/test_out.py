@@ -2,7 +2,11 @@
 
 import warnings
 
+import numpy as np
 import pytest
+from helpers import array
+from samples import OPERATORS, cases
+from structured_reference import WITHOUT_VALUES
 
 import adjoint as ad
 
@@ -68,3 +72,123 @@ def test_a_dtype_that_is_left_out_is_that_of_out():
         ad.add(X, X, out=ad.tensor([0, 0, 0]))
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
         ad.linalg.vector_norm(X.double(), out=ad.empty(()))
+
+
+# --- results are made where they are told ---------------------------------------------------------------------------------------
+
+#: Families whose operators are declared in Python: who computes them may keep what they make.
+DECLARED = {"Declared"}
+
+#: Rows that may make something else of the result's shape first, or whose result is a view of what they make, as matrices that LAPACK
+#: made by columns are: their result is copied, in some calls or in all.
+COPIED = {
+    *("rsub", "mse_loss", "addmm", "baddbmm", "addmv", "addr", "roll", "cumsum", "cumprod", "_unique"),
+    *("_bernoulli_each", "_sample_gamma", "_sample_poisson", "_sample_binomial"),
+    *("_standard_gamma_grad", "_recurrence_backward"),
+    *("_cholesky", "_solve_triangular", "_lu_factor", "_lu_solve", "_solve", "_inverse", "_det", "_slogdet"),
+    *("_qr", "_geqrf", "_householder_product", "_eigh", "_svd", "_pinv", "_ldl_factor", "_ldl_solve"),
+}
+
+
+def plain(row):
+    return not (row["view"] or row["written"] or row["kind"] != "structured" or not row["function"])
+
+
+@pytest.mark.parametrize("row", [r for r in OPERATORS if plain(r)], ids=lambda row: row["name"])
+def test_structured_results_are_made_in_out(row):
+    dtype = next(d for d in ("float64", "complex128", "float32", *row["types"]) if d in row["types"])
+    copied = row["name"] in COPIED or row["family"] in DECLARED
+    for case in cases(row, dtype):
+        wanted = case.call()
+        several = isinstance(wanted, tuple)
+        results = wanted if several else (wanted,)
+        if None in results or case.bound().get("requires_grad") or (several and not row["returns"]):
+            continue
+        out = tuple(ad.empty_like(r, memory_format=ad.contiguous_format) for r in results)
+        if any(r.ndim == 0 for r in results):
+            continue  # a number
+        before, where = ad._C._results_copied(), [t.data_ptr() for t in out]
+        versions = [t._version for t in out]
+        case.call(out=out if several else out[0])
+        copies = ad._C._results_copied() - before
+        assert copies <= len(results) if copied else copies == 0, case
+        assert [t.data_ptr() for t in out] == where, case
+        for t, r, version in zip(out, results, versions, strict=True):
+            assert t._version == version + 1, case
+            if row["name"] not in WITHOUT_VALUES:
+                np.testing.assert_array_equal(array(t), array(r), err_msg=str(case))
+
+
+def test_no_memory_is_taken_for_a_result():
+    x, out = ad.rand(1000, 500), ad.empty(1000, 500)
+    ad.set_num_threads(1)
+
+    def more(f):
+        f()
+        ad.reset_peak_memory_statistics()
+        before = ad.memory_statistics()["allocated_bytes"]
+        f()
+        return ad.memory_statistics()["peak_allocated_bytes"] - before
+
+    assert more(lambda: ad.cumsum(x, 0)) >= x.nbytes > more(lambda: ad.cumsum(x, 0, out=out))
+    assert more(lambda: ad.sum(x[None].expand(2, 1000, 500), 0, out=out)) < x.nbytes
+    # A tensor without elements gets the memory of the result.
+    assert more(lambda: ad.cumsum(x, 0, out=ad.empty(0))) < 1.5 * x.nbytes
+
+
+def test_an_input_in_the_memory_of_out_is_read_first():
+    for view in (lambda x: x, lambda x: x.flip(0), lambda x: x.t()):
+        x = ad.arange(16.0).reshape(4, 4)
+        wanted = ad.cumsum(view(x), 0).tolist()
+        assert ad.cumsum(view(x), 0, out=x).tolist() == wanted
+    memory = ad.arange(20.0)
+    x, out = memory[4:].view(4, 4), memory[:16].view(4, 4)
+    wanted = ad.cumsum(x, 0).tolist()
+    assert ad.cumsum(x, 0, out=out).tolist() == wanted
+    # The same bytes by way of NumPy.
+    a = np.arange(20.0)
+    x, out = ad.from_numpy(a[4:].reshape(4, 4)), ad.from_numpy(a[:16].reshape(4, 4))
+    wanted = ad.cumsum(x, 0).tolist()
+    assert ad.cumsum(x, 0, out=out).tolist() == wanted
+
+
+def test_two_results_in_one_tensor_and_in_turned_places():
+    x = ad.tensor([[3.0, 1.0], [2.0, 4.0]])
+    out = ad.empty(2), ad.empty(2, dtype=ad.int64)
+    ad.max(x, 1, out=out)
+    assert out[0].tolist() == [3, 4] and out[1].tolist() == [0, 1]
+    low, high = ad.empty(2), ad.empty(2)
+    ad.aminmax(x, dim=1, out=(low, high))
+    assert low.tolist() == [1, 2] and high.tolist() == [3, 4]
+    same = ad.empty(2)
+    ad.aminmax(x, dim=1, out=(same, same))
+    assert same.tolist() == [3, 4]  # what is written last
+
+
+def test_a_call_that_fails_half_way_counts_as_a_write():
+    """What it left in `out` is not what was saved of it."""
+    out = ad.zeros(3)
+    index = ad.tensor([0, 7])
+    version = out._version
+    with pytest.raises((IndexError, RuntimeError)):
+        ad.index_select(ad.ones(3), 0, index, out=out[:2])
+    assert out.tolist() == [0, 0, 0] or out._version > version
+
+
+@pytest.mark.parametrize("device", ["guarded", "meta"])
+def test_out_on_other_devices(device):
+    x = ad.rand(3, 4)
+    out = ad.empty(3, 4, device=device)
+    assert ad.cumsum(x.to(device), 0, out=out) is out and out.device.type == device
+    if device == "guarded":
+        assert ad.equal(out.cpu(), ad.cumsum(x, 0))
+
+
+def test_an_expanded_or_read_only_out_is_refused_as_ever():
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        ad.cumsum(ad.ones(3), 0, out=ad.zeros(1).expand(3))
+    a = np.zeros(3, np.float32)
+    a.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        ad.cumsum(ad.ones(3), 0, out=ad.from_numpy(a))
+    assert a.tolist() == [0, 0, 0]

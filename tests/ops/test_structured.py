@@ -228,7 +228,7 @@ def laid_out(drawn, label):
 def test_elements_that_share_memory(op, form):
     for case in some_cases(op):
         for k, i in enumerate(case.inputs):
-            if not i.values.ndim or not i.values.size or (op["writes"] and k == 0):
+            if not i.values.ndim or not i.values.size or case.writes(k):
                 continue
             given, same = case.tensors(), case.tensors()
             given[k], values = form(i.values, dtype_of(i.dtype))
@@ -249,8 +249,8 @@ def test_inputs_stay_as_they_are(op):
         before = [(array(t), t._version) for t in tensors]
         results = listed(case.call_as_given(tensors))
         for k, (t, (values, version)) in enumerate(zip(tensors, before, strict=True)):
-            if op["writes"] and k == 0:
-                assert results[0] is t and t._version > version, case
+            if case.writes(k):
+                assert t._version > version and (k or results[0] is t), case
             else:
                 np.testing.assert_array_equal(array(t), values, err_msg=str(case))
                 assert t._version == version, case
@@ -260,7 +260,7 @@ def test_inputs_stay_as_they_are(op):
 def test_views_share_memory_and_others_do_not(op):
     for case in some_cases(op):
         tensors = case.tensors()
-        if op["writes"]:
+        if op["written"]:
             continue
         for r in listed(case.call_as_given(tensors)):
             if r is None or not r.numel():
@@ -313,7 +313,7 @@ def test_in_place(op):
             assert_equal([array(x)], [array(plain)], f"{case}, {label}")
 
 
-@named([o for o in STRUCTURED if not o["view"] and not o["writes"] and o["name"] not in WITHOUT_VALUES])
+@named([o for o in STRUCTURED if not o["view"] and not o["written"] and o["name"] not in WITHOUT_VALUES])
 def test_out(op):
     for case in some_cases(op):
         plain = case.call()

@@ -337,7 +337,13 @@ P = [nn.Parameter(ad.ones(2, 2))]
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: optim.SparseAdam(P), RuntimeError, "SparseAdam does not support dense gradients"),
+        (lambda: optim.SparseAdam(P, lr=0.0), ValueError, "Invalid learning rate: 0.0"),
+        (lambda: optim.SparseAdam(P, eps=0.0), ValueError, "Invalid epsilon value: 0.0"),
+        (
+            lambda: optim.SparseAdam([ad.ones(2).to_sparse().requires_grad_()]),
+            ValueError,
+            r"Sparse params at indices \[\[0, 0\]\]: SparseAdam requires dense parameter tensors",
+        ),
         (
             lambda: optim.LBFGS([{"params": P}, {"params": [nn.Parameter(ad.ones(1))]}]),
             ValueError,

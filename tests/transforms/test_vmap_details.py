@@ -203,7 +203,15 @@ def test_a_write_reaches_samples_that_were_viewed_before():
 def test_values_with_more_dimensions_than_their_place():
     x = ad.rand(2, 3)
     wide = x.reshape(2, 1, 3)
-    assert ad.equal(func.vmap(lambda x, w: (x * 1).copy_(w))(x, wide), x)
+    with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[1, 3\]"):
+        func.vmap(lambda x, w: (x * 1).copy_(w))(x, wide)
+
+    def whole(x, w):
+        y = x * 0
+        y[:] = w
+        return y
+
+    assert ad.equal(func.vmap(whole)(x, wide), x)
 
     def by_index(x, w):
         y = ad.zeros(3)
@@ -283,3 +291,116 @@ def test_a_value_that_its_type_cannot_hold_is_refused_for_each_sample():
         func.vmap(lambda x, v: x.masked_fill(x == 0, v))(numbers, values)
     filled = func.vmap(lambda x, v: x.masked_fill(x == 0, v))(numbers, ad.tensor([1.0, 30.0]))
     assert filled.tolist() == [[1, 1, 1], [30, 30, 30]] and filled.dtype == ad.uint8
+
+
+# --- inside of which vmap ---------------------------------------------------------------------------------------------------
+
+
+def quietly(f):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return f()
+
+
+#: How a tensor is made in the outer function.
+MADE = {
+    "zeros": lambda a: ad.zeros(3),
+    "zeros of many": lambda a: ad.zeros(300)[:3],
+    "of a batch": lambda a: a * 0,
+    "a view": lambda a: ad.zeros(2, 3)[1],
+    "detached": lambda a: ad.zeros(3).detach(),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_what_an_outer_vmap_made_takes_no_values_of_an_inner_one(make):
+    """One tensor cannot hold a value for each inner sample: as in torch, whatever vmap it was made in."""
+    x, y = ad.rand(2, 3), ad.rand(4, 3)
+
+    def outer(a):
+        made = make(a)
+
+        def inner(b):
+            made.add_(b)
+            return made * 1
+
+        return func.vmap(inner)(y)
+
+    with pytest.raises(RuntimeError, match="inplace arithmetic.*is not possible"):
+        quietly(lambda: func.vmap(outer)(x))
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_what_an_inner_vmap_made_takes_values_of_both(make):
+    x, y = ad.rand(2, 3), ad.rand(4, 3)
+
+    def inner(a, b):
+        made = make(a)
+        made.add_(b)
+        made.mul_(a)
+        return made * 1
+
+    found = quietly(lambda: func.vmap(lambda a: func.vmap(lambda b: inner(a, b))(y))(x))
+    assert ad.allclose(found, ad.stack([ad.stack([b * a for b in y]) for a in x]))
+
+
+def test_what_an_outer_vmap_made_takes_values_of_its_own_in_an_inner_one():
+    x, y = ad.rand(2, 3), ad.rand(4, 3)
+
+    def outer(a):
+        made = ad.zeros(3)
+
+        def inner(b):
+            return b * 2
+
+        result = func.vmap(inner)(y).sum(0)
+        made.add_(a)
+        return made + result
+
+    assert ad.allclose(func.vmap(outer)(x), x + 2 * y.sum(0))
+
+
+def test_a_tensor_that_outlived_its_vmap_is_outside_of_the_next():
+    kept = []
+    func.vmap(lambda x: kept.append(ad.zeros(3)) or x)(ad.rand(2, 3))
+    with pytest.raises(RuntimeError, match="inplace arithmetic.*is not possible"):
+        func.vmap(lambda x: kept[0].add_(x))(ad.rand(2, 3))
+    assert kept[0].tolist() == [0, 0, 0]
+
+
+def test_memory_of_an_outer_vmap_is_not_written_twice():
+    """An inner function that has to be run again for single samples has written nothing that was there before it."""
+    x, y = ad.rand(2, 3), ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def outer(a):
+        made = a * 0
+
+        def inner(b):
+            made.add_(a)
+            return b * 2 if b.sum().item() > 4 else b
+
+        return func.vmap(inner)(y), made
+
+    with pytest.raises(RuntimeError, match="item"):
+        quietly(lambda: func.vmap(outer)(x))
+
+
+def test_inference_mode_inside_leaves_what_is_made_inside_as_it_is():
+    def f(x):
+        with ad.inference_mode():
+            ad.zeros(1)
+        made = ad.zeros(3)
+        made.add_(x)
+        return made
+
+    x = ad.rand(2, 3)
+    assert ad.equal(func.vmap(f)(x), x)
+@pytest.mark.parametrize("index", [0, [0], [0, 0, 0]])
+def test_gradients_of_reads_from_a_number(index):
+    x, index = ad.tensor([1.5, -2.0, 3.0], dtype=ad.float64), ad.tensor(index)
+
+    def f(v):
+        return (v.gather(0, index) ** 2).sum() * v
+
+    assert_near(func.vmap(func.grad(f))(x), ad.stack([func.grad(f)(v) for v in x]))
+    assert_near(func.grad(lambda x: func.vmap(f)(x).sum())(x), ad.stack([func.grad(f)(v) for v in x]))

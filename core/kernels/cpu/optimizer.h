@@ -1,8 +1,8 @@
 // The steps of the optimisers: every parameter of a group updated by one call, in place.
 //
-// A slot is one parameter with its gradient and state, as plain contiguous memory; the callers (bind/) check
-// dtypes, sizes and contiguity, bump the versions of what is written, and leave other tensors to Python. What
-// each optimiser keeps in `state` is said with its function. Start with `sgd_step`.
+// A slot is one parameter with its gradient and state, as plain contiguous memory; the callers (ops/optimizer.cpp)
+// check dtypes and sizes, and copy what does not lie so. What each optimiser keeps in `state` is said with its
+// function. Start with `sgd_step`.
 #pragma once
 
 #include <cstdint>

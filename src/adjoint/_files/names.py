@@ -12,8 +12,8 @@ import threading
 from contextlib import contextmanager
 
 from adjoint import _C
-from adjoint._copying import rebuild, set_attributes
-from adjoint._device import device
+from adjoint._copying import rebuild, rebuild_sparse, set_attributes
+from adjoint._device import LAYOUTS, device
 from adjoint._storage import TypedStorage, UntypedStorage
 
 #: torch's names of storages, by dtype.
@@ -104,6 +104,24 @@ def meta_tensor(dtype, size, stride, requires_grad):
     )
 
 
+def sparse_tensor(layout, data):
+    """A sparse tensor of its parts, which are held to each other."""
+    from adjoint.sparse._making import checked_parts
+
+    parts = list(data) if isinstance(data, (tuple, list)) else []
+    number = LAYOUTS.index(layout) - 1 if layout in LAYOUTS else -1
+    if number == 0 and len(parts) == 3:  # files of old do not say it
+        parts.append(False)
+    tensors = parts[:2] if number == 0 else parts[:3]
+    if number < 0 or len(parts) != 4 or not all(isinstance(t, _C.Tensor) for t in tensors):
+        raise refuse(
+            f"load(): the file makes a sparse tensor of layout {layout} by {len(parts)} parts that are none of it"
+        )
+    if number == 0:
+        return checked_parts(0, parts[3], parts[0], None, parts[1], parts[2])
+    return checked_parts(number, False, *parts)
+
+
 def parameter(data, requires_grad, hooks, state=None):
     from adjoint.nn.parameter import Parameter
 
@@ -116,7 +134,7 @@ def parameter(data, requires_grad, hooks, state=None):
 
 def tensor_of_type(function, cls, arguments, state):
     """A tensor with attributes, or of a subclass that the program has allowed."""
-    if function not in (tensor_v2, tensor_v3, meta_tensor, parameter):
+    if function not in (tensor_v2, tensor_v3, meta_tensor, sparse_tensor, parameter):
         raise refuse("load(): the file makes a tensor by what does not make tensors")
     result = function(*arguments)
     if isinstance(state, dict) and state.get("_is_buffer"):
@@ -156,9 +174,7 @@ def _encoded(text, encoding):
 
 
 def _layout(name):
-    import adjoint
-
-    found = {"torch.strided": adjoint.strided}.get(name)
+    found = {f"torch.{layout.name}": layout for layout in LAYOUTS}.get(name)
     if found is None:
         raise refuse(f"load(): Adjoint does not have the layout {name!r}")
     return found
@@ -192,6 +208,7 @@ def table() -> dict:
         "torch._utils._rebuild_tensor_v2": tensor_v2,
         "torch._utils._rebuild_tensor_v3": tensor_v3,
         "torch._utils._rebuild_meta_tensor_no_storage": meta_tensor,
+        "torch._utils._rebuild_sparse_tensor": sparse_tensor,
         "torch._utils._rebuild_parameter": parameter,
         "torch._utils._rebuild_parameter_with_state": parameter,
         "torch._tensor._rebuild_from_type_v2": tensor_of_type,
@@ -200,6 +217,7 @@ def table() -> dict:
         "adjoint.Size": _C.Size,
         "adjoint._device.device": device,
         "adjoint._copying.rebuild": rebuild,
+        "adjoint._copying.rebuild_sparse": rebuild_sparse,
         "adjoint.nn.parameter._rebuild": _parameter_of_adjoint,
     }
     for name, dtype in STORAGES.items():

@@ -12,7 +12,7 @@ import zipfile
 from typing import Any
 
 from adjoint import _C
-from adjoint._device import device
+from adjoint._device import device, layout
 from adjoint._files.locations import location_tag
 from adjoint._files.names import STORAGES
 from adjoint._files.reading import MAGIC, PROTOCOL
@@ -38,6 +38,8 @@ class _Name:
 _TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
 _TENSOR_OF_DTYPE = _Name("torch._utils", "_rebuild_tensor_v3")
 _META_TENSOR = _Name("torch._utils", "_rebuild_meta_tensor_no_storage")
+_SPARSE_TENSOR = _Name("torch._utils", "_rebuild_sparse_tensor")
+_LAYOUT = _Name("torch.serialization", "_get_layout")
 _PARAMETER = _Name("torch._utils", "_rebuild_parameter")
 _PARAMETER_WITH_STATE = _Name("torch._utils", "_rebuild_parameter_with_state")
 _OF_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
@@ -83,6 +85,8 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         cls = type(obj)
         if cls is _C.Size:
             return _SIZE, (tuple(obj),)
+        if cls is layout:
+            return _LAYOUT, (f"torch.{obj.name}",)
         if cls is device:
             return _DEVICE, ((obj.type,) if obj.index is None else (obj.type, obj.index))
         if cls is _C.dtype or cls is _Name or obj is _C.Tensor or obj is _C.Size or obj is device:
@@ -124,7 +128,7 @@ def _tensor(pickler, x):
     """The call that makes a tensor anew."""
     from collections import OrderedDict
 
-    from adjoint.nn.parameter import Buffer, Parameter, is_lazy
+    from adjoint.nn.parameter import Parameter, is_lazy
 
     if is_lazy(x) or type(x).__reduce_ex__ not in _OURS():
         return NotImplemented
@@ -133,8 +137,12 @@ def _tensor(pickler, x):
 
         warn_if_has_hooks(x)
     cls, attributes = type(x), dict(x.__dict__)
-    place = x.storage_offset(), tuple(x.shape), tuple(x.stride())
     requires_grad = bool(x.requires_grad)
+    if x._layout_number:
+        number, coalesced, indices, others, values = _C._sparse_parts(x)
+        parts = (indices, values, x.shape, coalesced) if number == 0 else (indices, others, values, x.shape)
+        return _of_class(cls, (_SPARSE_TENSOR, (x.layout, parts)), requires_grad, attributes)
+    place = x.storage_offset(), tuple(x.shape), tuple(x.stride())
     address, nbytes = x._storage()[:2]
     known = pickler.storages.get((address, nbytes))
     flag = requires_grad and not isinstance(x, Parameter)
@@ -145,6 +153,15 @@ def _tensor(pickler, x):
         made = (_TENSOR_OF_DTYPE, (storage, *place, flag, OrderedDict(), x.dtype))
     else:
         made = (_TENSOR, (TypedStorage(_owner=x, dtype=x.dtype), *place, flag, OrderedDict()))
+    return _of_class(cls, made, requires_grad, attributes)
+
+
+def _of_class(cls, made, requires_grad, attributes):
+    """The call that makes a tensor of its class, with its attributes, from that which makes it plain."""
+    from collections import OrderedDict
+
+    from adjoint.nn.parameter import Buffer, Parameter
+
     if cls is _C.Tensor and not attributes:
         return made
     if cls is Parameter:

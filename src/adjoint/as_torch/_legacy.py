@@ -7,9 +7,9 @@ Nothing is an instance of them but by their dtype; what they construct are ordin
 from __future__ import annotations
 
 import adjoint
-from adjoint import _C, strided
+from adjoint import _C, sparse_coo, strided
 
-__all__ = ["TYPES", "cuda_type"]
+__all__ = ["SPARSE_TYPES", "TYPES", "cuda_type"]
 
 
 class TensorType(type):
@@ -40,6 +40,30 @@ def _make(dtype):
 TYPES = dict(
     _make(value) for value in vars(_C).values() if isinstance(value, _C.dtype) and not value.is_complex
 )
+
+
+class SparseTensorType(TensorType):
+    """Types of sparse tensors: ``torch.sparse.FloatTensor(indices, values, size)`` as old programs write it."""
+
+    is_sparse = True
+    layout = sparse_coo
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, adjoint.Tensor) and value.is_sparse and value.dtype is cls.dtype
+
+    def __call__(cls, *args, **keywords):
+        if not args or not isinstance(args[0], adjoint.Tensor):
+            # Sizes, spelt out or as one sequence.
+            size = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
+            return adjoint.sparse_coo_tensor(tuple(size), dtype=cls.dtype)
+        return adjoint.sparse_coo_tensor(*args, dtype=cls.dtype, **keywords)
+
+
+#: By name, in `torch.sparse`.
+SPARSE_TYPES = {
+    name: SparseTensorType(name, (), {"__module__": "torch.sparse", "dtype": kind.dtype})
+    for name, kind in TYPES.items()
+}
 
 
 class CudaTensorType(TensorType):

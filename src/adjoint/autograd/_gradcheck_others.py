@@ -7,6 +7,7 @@ Each takes the error that it raises, since that is defined in `gradcheck`, which
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C, Tensor
 
 from ._gradcheck_jacobians import as_tuple
 
@@ -177,3 +178,25 @@ def _random(y, generator, strided=False):
 
     values = ad.complex(draw(), draw()) if y.is_complex() else draw()
     return values.to(y.dtype)[..., 0]
+
+
+def without_sparse(func, inputs):
+    """A function of the values of sparse inputs in place of these, with dense results, and those values."""
+    sparse = [isinstance(x, Tensor) and x._layout_number for x in inputs]
+    if not any(sparse):
+        return func, inputs
+    patterns = [x.detach() if is_sparse else None for x, is_sparse in zip(inputs, sparse)]
+
+    def of_values(*args):
+        given = [x if p is None else _C._sparse_with(p, x) for x, p in zip(args, patterns)]
+        results = func(*given)
+        one = isinstance(results, Tensor)
+        found = [y.to_dense() if isinstance(y, Tensor) else y for y in ((results,) if one else results)]
+        return found[0] if one else tuple(found)
+
+    of_values.__name__ = getattr(func, "__name__", "the function")
+    values = [
+        _C._sparse_values(x).detach().clone().requires_grad_(x.requires_grad) if p is not None else x
+        for x, p in zip(inputs, patterns)
+    ]
+    return of_values, tuple(values)

@@ -77,7 +77,7 @@ def gradcheck(
         Compare one random combination of each Jacobian, at the cost of two evaluations per input, instead of every
         element; after a failure all elements are computed for the message.
     masked : bool, optional
-        Accepted; it concerns sparse tensors.
+        Sparse inputs are always checked entry by entry, as torch does where this is set.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    inputs = jacobians.as_tuple(inputs)
+    func, inputs = others.without_sparse(func, jacobians.as_tuple(inputs))
     _check_inputs(inputs)
     tolerances = _Tolerances(rtol, atol, nondet_tol)
     try:

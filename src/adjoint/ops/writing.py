@@ -66,10 +66,22 @@ class Writing(Members):
                 f"cannot be broadcast to indexing result of shape {list(self.shape)}. Use copy_() or add_() to write a "
                 "whole tensor"
             )
+        if values.ndim > 1 and values.ndim > (rank := _rank_of_part(self, indices)):
+            raise RuntimeError(
+                f"index_put_(): shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result "
+                f"with {rank} dimensions"
+            )
         if accumulate:
             return _C._index_put(self, values, list(indices), True)
         self[tuple(slice(None) if i is None else i for i in indices)] = values
         return self
+
+
+def _rank_of_part(t, indices):
+    """How many dimensions the part of a tensor has that these index tensors name."""
+    masks = [i.ndim for i in indices if i is not None and i.dtype in (_C.bool, _C.uint8)]
+    others = [i.ndim for i in indices if i is not None and i.dtype not in (_C.bool, _C.uint8)]
+    return t.ndim - sum(masks) - len(others) + max([1] * bool(masks) + others, default=0)
 
 
 @composition

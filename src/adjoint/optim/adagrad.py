@@ -15,6 +15,8 @@ class Adagrad(EachParameter):
 
     With g = ±∇ + weight_decay · p and s = s + g², step t is p -= lr / (1 + (t - 1) lr_decay) · g / (√s + eps).
 
+    Sparse gradients are taken: a step writes the elements that they name.
+
     Parameters
     ----------
     params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
@@ -42,6 +44,8 @@ class Adagrad(EachParameter):
     >>> round(x.item(), 4)
     2.5
     """
+
+    takes_sparse = True
 
     def __init__(
         self,
@@ -74,6 +78,18 @@ class Adagrad(EachParameter):
         value = group["initial_accumulator_value"]
         return {"sum": ad.full_like(param, complex(value, value) if param.is_complex() else value).detach()}
 
+    def _decay(self, group, lr, param, grad):
+        if grad.is_sparse and group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        return super()._decay(group, lr, param, grad)
+
     def _update(self, group, t, lr, param, grad, state):
+        if grad.is_sparse:
+            grad = grad.coalesce()
+            state["sum"].add_(grad * grad)
+            root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]
+            step = ad._C._sparse_with(grad, grad.values() / root)
+            param.sub_(step * (lr / (1 + (t - 1) * group["lr_decay"])))
+            return
         state["sum"].addcmul_(grad, grad)
         param.sub_(grad / (state["sum"].sqrt() + group["eps"]) * (lr / (1 + (t - 1) * group["lr_decay"])))

@@ -37,7 +37,7 @@ class EachParameter(Optimizer):
         loss = self._evaluate(closure)
         for group in self.param_groups:
             with ad.set_grad_enabled(group.get("differentiable", False)):
-                for param, grad in zip(*with_gradients(group), strict=True):
+                for param, grad in zip(*with_gradients(group, self), strict=True):
                     self._step_of(group, param, grad)
         return loss
 

@@ -78,7 +78,7 @@ class LBFGS(Optimizer):
 
     def _gradient(self):
         """The gradient as one vector; parameters without one count with zeros."""
-        parts = [ad.zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        parts = [ad.zeros_like(p) if p.grad is None else p.grad.to_dense() for p in self._params]
         return ad.cat([as_real(part).reshape(-1) for part in parts])
 
     def _move(self, t, d):

@@ -12,11 +12,11 @@ the core in one call, every argument positional:
 
 The first arguments are lists of tensors, one entry for each parameter; a list of state that the options do not
 need is empty (momentum_buffers without momentum, max_exp_avg_sqs without amsgrad, grad_avgs unless centered).
-The others are Python floats and bools. The core updates in place, unrecorded, every parameter that it can:
-parameter, gradient and state contiguous on the CPU, of one dtype, float32 or float64, of one shape, and the
-step a float32 scalar, which it raises by one. It bumps the versions of what it writes, and returns the list of
-the positions that it left untouched, usually empty. Those go through tensor operations, in the file of the
-optimiser, and so does every parameter of a differentiable step.
+The others are Python floats and bools. The core updates in place, unrecorded and by one call of a row (`_sgd_step`,
+core/ops/optimizer.h), every parameter that it can: parameter, gradient and state of one dtype, float32 or
+float64, of one shape and on the device of the first of them, and the step a float32 scalar, which it raises
+by one. It returns the list of the positions that it left untouched, usually empty. Those go through tensor
+operations, in the file of the optimiser, and so does every parameter of a differentiable step.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import adjoint as ad
+from adjoint import _C
 
 from ..utils.hooks import HookTable
 
@@ -95,6 +96,9 @@ class Optimizer:
     ValueError
         There are no parameters, a parameter is in two groups, or is not a leaf.
     """
+
+    #: Whether a step takes gradients in the layout sparse_coo.
+    takes_sparse = False
 
     _hooks = None
     _in_hooked_step = False
@@ -429,14 +433,21 @@ def as_type_of(param, tensor):
     return ad.view_as_complex(tensor) if param.is_complex() else tensor
 
 
-def with_gradients(group) -> tuple[list, list]:
-    """The parameters of a group that have a gradient, and those gradients."""
+def with_gradients(group, optimizer) -> tuple[list, list]:
+    """The parameters of a group that have a gradient, and those gradients; refuses sparse ones where `optimizer` takes none."""
     params, grads = [], []
     for param in group["params"]:
         grad = param.grad
         if grad is not None:
             params.append(param)
             grads.append(grad)
+    if _C._any_sparse(grads) and not optimizer.takes_sparse:
+        # In the name of the optimiser whose formulas these are: AdamW's are Adam's.
+        name = next(
+            cls.__name__ for cls in type(optimizer).__mro__ if "step" in vars(cls) or "_update" in vars(cls)
+        )
+        hint = ", please consider SparseAdam instead" if name == "Adam" else ""
+        raise RuntimeError(f"{name} does not support sparse gradients{hint}")
     return params, grads
 
 

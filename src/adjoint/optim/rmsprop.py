@@ -89,7 +89,7 @@ class RMSprop(Optimizer):
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
-            params, grads = with_gradients(group)
+            params, grads = with_gradients(group, self)
             if not params:
                 continue
             entries = [self._entry(group, param) for param in params]

@@ -17,6 +17,8 @@ class SGD(Optimizer):
     and the step p -= lr · b; with `nesterov` p -= lr · (g + momentum · b); without momentum p -= lr · g.
     Source of the momentum form: Sutskever et al. (2013).
 
+    Sparse gradients are taken: a step writes the rows that they name, and buffers are sparse, too.
+
     Parameters
     ----------
     params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
@@ -46,6 +48,8 @@ class SGD(Optimizer):
     2.4
     """
 
+    takes_sparse = True
+
     def __init__(
         self,
         params,
@@ -69,9 +73,11 @@ class SGD(Optimizer):
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
-            params, grads = with_gradients(group)
+            params, grads = with_gradients(group, self)
             if not params:
                 continue
+            if _C._any_sparse(grads):
+                params, grads = self._step_of_sparse(group, params, grads)
             if group["differentiable"]:
                 for param, grad in zip(params, grads):
                     self._step_with_tensors(group, param, grad)
@@ -80,6 +86,22 @@ class SGD(Optimizer):
             else:
                 self._step_with_momentum(group, params, grads)
         return loss
+
+    def _step_of_sparse(self, group, params, grads):
+        """The step of parameters with sparse gradients, whose buffers are sparse, too; the others are left."""
+        left = []
+        for param, grad in zip(params, grads):
+            if not grad.is_sparse:
+                left.append((param, grad))
+                continue
+            if group["weight_decay"] != 0:
+                raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+            self._step_with_tensors(group, param, grad)
+            if group["momentum"] != 0 and not group["differentiable"]:
+                # Entries of one position add up before the next step comes with more.
+                entry = self.state[param]
+                entry["momentum_buffer"] = entry["momentum_buffer"].coalesce()
+        return [param for param, _ in left], [grad for _, grad in left]
 
     def _step_with_momentum(self, group, params, grads):
         state, buffers, fresh = self.state, [], []
@@ -133,4 +155,7 @@ class SGD(Optimizer):
                     buffer = buffer * momentum + grad * (1 - dampening)
                 entry["momentum_buffer"] = buffer
                 grad = grad + buffer * momentum if group["nesterov"] else buffer
-            param.sub_(grad * group["lr"])
+            if grad.is_sparse:
+                param.add_(grad, alpha=-float(group["lr"]))  # one pass over the entries
+            else:
+                param.sub_(grad * group["lr"])

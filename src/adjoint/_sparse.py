@@ -1,0 +1,165 @@
+"""What a Tensor has for sparse layouts; see Note: sparse tensors. All is in `adjoint.sparse`, imported when it is first used."""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._device import LAYOUTS, WRITTEN
+from adjoint._register import Members, extend
+
+
+def parts(x, asked=None, expected="", numbers=(1,)):
+    """Layout, whether it is coalesced, indices, other indices and values of a sparse tensor, without history.
+
+    `asked` is what a tensor of other layouts than those of the `numbers` is refused for.
+    """
+    number = x._layout_number
+    if asked is not None and number not in numbers:
+        raise RuntimeError(f"{asked} expected {expected} layout but got {WRITTEN[number]}")
+    return _C._sparse_parts(x)
+
+
+def _making():
+    from adjoint.sparse import _making
+
+    return _making
+
+
+_COO, _ROWS, _COLUMNS = (
+    "sparse coordinate tensor",
+    "sparse row compressed tensor",
+    "sparse column compressed tensor",
+)
+
+
+@extend
+class Sparse(Members):
+    """Parts of sparse tensors, and ways between the layouts."""
+
+    layout = property(lambda self: LAYOUTS[self._layout_number], doc="How the elements are stored.")
+
+    def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
+        """The tensor with all its elements; itself, where it has them.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.sparse_coo_tensor([[0, 1]], [3.0, 4.0], (3,)).to_dense()
+        tensor([3., 4., 0.])
+        """
+        if self._layout_number:
+            self = _making().dense(self)
+        return self if dtype is None else self.to(dtype)
+
+    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None) -> Tensor:
+        """The tensor in a sparse layout, by default COO: what is not zero, and where.
+
+        Parameters
+        ----------
+        sparse_dim : int, optional
+            The first so many dimensions are indexed, all by default; of the others there are values for each index.
+        layout : layout, optional
+            sparse_coo, sparse_csr or sparse_csc.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.eye(2).to_sparse().values()
+        tensor([1., 1.])
+        """
+        return _making().to_sparse(self, sparse_dim, layout, blocksize, dense_dim)
+
+    def to_sparse_coo(self) -> Tensor:
+        """The tensor in the layout sparse_coo."""
+        return _making().to_sparse(self, layout=LAYOUTS[1])
+
+    def to_sparse_csr(self, dense_dim=None) -> Tensor:
+        """A matrix in the layout sparse_csr."""
+        return _making().to_sparse(self, layout=LAYOUTS[2], dense_dim=dense_dim)
+
+    def to_sparse_csc(self, dense_dim=None) -> Tensor:
+        """A matrix in the layout sparse_csc."""
+        return _making().to_sparse(self, layout=LAYOUTS[3], dense_dim=dense_dim)
+
+    def sparse_mask(self, mask) -> Tensor:
+        """The elements at the positions of a sparse tensor, in its layout.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.ones(2, 2).sparse_mask(ad.eye(2).to_sparse()).values()
+        tensor([1., 1.])
+        """
+        return _making().sparse_mask(self, mask)
+
+    def coalesce(self) -> Tensor:
+        """Each position named once, in row-major order, values of one position added up; itself where it is so already."""
+        parts(self, "coalesce", _COO)
+        return _C._sparse_coalesce(self)
+
+    def is_coalesced(self) -> bool:
+        """Whether each position is known to be named once, in order."""
+        return parts(self, "is_coalesced", _COO)[1]
+
+    def _coalesced_(self, coalesced) -> Tensor:
+        parts(self, "_coalesced_", _COO)
+        _C._sparse_set_coalesced(self, coalesced)
+        return self
+
+    def indices(self) -> Tensor:
+        """The positions of a coalesced tensor: a row for each sparse dimension."""
+        _, coalesced, indices, _, _ = parts(self, "indices", _COO)
+        if not coalesced:
+            raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
+        return indices
+
+    def values(self) -> Tensor:
+        """The values, recorded; of a COO tensor that is coalesced."""
+        coalesced = parts(self, "values", "sparse tensor", (1, 2, 3))[1]
+        if self._layout_number == 1 and not coalesced:
+            raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
+        return _C._sparse_values(self)
+
+    def _indices(self) -> Tensor:
+        return parts(self, "_indices", _COO)[2]
+
+    def _values(self) -> Tensor:
+        return parts(self, "_values", _COO)[4]
+
+    def _nnz(self) -> int:
+        """The number of entries."""
+        return parts(self, "_nnz", "sparse tensor", (1, 2, 3))[4].shape[0]
+
+    def sparse_dim(self) -> int:
+        """How many dimensions are indexed; 0 for a dense tensor."""
+        number = self._layout_number
+        return 0 if not number else 2 if number > 1 else _C._sparse_parts(self)[2].shape[0]
+
+    def dense_dim(self) -> int:
+        """How many dimensions each value has; all, for a dense tensor."""
+        return self.ndim - self.sparse_dim()
+
+    _dimI = sparse_dim
+    _dimV = dense_dim
+
+    def crow_indices(self) -> Tensor:
+        """Where the entries of each row begin; of a tensor in sparse_csr."""
+        return parts(self, "crow_indices", _ROWS, (2,))[2]
+
+    def col_indices(self) -> Tensor:
+        """The column of each entry; of a tensor in sparse_csr."""
+        return parts(self, "col_indices", _ROWS, (2,))[3]
+
+    def ccol_indices(self) -> Tensor:
+        """Where the entries of each column begin; of a tensor in sparse_csc."""
+        return parts(self, "ccol_indices", _COLUMNS, (3,))[2]
+
+    def row_indices(self) -> Tensor:
+        """The row of each entry; of a tensor in sparse_csc."""
+        return parts(self, "row_indices", _COLUMNS, (3,))[3]
+
+    def smm(self, mat) -> Tensor:
+        """The product of a sparse matrix and a dense one, as a sparse matrix."""
+        from adjoint import sparse
+
+        return sparse.smm(self, mat)

@@ -1,0 +1,141 @@
+"""Sparse tensors: layouts by coordinates (COO) and by compressed rows or columns (CSR, CSC), products and sums of them.
+
+A sparse tensor is a Tensor that has indices and values in place of elements. Operators that have no form for it refuse it in
+torch's words. Start reading at `mm`; how tensors are made is in `_making`, the forms of operators are listed in `_forms`.
+
+    >>> import adjoint as ad
+    >>> a = ad.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
+    >>> ad.sparse.mm(a, ad.ones(3, 1))
+    tensor([[3.],
+            [9.]])
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._C import Tensor
+from adjoint._register import publish
+from adjoint.sparse import _products, _reductions
+from adjoint.sparse._invariants import check_sparse_tensor_invariants
+
+__all__ = [
+    "addmm",
+    "as_sparse_gradcheck",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "sum",
+]
+
+
+def mm(mat1, mat2) -> Tensor:
+    """The product of a sparse matrix and a dense or sparse one; gradients of the sparse one have its pattern.
+
+    Returns
+    -------
+    Tensor, shape (n, m)
+        Dense, or sparse where both are.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> w = ad.eye(2).to_sparse().requires_grad_()
+    >>> ad.sparse.mm(w, ad.ones(2, 3)).sum().backward()
+    >>> w.grad.coalesce().values()
+    tensor([3., 3.])
+    """
+    if not (mat1._layout_number or mat2._layout_number):
+        return _C.mm(mat1, mat2)
+    return _products.product(mat1, mat2)
+
+
+def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0) -> Tensor:
+    """``beta mat + alpha mat1 mat2``, of which `mat1` is sparse."""
+    return _C.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None) -> Tensor:
+    """``beta input + alpha mat1 mat2`` at the positions of `input`, a CSR matrix, alone; `mat1` and `mat2` are dense.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> pattern = ad.eye(2).to_sparse_csr()
+    >>> ad.sparse.sampled_addmm(pattern, ad.ones(2, 3), ad.ones(3, 2)).values()
+    tensor([4., 4.])
+    """
+    if not input._layout_number:
+        raise RuntimeError("sampled_addmm(): expected input to have a sparse layout, but got Strided")
+    values, rows, columns = _products.entries(input, "sampled_addmm")
+    products = _C._rows_dot(mat1, mat2.t(), rows, columns)
+    result = _C._sparse_with(input.detach(), values * beta + products * alpha)
+    return result if out is None else out.copy_(result)
+
+
+def softmax(input, dim, *, dtype=None) -> Tensor:
+    """Softmax of the entries along a dimension, where those that are not there count as -inf.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.sparse_coo_tensor([[0, 0, 1], [0, 2, 1]], [1.0, 1.0, 5.0], (2, 3))
+    >>> ad.sparse.softmax(x, 1).to_dense().tolist()
+    [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]
+    """
+    return _reductions.softmax(input if dtype is None else input.to(dtype), dim)
+
+
+def log_softmax(input, dim, *, dtype=None) -> Tensor:
+    """The logarithm of `softmax`."""
+    return _reductions.softmax(input if dtype is None else input.to(dtype), dim, log=True)
+
+
+def sum(input, dim=None, dtype=None) -> Tensor:
+    """The sum over dimensions: dense where no sparse dimension is left, else sparse.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.sparse.sum(ad.eye(3).to_sparse(), dim=0).to_dense()
+    tensor([1., 1., 1.])
+    """
+    if not input._layout_number:
+        raise RuntimeError("sparse.sum(): expected a sparse tensor, but got a dense one; use adjoint.sum")
+    return _reductions.summed(input, dim, False, dtype)
+
+
+def smm(input, mat) -> Tensor:
+    """The product of a sparse matrix and a dense one, as a sparse matrix."""
+    return mm(input, mat).to_sparse()
+
+
+def hspmm(mat1, mat2) -> Tensor:
+    """The product of a sparse matrix and a dense one, with a dense row for each row that has entries."""
+    return mm(mat1, mat2).to_sparse(1)
+
+
+def spmm(input, mat2) -> Tensor:
+    """The product of a sparse matrix and a dense one."""
+    return mm(input, mat2)
+
+
+dsmm = hsmm = spmm
+
+
+def as_sparse_gradcheck(gradcheck):
+    """`gradcheck` itself: it takes sparse inputs as they are, entry by entry (``masked=True``)."""
+    return gradcheck
+
+
+def __getattr__(name):
+    if name.endswith("Tensor"):
+        from adjoint.as_torch._legacy import SPARSE_TYPES
+
+        if name in SPARSE_TYPES:
+            return SPARSE_TYPES[name]
+    raise AttributeError(f"module 'adjoint.sparse' has no attribute {name!r}")
+
+
+publish(globals())
