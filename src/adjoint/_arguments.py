@@ -55,6 +55,7 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
         # What stands for many, or has a tangent, is written as the program would.
         out.data = _C._empty(result.shape, out.dtype)
         return out.copy_(result)
+    # Never the result's own memory, which may be that of an input.
     return out.resize_(result.shape).copy_(result)
 
 

@@ -65,7 +65,9 @@ def test_out(name):
         assert call(*arguments, out=out) is out
         assert_close(out, expected)
     if result.dtype.is_floating_point:
-        with pytest.raises(RuntimeError, match="can't be cast to the desired output type|Expected out tensor to have"):
+        with pytest.raises(
+            RuntimeError, match="can't be cast to the desired output type|Expected out tensor to have"
+        ):
             call(*arguments, out=ad.zeros(result.shape, dtype=ad.int64))
         recorded = [x.requires_grad_() if x is arguments[0] else x for x in arguments]
         if name != "nextafter":  # which has no derivative anyway

@@ -319,7 +319,7 @@ def test_the_dtype_is_that_of_out(name):
     assert make(*MAKERS[name], out=out, dtype=ad.float64) is out
     with pytest.raises(
         RuntimeError,
-        match=r"dtype adjoint\.float32 does not match dtype of out parameter \(adjoint\.float64\)",
+        match=r"dtype Float does not match dtype of out parameter \(Double\)",
     ):
         make(*MAKERS[name], out=out, dtype=ad.float32)
     # The result takes the memory of `out`, and is a leaf that needs a gradient where that is asked for.

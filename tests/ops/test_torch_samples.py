@@ -37,6 +37,9 @@ EXACT = {
     "diff": lambda out: ad.diff(F, out=out),
     "diag": lambda out: ad.diag(F, out=out),
     "view_copy": lambda out: ad.view_copy(F, (2, 1), out=out),
+    "cross": lambda out: ad.cross(ad.ones(3), ad.eye(3)[0], out=out),
+    "frexp": lambda out: ad.frexp(F, out=(out, ad.empty(0, dtype=ad.int32)))[0],
+    "qr": lambda out: ad.qr(ad.eye(2), out=(out, ad.empty(0)))[0],
     "mode": lambda out: ad.mode(F, out=(out, ad.empty(0, dtype=ad.int64)))[0],
 }
 
@@ -45,7 +48,11 @@ EXACT = {
 def test_out_of_another_dtype_is_refused(name):
     wanted = EXACT[name](ad.empty(0))
     assert EXACT[name](ad.empty(wanted.shape)).tolist() == wanted.tolist()
-    for dtype, found in ((ad.float64, "double"), (ad.int64, "long int"), (ad.complex64, r"c10::complex<float>")):
+    for dtype, found in (
+        (ad.float64, "double"),
+        (ad.int64, "long int"),
+        (ad.complex64, r"c10::complex<float>"),
+    ):
         with pytest.raises(
             RuntimeError, match=f"Expected out tensor to have dtype float, but got {found} instead"
         ):
@@ -188,7 +195,9 @@ def test_older_linear_algebra():
     assert half.dtype is ad.bfloat16 and half.tolist() == [[1, 0], [0, 1]]
     a, tau = ad.geqrf(ad.tensor([[3.0], [4.0]]))
     wide = ad.cat([a, ad.ones(2, 3)], 1)
-    with pytest.raises(RuntimeError, match=r"tau.shape\[-1\] must be equal to min\(other.shape\[-2\], input.shape\[-1\]\)"):
+    with pytest.raises(
+        RuntimeError, match=r"tau.shape\[-1\] must be equal to min\(other.shape\[-2\], input.shape\[-1\]\)"
+    ):
         ad.ormqr(wide, tau, ad.eye(2))
     assert ad.ormqr(ad.ones(0, 5), ad.ones(0), ad.ones(0, 5)).shape == (0, 5)
     with pytest.raises(RuntimeError, match="input must have at least 2 dimensions"):
@@ -275,6 +284,8 @@ def test_a_node_is_called_as_in_torch(call, name):
 @pytest.mark.parametrize(
     ("call", "kind", "phrase"),
     [
+        (lambda: ad.gradient(F, dim=1), IndexError, "Dimension out of range"),
+        (lambda: ad.gradient(ad.eye(2), dim=(1, 1)), RuntimeError, "dim 1 appears multiple times in the list of dims"),
         (lambda: ad.hstack([]), RuntimeError, "hstack expects a non-empty TensorList"),
         (lambda: ad.vstack(()), RuntimeError, "vstack expects a non-empty TensorList"),
         (lambda: ad.dstack([]), RuntimeError, "dstack expects a non-empty TensorList"),

@@ -116,7 +116,9 @@ def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
 @composition
 def qr(input, some=True, *, out=None):
     """Orthonormal columns and an upper triangle: `linalg.qr`, with mode 'complete' where not `some`."""
-    return give_all(out, _results().qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr")
+    return give_all(
+        out, _results().qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr", converts=False
+    )
 
 
 @composition
@@ -131,7 +133,7 @@ def svd(input, some=True, compute_uv=True, *, out=None):
         zeros = [input.new_zeros((*input.shape[:-2], k, k)) for k in (m, n)]
         return _results().svd(zeros[0], S, zeros[1])
     U, S, Vh = _linalg().svd(input, full_matrices=not some)
-    return give_all(out, _results().svd(U, S, Vh.mH), "svd")
+    return give_all(out, _results().svd(U, S, Vh.mH), "svd", converts=False)
 
 
 @composition
@@ -163,7 +165,9 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
     tensor(5.)
     """
     if input.ndim < 2 or other.ndim < 2:
-        raise RuntimeError(f"ormqr(): {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions")
+        raise RuntimeError(
+            f"ormqr(): {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions"
+        )
     m, k = input.shape[-2], tau.shape[-1] if tau.ndim else 0
     if other.shape[-2 if left else -1] != m:
         raise RuntimeError(
@@ -207,7 +211,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     P, L, U = unpack(LU_data, LU_pivots)
     nothing = LU_data.new_zeros((0,))
     parts = (P if unpack_pivots else nothing, L if unpack_data else nothing, U if unpack_data else nothing)
-    return give_all(out, _results().lu_unpack(*parts), "lu_unpack")
+    return give_all(out, _results().lu_unpack(*parts), "lu_unpack", converts=False)
 
 
 @composition
@@ -288,7 +292,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     B, triangle = input, A.mT if transpose else A
     triangle, B = broadcast(triangle, B, "triangular_solve")
     X = _linalg().solve_triangular(triangle, B, upper=upper != transpose, unitriangular=unitriangular)
-    return give_all(out, _results().triangular_solve(X, A.clone()), "triangular_solve")
+    return give_all(out, _results().triangular_solve(X, A.clone()), "triangular_solve", converts=False)
 
 
 @composition(method=False)

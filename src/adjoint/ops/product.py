@@ -84,7 +84,7 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
     left = a.permute(kept_a + first).reshape(-1 if inside else _product(a, kept_a), inside)
     right = b.permute(second + kept_b).reshape(inside, -1 if inside else _product(b, kept_b))
     result = _C.mm(left, right).reshape([a.shape[d] for d in kept_a] + [b.shape[d] for d in kept_b])
-    return give(out, result, "tensordot")
+    return give(out, result, "tensordot", converts=False)
 
 
 def _product(x, dims):
@@ -149,7 +149,7 @@ def _cross(input, other, dim, out=None):
         input, other = broadcast_tensors(input, other)
     x, y, z = input.unbind(dim)
     u, v, w = other.unbind(dim)
-    return _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim, out=out)
+    return give(out, _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim), "cross", converts=False)
 
 
 @composition(inplace=True)

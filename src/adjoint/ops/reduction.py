@@ -43,7 +43,9 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tenso
         if p != "fro":
             from adjoint import linalg
 
-            return linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+            return linalg.matrix_norm(
+                input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out
+            )
         p = 2.0
     result = _C._vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype)
     return give(out, result, "norm", converts=False)
@@ -357,7 +359,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
         _need_bins("histogram", bins)
         edges = _edges(flat, bins, *(_extent(flat, "torch.histogram") if range is None else range))
     hist = _counts("histogram", flat.unsqueeze(-1), [edges], [not isinstance(bins, Tensor)], weight, density)
-    return give_all(out, result_type(hist, edges), "histogram")
+    return give_all(out, result_type(hist, edges), "histogram", converts=False)
 
 
 @composition(method=False)

@@ -122,8 +122,15 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1) -> tuple[Tensor, ..
                 "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
                 f"same length, but got a spacing argument of length {len(spacings)} and a dim argument of length {len(dims)}."
             )
-    if len({d % input.ndim for d in dims}) != len(dims):
-        raise RuntimeError(f"dim appears multiple times in the list of dims: {dims}")
+    for d in dims:
+        if not -input.ndim <= d < input.ndim:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {d})"
+            )
+    axes = [d % input.ndim for d in dims]
+    for d in axes:
+        if axes.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     x = input if input.is_floating_point() or input.is_complex() else input.to(_C.get_default_dtype())
     results = []
     for d, step in zip(dims, spacings):

@@ -280,7 +280,9 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=N
     >>> ad.quantile(ad.tensor([0.0, 1.0, 4.0]), 0.75)
     tensor(2.5000)
     """
-    return give(out, _quantiles("quantile", input, q, dim, keepdim, interpolation, False), "quantile", converts=False)
+    return give(
+        out, _quantiles("quantile", input, q, dim, keepdim, interpolation, False), "quantile", converts=False
+    )
 
 
 def _quantiles(name, input, q, dim, keepdim, interpolation, without_nan):
@@ -345,7 +347,12 @@ def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", ou
     >>> ad.nanquantile(ad.tensor([0.0, ad.nan, 4.0]), 0.5)
     tensor(2.)
     """
-    return give(out, _quantiles("nanquantile", input, q, dim, keepdim, interpolation, True), "nanquantile", converts=False)
+    return give(
+        out,
+        _quantiles("nanquantile", input, q, dim, keepdim, interpolation, True),
+        "nanquantile",
+        converts=False,
+    )
 
 
 @composition
