@@ -17,6 +17,11 @@ def need_tensors(name, **given) -> None:
             )
 
 
+def scalar_type(t):
+    """What torch's messages call the dtype of a tensor: 'Float', 'Long'."""
+    return t.type().rpartition(".")[2].removesuffix("Tensor")
+
+
 def give(out, result, name, stacklevel=3):
     """The result; written to `out` where there is one, which takes its shape: with a warning, unless it is empty."""
     if out is None:

@@ -164,5 +164,5 @@ def test_refused(message):
 def test_repr():
     text = "eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
     assert repr(nn.BatchNorm2d(3)) == f"BatchNorm2d(3, {text}"
-    assert repr(nn.GroupNorm(1, 2)) == "GroupNorm(1, 2, eps=1e-05, affine=True)"
+    assert repr(nn.GroupNorm(1, 2)) == "GroupNorm(1, 2, eps=1e-05, affine=True, bias=True)"
     assert repr(nn.LocalResponseNorm(2)) == "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)"

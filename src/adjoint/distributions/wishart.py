@@ -80,7 +80,8 @@ class Wishart(CovarianceForms, ExponentialFamily):
 
     def _degrees(self):
         """df, df - 1, …, along a new last dimension."""
-        i = ad.arange(self._n, dtype=self.df.dtype, device=self.df.device)
+        factor = self._unbroadcasted_scale_tril
+        i = ad.arange(self._n, dtype=factor.dtype, device=factor.device)
         return self.df.unsqueeze(-1) - i
 
     @property

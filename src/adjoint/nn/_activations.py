@@ -11,6 +11,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
+from adjoint._arguments import give, scalar_type
 
 __all__ = [
     "celu",
@@ -129,9 +130,15 @@ def prelu(input, weight):
     RuntimeError
         The number of weights is neither 1 nor the number of channels.
     """
+    if weight.dim() > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
+        )
     if weight.numel() != 1:
+        if input.dim() == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
         channels = input.shape[1] if input.dim() > 1 else 1
-        if weight.dim() != 1 or weight.numel() != channels:
+        if weight.numel() != channels:
             raise RuntimeError(
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                 f"{weight.numel()} and channel size = {channels}."
@@ -163,7 +170,7 @@ def celu(input, alpha=1.0, inplace=False):
     return _refuse_backward("elu", alpha < 0, input.celu_(alpha))
 
 
-def gelu(input, approximate="none"):
+def gelu(input, approximate="none", *, out=None):
     """x · Φ(x), Φ the normal distribution function; ``approximate="tanh"`` replaces Φ by its tanh form.
 
     Raises
@@ -173,7 +180,7 @@ def gelu(input, approximate="none"):
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}.")
-    return ad.gelu(input, approximate=approximate)
+    return give(out, ad.gelu(input, approximate=approximate), "gelu")
 
 
 def silu(input, inplace=False):
@@ -196,12 +203,12 @@ def tanh(input):
     return ad.tanh(input)
 
 
-def softplus(input, beta=1.0, threshold=20.0):
+def softplus(input, beta=1.0, threshold=20.0, *, out=None):
     """log(1 + exp(beta · x)) / beta; x itself where beta · x is above `threshold`."""
-    return ad.softplus(input, beta, threshold)
+    return ad.softplus(input, beta, threshold, out=out)
 
 
-def logsigmoid(input):
+def logsigmoid(input, *, out=None):
     """log(sigmoid(x)), accurate for every x.
 
     Examples
@@ -210,31 +217,34 @@ def logsigmoid(input):
     >>> round(ad.nn.functional.logsigmoid(ad.tensor(-800.0)).item(), 3)
     -800.0
     """
-    return _C.log_sigmoid(input)
+    return _C.log_sigmoid(input, out=out)
 
 
 def softsign(input):
     """x / (1 + |x|)."""
-    return input / (1 + input.abs()) if input.is_complex() else _C.softsign(input)
+    return _C.softsign(input) if input.is_floating_point() else input / (1 + input.abs())
 
 
 def tanhshrink(input):
     """x - tanh(x)."""
-    return _C.tanhshrink(input)
+    return _C.tanhshrink(input) if input.is_floating_point() else input - input.tanh()
 
 
-def softshrink(input, lambd=0.5):
+def softshrink(input, lambd=0.5, *, out=None):
     """x moved by `lambd` towards 0, at most to 0."""
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return _C.softshrink(input, lambd)
+        raise RuntimeError(
+            f"lambda must be in range [0, {ad.finfo(input.dtype).max:g}] for input dtype {scalar_type(input)}, but found "
+            f"{lambd:g}"
+        )
+    return _C.softshrink(input, lambd, out=out)
 
 
-def hardshrink(input, lambd=0.5):
+def hardshrink(input, lambd=0.5, *, out=None):
     """x where |x| is above `lambd`, elsewhere 0."""
     if input.is_complex():
         return ad.where(input.abs() <= lambd, 0, input)
-    return _C.hardshrink(input, lambd)
+    return _C.hardshrink(input, lambd, out=out)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
@@ -270,6 +280,9 @@ def hardswish(input, inplace=False):
 
 def threshold(input, threshold, value, inplace=False):
     """`value` where x is at most `threshold`, elsewhere x: a NaN stays."""
+    if not input.is_floating_point():
+        kept = ad.where(input <= threshold, value, input).to(input.dtype)
+        return input.copy_(kept) if inplace else kept
     return input.threshold_(threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 

@@ -50,6 +50,8 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
     planes = batch * input.shape[-n - 1]
     if samples is None:
         samples = ad.rand(batch, input.shape[-n - 1], n, dtype=input.dtype, device=input.device)
+    if input.dim() == n + 1:
+        samples = samples[:1]
     if tuple(samples.shape) != (batch, input.shape[-n - 1], n):
         raise RuntimeError(
             f"{name}(): expected _random_samples of shape {(batch, input.shape[-n - 1], n)}, but got "
@@ -65,9 +67,9 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
         at = begins.unsqueeze(2) + ad.arange(kernel[d])
         index = index * sizes[d] + at.reshape(shape)
     windows = ad.Size(counts).numel()
-    index = index.reshape(planes, windows, -1)
-    flat = input.reshape(planes, -1)
-    values = flat.gather(1, index.reshape(planes, -1)).reshape(index.shape)
+    index = index.reshape(planes, windows, ad.Size(kernel).numel())
+    flat = input.reshape(planes, ad.Size(sizes).numel())
+    values = flat.gather(1, index.flatten(1)).reshape(index.shape)
     largest, which = values.max(2)
     where = index.gather(2, which.unsqueeze(2))
     shape = (*input.shape[:-n], *counts)

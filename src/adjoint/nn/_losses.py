@@ -10,6 +10,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._arguments import scalar_type
 
 __all__ = [
     "binary_cross_entropy",
@@ -138,6 +139,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     RuntimeError
         `delta` is not positive.
     """
+    if not isinstance(delta, (int, float)):
+        raise TypeError(f"huber_loss(): delta must be a float or int, got: {type(delta)}")
     input, target = _pair(input, target)
     _check_weight(input, weight)
     if delta <= 0:
@@ -190,6 +193,8 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
+    if weight is not None and weight.dtype is not input.dtype and input.is_floating_point():
+        raise RuntimeError(f"expected scalar type {scalar_type(input)} but found {scalar_type(weight)}")
     return ad.nll_loss(input, target, weight, reduction, ignore_index)
 
 
@@ -342,8 +347,10 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
+        elif [v for s, v in zip(input.shape, var.shape) if s != v] != [1] or input.ndim != var.ndim:
             raise ValueError(f"var is of incorrect size: {list(var.shape)} for input of {list(input.shape)}")
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not valid: it is not a valid value for reduction")
     # Raised to the least value, while the derivative passes.
     var = var + (var.detach().clamp(min=eps) - var.detach())
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)

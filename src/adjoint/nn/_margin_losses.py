@@ -10,6 +10,7 @@ import math
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._arguments import scalar_type
 
 from ._losses import _reduce, legacy_reduction
 
@@ -133,7 +134,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     0.69315
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _reduce(-ad.nn.functional.logsigmoid(target * input), reduction)
+    return _reduce(-ad.nn.functional.logsigmoid(input * target), reduction)
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -205,11 +206,18 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 def _classes(input, name):
     """The input as (N, C), and whether it was."""
-    if input.dim() not in (1, 2) or not input.shape[-1]:
+    if input.dim() > 2 or input.dim() and not input.shape[-1]:
         raise RuntimeError(
             f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
-    return (input if input.dim() == 2 else input.unsqueeze(0)), input.dim() == 2
+    return input.reshape(-1, input.shape[-1] if input.dim() else 1), input.dim() == 2
+
+
+def _check_targets(target, reduction):
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if target.dtype is not ad.int64:
+        raise RuntimeError(f"expected scalar type Long but found {scalar_type(target)}: targets are classes")
 
 
 def multi_margin_loss(
@@ -253,6 +261,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
+    _check_targets(target, reduction)
     x, _ = _classes(input, "multi_margin_loss")
     count, classes = x.shape
     if target.numel() != count or target.dim() > 1:
@@ -299,12 +308,13 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     0.85
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_targets(target, reduction)
     x, batched = _classes(input, "multilabel_margin_loss")
     if target.shape != input.shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    y = target if batched else target.unsqueeze(0)
+    y = target if batched else target.reshape(1, -1)
     count, classes = x.shape
     if count and not y.is_meta and bool(((y < -1) | (y >= classes)).any()):
         raise RuntimeError(

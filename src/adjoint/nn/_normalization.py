@@ -72,7 +72,7 @@ def batch_norm(
     Raises
     ------
     ValueError
-        Training, and a channel has one value.
+        Training, and a channel has one value, or `eps` is not positive.
     RuntimeError
         The shapes do not fit; not training, and there are no running statistics.
 
@@ -95,6 +95,9 @@ def batch_norm(
         ("bias", bias),
     ):
         _need(t, name, channels)
+    if eps < 0 or training and eps == 0:
+        positive = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {positive}, but got {eps}")
     if training:
         count = input.numel() // channels if channels else 0
         if count == 1:
@@ -102,8 +105,9 @@ def batch_norm(
                 f"Expected more than 1 value per channel when training, got input size {input.shape}"
             )
         result, mean, variance = ad._C._channel_norm(_in_single(input), weight, bias, None, None, 0, eps)
-        _update(running_mean, mean, momentum)
-        _update(running_var, variance, momentum, count / max(count - 1, 1))
+        if input.numel():  # of nothing there are no statistics
+            _update(running_mean, mean, momentum)
+            _update(running_var, variance, momentum, count / max(count - 1, 1))
         return result.to(input.dtype)
     if running_mean is None or running_var is None:
         raise RuntimeError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C, _register
+from adjoint._arguments import give
 from adjoint._memory_format import like
 
 _FAMILY = (
@@ -45,6 +46,17 @@ def _like(result, input, n):
     return result if input.ndim == n + 2 else result.squeeze(0)
 
 
+def _check_padding(op, n, kernel_size, padding, dilation):
+    options = ("kernel_size", kernel_size), ("padding", padding), ("dilation", dilation)
+    for k, p, d in zip(*(_numbers(value, n, name, op) for name, value in options)):
+        if p < 0:
+            raise RuntimeError(f"{op}: pad must be non-negative, but got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+            )
+
+
 def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     """All options as tuples, and how many windows there are."""
     kernel = _numbers(kernel_size, n, "kernel_size", op)
@@ -58,13 +70,7 @@ def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
         raise RuntimeError(f"{op}: stride should be greater than zero, but got {stride}")
     if min(dilation) <= 0:
         raise RuntimeError(f"{op}: dilation should be greater than zero, but got {dilation}")
-    if min(padding) < 0:
-        raise RuntimeError(f"{op}: pad must be non-negative, but got pad: {min(padding)}")
-    for k, p, d in zip(kernel, padding, dilation):
-        if p > ((k - 1) * d + 1) // 2:
-            raise RuntimeError(
-                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
-            )
+    _check_padding(op, n, kernel, padding, dilation)
     sizes = []
     for size, k, s, p, d in zip(input.shape[-n:], kernel, stride, padding, dilation):
         span = size + 2 * p - d * (k - 1) - 1
@@ -82,6 +88,11 @@ def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
 
 
 def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
+    if n == 1:
+        for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+            if value is not None and value != [] and min(_numbers(value, n, name, op), default=1) <= 0:
+                raise RuntimeError(f"{op}() {name} must be greater than zero, but got {value}")
+    _check_padding(op, n, kernel_size, padding, dilation)
     images = _images(input, n, op)
     options = _windows(op, n, images, kernel_size, stride, padding, dilation, ceil_mode)
     values, indices = _C._max_pool(images, *options)
@@ -99,12 +110,16 @@ def _counts(size, kernel, stride, padding, windows, include):
 
 
 def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    _check_padding(op, n, kernel_size, padding, 1)
     images = _images(input, n, op)
+    if input.dtype is ad.int64:  # quotients are cut off
+        options = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        return _avg_pool(op, n, input.to(ad.float64), *options).trunc().to(ad.int64)
     kernel, stride, padding, _, windows = _windows(op, n, images, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     if not (input.is_floating_point() or input.is_complex()):
-        raise RuntimeError(f'"{op}" not implemented for {str(input.dtype).rpartition(".")[2]!r}')
+        raise NotImplementedError(f'"{op}" not implemented for {str(input.dtype).rpartition(".")[2]!r}')
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = images.to(ad.float32) if half else images
     sizes = tuple(images.shape[2:])
@@ -151,11 +166,21 @@ def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
 
 
 def _adaptive(op, n, input, output_size):
+    if n > 1 and input.ndim <= n:
+        raise ValueError(
+            f"Input dimension should be at least {n + 1}: {op} got an input of size {list(input.shape)}"
+        )
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"{op}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
     if not isinstance(output_size, int):
         output_size = tuple(output_size)
         if len(output_size) != n:
+            if n == 1:
+                raise RuntimeError(
+                    f"{op}() argument 'output_size' should contain one int (got {len(output_size)})"
+                )
+            if "max" in op:
+                raise RuntimeError(f"{op}(): internal error: output_size.size() must be {n}")
             raise RuntimeError(f"{op}: output_size must be {n}")
     else:
         output_size = (output_size,) * n
@@ -166,6 +191,10 @@ def _adaptive(op, n, input, output_size):
             f"{list(input.shape)}"
         )
     output_size = tuple(s if o is None else o for s, o in zip(sizes, output_size))
+    if min(output_size) < 0 and "max" in op:
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(output_size)}: {[*input.shape[:-n], *output_size]}"
+        )
     if min(output_size) < 0:
         raise RuntimeError(f"{op}: elements of output_size must be greater than or equal to 0")
     return sizes, output_size
@@ -371,10 +400,13 @@ def _publish(n):
         ceil_mode=False,
         count_include_pad=True,
         divisor_override=None,
+        *,
+        out=None,
     ):
-        return _avg_pool(
+        result = _avg_pool(
             avg_name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
+        return give(out, result, avg_name)
 
     def lp_pool(input, norm_type, kernel_size, stride=None, ceil_mode=False):
         return _lp_pool(lp_name, n, input, norm_type, kernel_size, stride, ceil_mode)

@@ -201,8 +201,9 @@ def interpolate(
         )
     if mode == "area":
         return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
+    byte = input.dtype is ad.uint8 and mode in _RANKS
     half = input.dtype in (ad.float16, ad.bfloat16) and mode in _RANKS
-    x = input.to(ad.float32) if half else input
+    x = input.to(ad.float32) if half or byte else input
     for d in range(n):
         if antialias:
             x = _antialiased(x, d + 2, size[d], scales[d], mode, bool(align_corners))
@@ -212,6 +213,8 @@ def interpolate(
             x = _cubic(x, d + 2, size[d], scales[d], bool(align_corners))
         else:
             x = _linear(x, d + 2, size[d], scales[d], bool(align_corners))
+    if byte:
+        x = (x + 0.5).floor().clamp(0, 255)
     return like(x.to(input.dtype), input)
 
 

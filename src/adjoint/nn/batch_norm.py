@@ -334,8 +334,10 @@ class GroupNorm(Module):
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        text = f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
-        return text + (", bias=False" if self.affine and self.bias is None else "")
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class LocalResponseNorm(Module):

@@ -82,7 +82,7 @@ __all__ += [
 ]
 
 
-def linear(input, weight, bias=None):
+def linear(input, weight, bias=None, *, out=None):
     """``input @ weight.T + bias``.
 
     Parameters
@@ -101,7 +101,7 @@ def linear(input, weight, bias=None):
     >>> ad.nn.functional.linear(ad.ones(1, 2), ad.ones(1, 2)).item()
     2.0
     """
-    return ad.linear(input, weight, bias)
+    return ad.linear(input, weight, bias) if out is None else ad.linear(input, weight, bias, out=out)
 
 
 def bilinear(input1, input2, weight, bias=None):
@@ -264,7 +264,17 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     `eps` is the machine epsilon of the type computed in when it is not given: of float32 for the half types.
     """
     count = len(normalized_shape)
-    if count == 0 or tuple(input.shape[-count:]) != tuple(normalized_shape):
+    if count == 0:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    if weight is not None and tuple(weight.shape) != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and "
+            f"normalized_shape = {list(normalized_shape)}"
+        )
+    if tuple(input.shape[-count:]) != tuple(normalized_shape):
         raise RuntimeError(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
             f"[*, {', '.join(map(str, normalized_shape))}], but got input of size {list(input.shape)}"
@@ -280,7 +290,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return result if weight is None else result * weight
 
 
-def normalize(input, p=2.0, dim=1, eps=1e-12):
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """Divide by the p-norm along `dim`, by at least `eps`.
 
     Examples
@@ -289,7 +299,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
     >>> [round(v, 3) for v in ad.nn.functional.normalize(ad.tensor([3.0, 4.0]), dim=0).tolist()]
     [0.6, 0.8]
     """
-    return input / ad.linalg.vector_norm(input, p, dim, True).clamp(min=eps)
+    return ad.div(input, ad.linalg.vector_norm(input, p, dim, True).clamp(min=eps), out=out)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):

@@ -12,6 +12,7 @@ import math
 import adjoint as ad
 
 from . import functional, init
+from .activation import GELU, ReLU
 from .containers import ModuleList
 from .dropout import Dropout
 from .linear import Linear
@@ -75,6 +76,15 @@ class _Layer(Module):
         for i in blocks:
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
+
+    @property
+    def activation_relu_or_gelu(self) -> int:
+        """1 where the activation is relu, 2 where it is gelu, else 0."""
+        for number, name in enumerate(("relu", "gelu"), 1):
+            module = {"relu": ReLU, "gelu": GELU}[name]
+            if self.activation is getattr(functional, name) or isinstance(self.activation, module):
+                return number
+        return 0
 
     def _add(self, x, norm, block, *args):
         """x + block(norm(x)), or norm(x + block(x))."""

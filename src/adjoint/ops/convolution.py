@@ -47,9 +47,14 @@ def _check(op, n, input, weight, bias, stride, dilation, groups, transposed):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {op}, but got input of size: {_shape(input)}"
         )
+    if weight.ndim < 3:
+        raise RuntimeError(
+            f"weight should have at least three dimensions: {op} expects {n + 2}, but got weight of size {_shape(weight)}"
+        )
     if weight.ndim != n + 2:
         raise RuntimeError(
-            f"{op}: expected a weight of {n + 2} dimensions, but got weight of size {_shape(weight)}"
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {_shape(weight)}, but got "
+            f"{input.ndim}-dimensional input of size {_shape(input)} instead: {op} expects a weight of {n + 2} dimensions"
         )
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
@@ -64,6 +69,11 @@ def _check(op, n, input, weight, bias, stride, dilation, groups, transposed):
         )
     if bias is not None and bias.dtype != input.dtype:
         raise RuntimeError(f"Input type ({_type(input)}) and bias type ({_type(bias)}) should be the same")
+    if weight.shape[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"{_shape(weight)} instead"
+        )
     if weight.shape[0] % groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
@@ -88,6 +98,10 @@ def _check(op, n, input, weight, bias, stride, dilation, groups, transposed):
 
 def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
     stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
+    if not isinstance(padding, str):
+        padding = numbers(padding, n, "padding")
+        if min(padding) < 0:
+            raise RuntimeError("negative padding is not supported")
     image = _check(op, n, input, weight, bias, stride, dilation, groups, False)
     kernel = weight.shape[2:]
     if padding == "valid":
@@ -103,10 +117,6 @@ def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
             image = ad.nn.functional.pad(image, more)
     elif isinstance(padding, str):
         raise RuntimeError(f"Invalid padding string: '{padding}'")
-    else:
-        padding = numbers(padding, n, "padding")
-    if min(padding) < 0:
-        raise RuntimeError("negative padding is not supported")
     spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel)]
     padded = [s + 2 * p for s, p in zip(image.shape[2:], padding)]
     if min(kernel) < 1 or any(a < b for a, b in zip(padded, spans)):
@@ -121,9 +131,9 @@ def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
 def _convolve_transposed(op, n, input, weight, bias, stride, padding, output_padding, groups, dilation):
     stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
     padding, more = numbers(padding, n, "padding"), numbers(output_padding, n, "output_padding")
-    image = _check(op, n, input, weight, bias, stride, dilation, groups, True)
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
+    image = _check(op, n, input, weight, bias, stride, dilation, groups, True)
     if min(more) < 0:
         raise RuntimeError("negative output_padding is not supported")
     if any(m >= s and m >= d for m, s, d in zip(more, stride, dilation)):
@@ -141,6 +151,10 @@ def _convolve_transposed(op, n, input, weight, bias, stride, padding, output_pad
             f"({_by_x(sizes)}). Output size is too small"
         )
     sizes = [image.shape[0], weight.shape[1] * groups, *sizes]
+    if any(m >= s for m, s in zip(more, stride)):
+        # A whole step more is an element of zeros more, which a convolution of the result would have.
+        behind = [m // s for m, s in zip(more, stride)]
+        image = ad.nn.functional.pad(image, [side for b in reversed(behind) for side in (0, b)])
     result = _C._convolution_input(image, weight, sizes, stride, padding, dilation, groups)
     if bias is not None:
         result = result + bias.reshape(-1, *(1,) * n)

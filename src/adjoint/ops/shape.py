@@ -234,8 +234,27 @@ def _all(tensors):
 def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape, as views."""
     tensors = _all(tensors)
-    shape = broadcast_shapes(*(t.shape for t in tensors))
+    try:
+        shape = broadcast_shapes(*(t.shape for t in tensors))
+    except RuntimeError as error:
+        _name_mismatch([t.shape for t in tensors], error)
+        raise
     return tuple(t.expand(shape) for t in tensors)
+
+
+def _name_mismatch(shapes, error):
+    """RuntimeError in the words of element-wise operators: the first dimension, from behind, that does not fit."""
+    common = list(shapes[0])
+    for shape in shapes[1:]:
+        rank = max(len(common), len(shape))
+        a, b = ([1] * (rank - len(s)) + list(s) for s in (common, shape))
+        for i in reversed(range(rank)):
+            if a[i] != b[i] and 1 not in (a[i], b[i]):
+                raise RuntimeError(
+                    f"The size of tensor a ({a[i]}) must match the size of tensor b ({b[i]}) at non-singleton dimension "
+                    f"{i}; the shapes are {', '.join(str(list(s)) for s in shapes)}"
+                ) from error
+        common = [y if x == 1 else x for x, y in zip(a, b)]
 
 
 @composition(method=False)
