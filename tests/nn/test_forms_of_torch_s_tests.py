@@ -36,7 +36,10 @@ def test_output_padding_of_whole_steps(stride, padding, more, dilation):
 
 
 CONVOLUTIONS = [
-    (lambda: F.conv2d(ad.ones(1, 1, 4, 3), ad.ones(1, 2, 2, 4), padding=-1), "negative padding is not supported"),
+    (
+        lambda: F.conv2d(ad.ones(1, 1, 4, 3), ad.ones(1, 2, 2, 4), padding=-1),
+        "negative padding is not supported",
+    ),
     (lambda: F.conv1d(ad.ones(1, 1, 4), ad.ones(1, 2)), "weight should have at least three dimensions"),
     (
         lambda: F.conv2d(ad.ones(1, 1, 4, 3), ad.ones(1, 2, 2), padding="same"),
@@ -96,7 +99,11 @@ def test_pooling_and_activations_into_out():
 POOLING = [
     (ValueError, lambda: F.adaptive_avg_pool2d(ad.ones(2, 2), 2), "Input dimension should be at least 3"),
     (ValueError, lambda: F.adaptive_max_pool3d(ad.ones(2, 2, 2), 2), "Input dimension should be at least 4"),
-    (RuntimeError, lambda: F.adaptive_max_pool1d(ad.ones(1, 2, 3), ()), "'output_size' should contain one int"),
+    (
+        RuntimeError,
+        lambda: F.adaptive_max_pool1d(ad.ones(1, 2, 3), ()),
+        "'output_size' should contain one int",
+    ),
     (RuntimeError, lambda: F.adaptive_max_pool2d(ad.ones(1, 2, 3, 3), ()), "internal error"),
     (
         RuntimeError,
@@ -104,9 +111,21 @@ POOLING = [
         "Trying to create tensor with negative dimension -1",
     ),
     (RuntimeError, lambda: F.avg_pool2d(ad.ones(0, 1, 49), 2, 50, -1), "pad must be non-negative"),
-    (RuntimeError, lambda: F.max_pool2d(ad.ones(0, 1, 49), 2, 50, 4), "pad should be at most half of effective"),
-    (RuntimeError, lambda: F.max_pool1d(ad.ones(3, 3, 3), 1, 0), r"max_pool1d\(\) stride must be greater than zero"),
-    (RuntimeError, lambda: F.max_pool1d(ad.ones(3, 3, 3), 1, dilation=0), r"max_pool1d\(\) dilation must be greater"),
+    (
+        RuntimeError,
+        lambda: F.max_pool2d(ad.ones(0, 1, 49), 2, 50, 4),
+        "pad should be at most half of effective",
+    ),
+    (
+        RuntimeError,
+        lambda: F.max_pool1d(ad.ones(3, 3, 3), 1, 0),
+        r"max_pool1d\(\) stride must be greater than zero",
+    ),
+    (
+        RuntimeError,
+        lambda: F.max_pool1d(ad.ones(3, 3, 3), 1, dilation=0),
+        r"max_pool1d\(\) dilation must be greater",
+    ),
 ]
 
 
@@ -120,7 +139,8 @@ def test_fractional_pooling_of_no_images_and_draws_for_more():
     assert F.fractional_max_pool3d(ad.ones(0, 1, 4, 5, 4), (2, 2, 1), output_size=2).shape == (0, 1, 2, 2, 2)
     x, draws = ad.randn(4, 7, 7, 7), ad.rand(2, 4, 3)
     one, batched = (
-        F.fractional_max_pool3d(t, 2, output_size=3, _random_samples=s) for t, s in ((x, draws), (x[None], draws[:1]))
+        F.fractional_max_pool3d(t, 2, output_size=3, _random_samples=s)
+        for t, s in ((x, draws), (x[None], draws[:1]))
     )
     assert ad.equal(one, batched[0])
 
@@ -137,7 +157,9 @@ def test_an_empty_batch_leaves_running_statistics():
 
 def test_eps_of_batch_norm_is_positive():
     for eps in (-1.0, 0.0):
-        with pytest.raises(ValueError, match=f"batch_norm eps must be positive during training, but got {eps}"):
+        with pytest.raises(
+            ValueError, match=f"batch_norm eps must be positive during training, but got {eps}"
+        ):
             nn.BatchNorm1d(2, eps=eps)(ad.ones(3, 2))
     with pytest.raises(ValueError, match="batch_norm eps must be non-negative, but got -1.0"):
         F.batch_norm(ad.ones(3, 2), ad.ones(2), ad.ones(2), eps=-1.0)
@@ -180,7 +202,10 @@ def test_images_of_bytes_are_rounded(mode, options):
 
 ACTIVATIONS = [
     (lambda: F.prelu(ad.ones(()), ad.ones(2)), "Not allow zero-dim input tensor."),
-    (lambda: F.prelu(ad.ones(2, 8, 3), ad.ones(2, 4)), "Expected `weight` to be a scalar or 1D tensor, but got: ndim = 2"),
+    (
+        lambda: F.prelu(ad.ones(2, 8, 3), ad.ones(2, 4)),
+        "Expected `weight` to be a scalar or 1D tensor, but got: ndim = 2",
+    ),
     (
         lambda: F.softshrink(ad.ones(1), -0.5),
         r"lambda must be in range \[0, 3.40282e\+38\] for input dtype Float, but found -0.5",
@@ -209,11 +234,23 @@ def test_a_variance_for_each_place_of_one_dimension():
 
 X = ad.ones(2, 3)
 LOSSES = [
-    (RuntimeError, lambda: F.multi_margin_loss(ad.ones(5, 4), ad.ones(5)), "expected scalar type Long but found Float"),
-    (ValueError, lambda: F.multilabel_margin_loss(X, X.long(), reduction="abc"), "abc is not a valid value for reduction"),
+    (
+        RuntimeError,
+        lambda: F.multi_margin_loss(ad.ones(5, 4), ad.ones(5)),
+        "expected scalar type Long but found Float",
+    ),
+    (
+        ValueError,
+        lambda: F.multilabel_margin_loss(X, X.long(), reduction="abc"),
+        "abc is not a valid value for reduction",
+    ),
     (ValueError, lambda: F.gaussian_nll_loss(X, X, ad.ones(2, 2)), "var is of incorrect size"),
     (ValueError, lambda: F.gaussian_nll_loss(X, X, X, reduction="abc"), "abc is not valid"),
-    (RuntimeError, lambda: F.nll_loss(X, ad.ones(2).long(), ad.ones(3).half()), "expected scalar type Float but found Half"),
+    (
+        RuntimeError,
+        lambda: F.nll_loss(X, ad.ones(2).long(), ad.ones(3).half()),
+        "expected scalar type Float but found Half",
+    ),
     (TypeError, lambda: F.huber_loss(X, X, delta=1j), "delta must be a float or int, got: <class 'complex'>"),
     (
         RuntimeError,
