@@ -262,7 +262,6 @@ def multi_margin_loss(
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     x, _ = _classes(input, "multi_margin_loss")
-    _check_targets(target, reduction)
     count, classes = x.shape
     if target.numel() != count or target.dim() > 1:
         raise RuntimeError(
@@ -271,6 +270,7 @@ def multi_margin_loss(
         )
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    _check_targets(target, reduction)
     index = target.reshape(-1, 1)
     if count and not index.is_meta and bool(((index < 0) | (index >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range: classes are 0 to {classes - 1}")
@@ -309,11 +309,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
     x, batched = _classes(input, "multilabel_margin_loss")
-    _check_targets(target, reduction)
     if target.shape != input.shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    _check_targets(target, reduction)
     y = target if batched else target.reshape(1, -1)
     count, classes = x.shape
     if count and not y.is_meta and bool(((y < -1) | (y >= classes)).any()):
