@@ -305,3 +305,8 @@ for options, seen in (({}, mask | True), ({"attn_mask": mask}, mask), ({"is_caus
 def test_attention_drops_what_dropout_drops_in_torch_s_stream():
     """Under `as_torch`, the mask is drawn as for the matrix of all weights."""
     subprocess.run([sys.executable, "-c", ATTENTION], check=True, timeout=100)
+
+
+def test_circular_padding_names_the_ranks_it_takes():
+    with pytest.raises(ValueError, match=r"expected 3D or 4D input \(got 2D input\)"):
+        nn.CircularPad2d(3)(ad.ones(2, 3))
