@@ -85,3 +85,8 @@ def test_edges():
     with pytest.raises(TypeError, match="argument 'input'.* must be Tensor"):
         ad.poisson(1.0)
     assert ad.poisson(ad.zeros(0)).shape == (0,)
+
+
+def test_wishart_of_degrees_and_a_matrix_of_two_types():
+    d = ad.distributions.Wishart(ad.tensor(5.0), ad.eye(3, dtype=ad.float64))
+    assert d.sample((2,)).dtype is ad.float64 and d.expand((4,)).sample().shape == (4, 3, 3)

@@ -1,5 +1,8 @@
 """Forms and refusals of functions of networks that torch's own tests pin: integers, `out=`, empty batches, and messages."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -264,3 +267,46 @@ LOSSES = [
 def test_messages_of_losses(kind, call, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_a_module_of_the_loss_of_huber_refuses_other_deltas():
+    with pytest.raises(TypeError, match="delta must be a float or int, got: <class 'complex'>"):
+        nn.HuberLoss(delta=1j)
+
+
+# ---- images, attention ---------------------------------------------------------------------------------------------------
+
+
+def test_pixels_are_never_shared():
+    x = ad.ones(1, 2, 3, 3)
+    for f in (F.pixel_shuffle, F.pixel_unshuffle):
+        result = f(x, 1)
+        assert ad.equal(result, x) and result.data_ptr() != x.data_ptr()
+
+
+ATTENTION = """
+import adjoint
+torch = adjoint.as_torch()
+F = torch.nn.functional
+torch.manual_seed(0)
+q, k, mask = torch.randn(2, 2, 6, 8), torch.randn(2, 2, 5, 8), torch.rand(6, 5) > 0.3
+mask[2] = False
+scores = q @ k.mT / 8**0.5
+causal = torch.ones(6, 5, dtype=torch.bool).tril()
+for options, seen in (({}, mask | True), ({"attn_mask": mask}, mask), ({"is_causal": True}, causal)):
+    torch.manual_seed(3)
+    result = F.scaled_dot_product_attention(q, k, k, dropout_p=0.4, **options)
+    torch.manual_seed(3)
+    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1).nan_to_num(0.0)
+    assert torch.allclose(result, F.dropout(weights, 0.4) @ k, atol=1e-6), options
+"""
+
+
+def test_attention_drops_what_dropout_drops_in_torch_s_stream():
+    """Under `as_torch`, the mask is drawn as for the matrix of all weights."""
+    subprocess.run([sys.executable, "-c", ATTENTION], check=True, timeout=100)
+
+
+def test_circular_padding_names_the_ranks_it_takes():
+    with pytest.raises(ValueError, match=r"expected 3D or 4D input \(got 2D input\)"):
+        nn.CircularPad2d(3)(ad.ones(2, 3))

@@ -176,8 +176,8 @@ REFUSED = {
         F.max_pool1d(ONES, 2)
     ),
     "adaptive_avg_pool2d: output_size must be 2": lambda: F.adaptive_avg_pool2d(ONES, (1, 2, 3)),
-    "adaptive_max_pool2d(): Expected 3D or 4D tensor, but got: [5, 5]": lambda: F.adaptive_max_pool2d(
-        ONES[0, 0], 2
+    "adaptive_max_pool2d(): Expected 3D or 4D tensor, but got: [1, 1, 2, 5, 5]": lambda: (
+        F.adaptive_max_pool2d(ONES[None], 2)
     ),
     "Found an invalid max index: 99 (output volumes are of size 4x4)": lambda: F.max_unpool2d(
         ad.ones(1, 1, 2, 2), ad.full((1, 1, 2, 2), 99), 2

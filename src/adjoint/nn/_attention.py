@@ -100,11 +100,28 @@ def scaled_dot_product_attention(
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     options = (is_causal, scale)
+    if dropout_p > 0.0 and ad._C._default_generator().stream == "torch":
+        result = _with_weights(query, key, value, attn_mask, *options, dropout_p)
+        return result if heads is None else result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
     if dropout_p > 0.0:
         query = ad._C._batch_for_draws(query, "dropout")
         options += (dropout_p, *_stream(query, key, value, attn_mask))
     result = ad._C._attention(query, key, value, attn_mask, *options)[0]
     return result if heads is None else result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
+
+
+def _with_weights(query, key, value, mask, is_causal, scale, dropout_p):
+    """The same by all weights at once, of which torch's stream drops some as `dropout` does."""
+    scores = ad.matmul(query * math.sqrt(scale), key.transpose(-2, -1) * math.sqrt(scale))
+    if is_causal:
+        mask = ad.ones(scores.shape[-2:], dtype=ad.bool).tril()
+    if mask is not None and mask.dtype is ad.bool:
+        mask = ad.where(mask, 0.0, -math.inf).to(scores.dtype)
+    if mask is not None:
+        scores = scores + mask
+    weights = ad.softmax(scores, -1)
+    weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
+    return ad.matmul(ad.nn.functional.dropout(weights, dropout_p), value)
 
 
 def _stream(query, *others):

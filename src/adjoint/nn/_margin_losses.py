@@ -271,6 +271,7 @@ def multi_margin_loss(
         )
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    _check_targets(target, reduction)
     index = target.reshape(-1, 1)
     if count and not index.is_meta and bool(((index < 0) | (index >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range: classes are 0 to {classes - 1}")
@@ -314,6 +315,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    _check_targets(target, reduction)
     y = target if batched else target.reshape(1, -1)
     count, classes = x.shape
     if count and not y.is_meta and bool(((y < -1) | (y >= classes)).any()):

@@ -224,7 +224,7 @@ def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
             f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)"
         )
     if input.numel() == 0:
-        return input.clone()
+        return input
     squares = input.square().reshape(input.shape[0], 1, input.shape[1], -1)
     padded = ad.nn.functional.pad(squares, (0, 0, size // 2, (size - 1) // 2))
     mean = ad.nn.functional.avg_pool2d(padded, (size, 1), stride=1).reshape(input.shape)

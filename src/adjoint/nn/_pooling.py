@@ -79,6 +79,8 @@ def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
         if ceil_mode and (count - 1) * s >= size + p:
             count -= 1
         sizes.append(count)
+    if op == "max_pool1d" and sizes[0] < 1:
+        raise RuntimeError(f"max_pool1d() Invalid computed output size: {sizes[0]}")
     if min(sizes) < 1:
         given, made = ("x".join(map(str, v)) for v in (input.shape[-n - 1 :], (input.shape[-n - 1], *sizes)))
         raise RuntimeError(

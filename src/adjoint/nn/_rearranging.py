@@ -262,6 +262,8 @@ def pixel_shuffle(input, upscale_factor):
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
             f"input.size(-3)={c} is not divisible by {r * r}"
         )
+    if r == 1:
+        return input.clone()  # never a view, as in torch
     parts = input.reshape(*lead, c // (r * r), r, r, h, w).movedim((-4, -3), (-3, -1))
     return parts.reshape(*lead, c // (r * r), h * r, w * r)
 
@@ -288,6 +290,8 @@ def pixel_unshuffle(input, downscale_factor):
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({dim})={size} is not "
                 f"divisible by {r}"
             )
+    if r == 1:
+        return input.clone()
     parts = input.reshape(*lead, c, h // r, r, w // r, r).movedim((-3, -1), (-4, -3))
     return like(parts.reshape(*lead, c * r * r, h // r, w // r), input)
 

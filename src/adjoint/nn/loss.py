@@ -72,6 +72,8 @@ class HuberLoss(_Loss):
     """Quadratic below `delta`, d²/2, and linear above, δ(|d| - δ/2), where d = input - target."""
 
     def __init__(self, reduction="mean", delta=1.0):
+        if not isinstance(delta, (int, float)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 

@@ -28,6 +28,9 @@ class _Pad(Module):
         self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input):
+        n = self._n
+        if self._mode == "circular" and input.dim() not in (n + 1, n + 2):
+            raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
         return functional.pad(input, self.padding, self._mode)
 
     def extra_repr(self):
