@@ -5,7 +5,8 @@
 // in a plane. A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
 // convolution.isa.cpp run over pixels in one line. Where images are small, the planes of several lie behind each
 // other, and the line goes on from one to the next. The gradient of the image is the same pass the other way,
-// once for each phase of the image. Other types take plain loops. Start reading at `forward`, at the end.
+// once for each phase of the image. Small images of which each output sees one channel have a way of their own
+// (convolution_depthwise.h). Other types take plain loops. Start reading at `forward`, at the end.
 #include "for_size.h"
 #include "kernels/convolution.h"
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "kernels/cpu/convolution.h"
+#include "kernels/cpu/convolution_depthwise.h"
 #include "kernels/cpu/convolution_pass.h"
 #include "kernels/cpu/convolution_plain.h"
 #include "kernels/cpu/variants.h"
@@ -276,7 +278,7 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
   std::atomic<bool> exact = true;
   share(s.groups * s.in, s.images * taps * s.out * planes.plane, [&](int64_t i) {
     const int64_t group = i / s.in;
-    const Memory<T> x_planes = memory<T>(readable), g_planes = memory<T>(line + table.slack), sums = memory<T>(taps);
+    const Memory<T> x_planes = memory<T>(readable), g_planes = memory<T>(line + table.slack), lanes = memory<T>(taps * table.slack);
     std::vector<double> totals(static_cast<size_t>(s.out * taps));
     for (int64_t n0 = 0; n0 < s.images; n0 += planes.images) {
       const int64_t count = std::min(planes.images, s.images - n0);
@@ -290,8 +292,9 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
         for (int64_t n = 0; n < count; ++n)
           fill_plane(g + (((n0 + n) * s.groups + group) * s.out + o) * result, s.result, none, ones, planes.room,
                      g_planes.get() + n * planes.plane);
-        table.dots(line, x_planes.get(), taps, planes.offsets.data(), g_planes.get(), sums.get());
-        for (int64_t k = 0; k < taps; ++k) totals[static_cast<size_t>(o * taps + k)] += static_cast<double>(sums[k]);
+        std::fill_n(lanes.get(), taps * table.slack, T(0));
+        table.dots(line, x_planes.get(), taps, planes.offsets.data(), g_planes.get(), lanes.get());
+        table.totals(taps, lanes.get(), &totals[static_cast<size_t>(o * taps)]);
       }
     }
     for (int64_t o = 0; o < s.out; ++o)
@@ -324,7 +327,7 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
   with_type(y, [&]<class T>(TypeTag<T>) {
     const T* b = bias.defined() ? bias.data<T>() : nullptr;
     if constexpr (has_planes<T>)
-      forward_by_planes(s, x.data<T>(), w.data<T>(), b, y.data<T>());
+      sees_one_channel<T>(s) ? forward_depthwise(s, x.data<T>(), w.data<T>(), b, y.data<T>()) : forward_by_planes(s, x.data<T>(), w.data<T>(), b, y.data<T>());
     else
       forward_plainly(s, x.data<T>(), w.data<T>(), b, y.data<T>());
   });
@@ -344,7 +347,9 @@ void add_bias(const Tensor& bias, const Tensor& y) {
 void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
   with_type(x, [&]<class T>(TypeTag<T>) {
     if constexpr (has_planes<T>)
-      input_by_planes(s, g.data<T>(), w.data<T>(), x.data<T>());
+      // Zeros between results must meet weights of which they make zeros.
+      sees_one_channel<T>(s) && all_finite(w.data<T>(), w.numel()) ? input_depthwise(s, g.data<T>(), w.data<T>(), x.data<T>())
+                                                                   : input_by_planes(s, g.data<T>(), w.data<T>(), x.data<T>());
     else
       input_plainly(s, g.data<T>(), w.data<T>(), x.data<T>());
   });
@@ -353,6 +358,7 @@ void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x)
 void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w) {
   with_type(w, [&]<class T>(TypeTag<T>) {
     if constexpr (has_planes<T>) {
+      if (sees_one_channel<T>(s)) return weight_depthwise(s, x.data<T>(), g.data<T>(), w.data<T>());
       // Few outputs would leave most of a vector idle.
       if (s.out * 4 >= best_variant<ConvolutionTable<T>>().width)
         return weight_by_planes(s, x.data<T>(), g.data<T>(), w.data<T>());

@@ -5,8 +5,10 @@
 // registers, so many outputs times three vectors of neighbouring pixels, `points` some pixels times two vectors of
 // outputs, which wastes none where rows are short; `sums`, the gradient of the weight,
 // keeps so many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the padded image meet, pixels are computed
-// that nobody asked for.
+// that nobody asked for. `shift` makes what stands for the padding where each output sees one channel (convolution_depthwise.h).
 #include "kernels/cpu/convolution.h"
+
+#include <type_traits>
 
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
@@ -183,26 +185,55 @@ void sums(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t 
 }
 
 template <class T, int K>
-ADJOINT_INLINE void dots_of(int64_t length, const T* x, const int64_t* offsets, const T* g, T* to) {
-  Vector<T> sum[K] = {};
+ADJOINT_INLINE void dots_of(int64_t length, const T* x, const int64_t* offsets, const T* g, T* lanes) {
+  Vector<T> sum[K];
+  for (int k = 0; k < K; ++k) sum[k] = load(lanes + k * kWidth<T>);
   for (int64_t p = 0; p < length; p += kWidth<T>) {
     const Vector<T> v = load(g + p);
 #pragma GCC unroll 16
     for (int k = 0; k < K; ++k) sum[k] += v * load(x + offsets[k] + p);
   }
-  for (int k = 0; k < K; ++k) {
-    T total = 0;
-    for (int l = 0; l < kWidth<T>; ++l) total += sum[k][l];
-    to[k] = total;
+  for (int k = 0; k < K; ++k) store(lanes + k * kWidth<T>, sum[k]);
+}
+
+template <class T>
+void dots(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* lanes) {
+  int64_t k = 0;
+  for (; k + 9 <= taps; k += 9) dots_of<T, 9>(length, x, offsets + k, g, lanes + k * kWidth<T>);
+  for (; k + 4 <= taps; k += 4) dots_of<T, 4>(length, x, offsets + k, g, lanes + k * kWidth<T>);
+  for (; k < taps; ++k) dots_of<T, 1>(length, x, offsets + k, g, lanes + k * kWidth<T>);
+}
+
+template <class T>
+void totals(int64_t taps, const T* lanes, double* to) {
+  for (int64_t k = 0; k < taps; ++k, lanes += kWidth<T>) {
+    double part[kWidth<T>];
+    for (int l = 0; l < kWidth<T>; ++l) part[l] = double(lanes[l]);
+#pragma GCC unroll 4
+    for (int half = kWidth<T> / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; ++l) part[l] += part[l + half];
+    to[k] += part[0];
   }
 }
 
 template <class T>
-void dots(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* to) {
-  int64_t k = 0;
-  for (; k + 9 <= taps; k += 9) dots_of<T, 9>(length, x, offsets + k, g, to + k);
-  for (; k + 4 <= taps; k += 4) dots_of<T, 4>(length, x, offsets + k, g, to + k);
-  for (; k < taps; ++k) dots_of<T, 1>(length, x, offsets + k, g, to + k);
+void shift(const T* image, int64_t n, int64_t copies, const T* masks, T* to, int64_t apart) {
+  using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  typedef Int One __attribute__((may_alias));
+  typedef Int Many __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+  for (int64_t c = 0; c < copies; ++c, masks += n, to += apart) {
+    const auto move = [=](int64_t i) {
+      *reinterpret_cast<Many*>(to + i) = *reinterpret_cast<const Many*>(image + i) & *reinterpret_cast<const Many*>(masks + i);
+    };
+    if (n < kWidth<T>) {
+      for (int64_t i = 0; i < n; ++i)
+        *reinterpret_cast<One*>(to + i) = *reinterpret_cast<const One*>(image + i) & *reinterpret_cast<const One*>(masks + i);
+      continue;
+    }
+    int64_t i = 0;
+    for (; i + kWidth<T> <= n; i += kWidth<T>) move(i);
+    if (i < n) move(n - kWidth<T>);
+  }
 }
 
 template <class T>
@@ -276,7 +307,7 @@ void unpack(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t ap
 
 template <class T>
 constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,  &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &pack<T>, &unpack<T>, &fill<T>, &spread<T>, &dots<T>};
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &pack<T>, &unpack<T>, &fill<T>, &spread<T>, &dots<T>, &totals<T>, &shift<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};
