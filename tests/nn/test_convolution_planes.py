@@ -66,6 +66,60 @@ def test_values_and_transposes_at_random(threads, dtype, tolerance):
         ad.set_num_threads(before)
 
 
+@pytest.mark.parametrize(
+    "kernel, stride, padding", [(3, 1, 1), (5, 1, 2), (7, 1, 3), (3, 2, 1), (3, 1, 0), (2, 2, 0)]
+)
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 3e-5)])
+def test_small_images_of_a_channel_each(kernel, stride, padding, dtype, tolerance):
+    """Planes shorter and longer than vectors, and lines of results that end in every place of one."""
+    for rows, columns in [(k, k) for k in range(1, 16)] + [
+        (1, 40),
+        (40, 1),
+        (2, 3),
+        (17, 3),
+        (5, 33),
+        (28, 28),
+    ]:
+        if min(rows, columns) + 2 * padding < kernel:
+            continue
+        for images, channels in ((1, 1), (3, 5)):
+            x, w = normal(images, channels, rows, columns), normal(channels, 1, kernel, kernel, seed=1)
+            how = ([stride] * 2, [padding] * 2, [1, 1], channels)
+            y = convolution(x, w, *how)
+            g = normal(*y.shape, seed=2)
+            close = {"rtol": tolerance, "atol": 50 * tolerance, "err_msg": f"{rows}, {columns}, {images}"}
+            given = [tensor(t).to(getattr(ad, dtype)) for t in (x, w, g)]
+            np.testing.assert_allclose(array(ad._C._convolution(*given[:2], *how)), y, **close)
+            # The gradients, tap by tap.
+            gx = np.zeros((images, channels, rows + 2 * padding, columns + 2 * padding))
+            gw, padded = np.zeros_like(w), np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+            for i, j in np.ndindex(kernel, kernel):
+                part = (
+                    ...,
+                    slice(i, i + stride * (y.shape[2] - 1) + 1, stride),
+                    slice(j, j + stride * (y.shape[3] - 1) + 1, stride),
+                )
+                gx[part] += g * w[None, :, 0, i, j, None, None]
+                gw[:, 0, i, j] = (padded[part] * g).sum((0, 2, 3))
+            gx = gx[:, :, padding : padding + rows, padding : padding + columns]
+            np.testing.assert_allclose(
+                array(ad._C._convolution_input(given[2], given[1], list(x.shape), *how)), gx, **close
+            )
+            np.testing.assert_allclose(
+                array(ad._C._convolution_weight(given[0], given[2], list(w.shape), *how)), gw, **close
+            )
+
+
+def test_infinite_weights_meet_no_zero_between_results():
+    """With a stride, an infinite weight makes those pixels infinite that meet a result by it, and no other NaN."""
+    w = normal(2, 1, 2, 2)
+    w[:, 0, 0, 0] = np.inf
+    g = np.ones((1, 2, 3, 3))
+    found = array(ad._C._convolution_input(tensor(g), tensor(w), [1, 2, 6, 6], [2, 2], [0, 0], [1, 1], 2))
+    assert np.isposinf(found[:, :, ::2, ::2]).all()
+    assert np.isfinite(found[:, :, 1::2]).all() and np.isfinite(found[..., 1::2]).all()
+
+
 @pytest.mark.parametrize("channels, outputs, groups", [(4, 4, 4), (3, 2, 1), (2, 16, 1)])
 def test_what_is_not_finite_stays_with_its_image(channels, outputs, groups):
     """Neighbouring images lie in one line, with zeros between: an infinite one must not reach the others."""

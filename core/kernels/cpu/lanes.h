@@ -11,41 +11,52 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
-template <class T> inline constexpr int kLanes = 512 / sizeof(T);
+/// Lanes of short rows: a vector of the longest kind. Long ones take four of them.
+template <class T> inline constexpr int kShort = sizeof(T) >= 4 ? 64 / sizeof(T) : 16;
+/// Vectors of a row that are worth putting four times the lanes together at the end.
+inline constexpr int kLong = 16;
 
-/// join over the lanes of step(… step(identity, 0), …, n - 1).
+/// join over S lanes of step(… step(identity, 0), …, n - 1), where n >= S: the last elements are taken by S lanes that end with
+/// them, and of these only those that are new. `step` may be asked for an element whose result is not used.
+template <int S, class T, class Step, class Join>
+ADJOINT_INLINE T fold_whole(int64_t n, T identity, Step step, Join join) {
+  alignas(64) T lane[S];
+#pragma GCC ivdep
+  for (int l = 0; l < S; ++l) lane[l] = step(identity, l);
+  int64_t i = S;
+  for (; i + S <= n; i += S) {
+    if constexpr (requires { step.ahead(i, S); }) step.ahead(i, S);
+#pragma GCC ivdep
+    for (int l = 0; l < S; ++l) lane[l] = step(lane[l], i + l);
+  }
+  if (i < n) {
+    const int64_t first = n - S;
+    const int old = static_cast<int>(i - first);
+#pragma GCC ivdep
+    for (int l = 0; l < S; ++l) {
+      const T next = step(lane[l], first + l);
+      lane[l] = l < old ? lane[l] : next;
+    }
+  }
+#pragma GCC unroll 8
+  for (int width = S / 2; width > 0; width /= 2)
+#pragma GCC ivdep
+    for (int l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);
+  return lane[0];
+}
+
+/// The same for any n: over one vector's lanes where rows are short, over several vectors' where they are long.
 template <class T, class Step, class Join>
 ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
-  constexpr int64_t L = kLanes<T>;
-  if (n < 8) {
+  constexpr int S = kShort<T>;
+  if (n < S / 2) {
     T a = identity;
     for (int64_t i = 0; i < n; ++i) a = step(a, i);
     return a;
   }
-  alignas(64) T lane[L];
-  int64_t width = L;
-  if (n < L) {  // only the lanes that are used
-    while (width / 2 >= n) width /= 2;
-    for (int64_t l = 0; l < width; ++l) lane[l] = identity;
-#pragma GCC ivdep
-    for (int64_t l = 0; l < n; ++l) lane[l] = step(lane[l], l);
-  } else {
-    for (int64_t l = 0; l < L; ++l) lane[l] = identity;
-    int64_t i = 0;
-    for (; i + L <= n; i += L) {
-      if constexpr (requires { step.ahead(i); }) step.ahead(i);
-#pragma GCC ivdep
-      for (int64_t l = 0; l < L; ++l) lane[l] = step(lane[l], i + l);
-    }
-    const int64_t rest = n - i;
-#pragma GCC ivdep
-    for (int64_t l = 0; l < rest; ++l) lane[l] = step(lane[l], i + l);
-  }
-  for (width /= 2; width > 0; width /= 2) {
-#pragma GCC ivdep
-    for (int64_t l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);
-  }
-  return lane[0];
+  if (n < S) return fold_whole<S / 2>(n, identity, step, join);
+  if (n < kLong * S) return fold_whole<S>(n, identity, step, join);
+  return fold_whole<4 * S>(n, identity, step, join);
 }
 
 /// The sum of f(i) over i < n in T; n is at most some thousands, so that rounding errors stay small.
@@ -60,32 +71,52 @@ template <class T, class E, class F> ADJOINT_INLINE T stream_sum(const E* p, int
     const E* p;
     F f;
     ADJOINT_INLINE T operator()(T a, int64_t i) const { return a + f(p[i]); }
-    ADJOINT_INLINE void ahead(int64_t i) const {
+    ADJOINT_INLINE void ahead(int64_t i, int lanes) const {
       constexpr int kLine = 64;
       const char* at = reinterpret_cast<const char*>(p + i) + 1536;
-      for (int64_t b = 0; b < static_cast<int64_t>(kLanes<T> * sizeof(E)); b += kLine) __builtin_prefetch(at + b);
+      if (lanes > kShort<T>)
+        for (int64_t b = 0; b < static_cast<int64_t>(lanes * sizeof(E)); b += kLine) __builtin_prefetch(at + b);
     }
   };
   return fold_lanes<T>(n, T(0), Step{p, f}, [](T a, T b) { return a + b; });
 }
 
-/// Two sums in one pass: f(i, x, y) adds to x and to y.
-template <class T, class F> ADJOINT_INLINE void lane_sums(int64_t n, T& first, T& second, F f) {
-  constexpr int64_t L = kLanes<T> / 2;
-  alignas(64) T a[L] = {}, b[L] = {};
+/// Two sums over S lanes, where n >= S.
+template <int S, class T, class F> ADJOINT_INLINE void sums_whole(int64_t n, T& first, T& second, F f) {
+  alignas(64) T a[S] = {}, b[S] = {};
   int64_t i = 0;
-  for (; i + L <= n; i += L)
+  for (; i + S <= n; i += S)
 #pragma GCC ivdep
-    for (int64_t l = 0; l < L; ++l) f(i + l, a[l], b[l]);
-  for (int64_t l = 0; i < n; ++i, ++l) f(i, a[l], b[l]);
-  for (int64_t width = L / 2; width > 0; width /= 2)
+    for (int l = 0; l < S; ++l) f(i + l, a[l], b[l]);
+  if (i < n) {
+    const int64_t last = n - S;
+    const int old = static_cast<int>(i - last);
 #pragma GCC ivdep
-    for (int64_t l = 0; l < width; ++l) {
+    for (int l = 0; l < S; ++l) {
+      T x = a[l], y = b[l];
+      f(last + l, x, y);
+      a[l] = l < old ? a[l] : x;
+      b[l] = l < old ? b[l] : y;
+    }
+  }
+#pragma GCC unroll 8
+  for (int width = S / 2; width > 0; width /= 2)
+#pragma GCC ivdep
+    for (int l = 0; l < width; ++l) {
       a[l] += a[l + width];
       b[l] += b[l + width];
     }
   first = a[0];
   second = b[0];
+}
+/// Two sums in one pass: f(i, x, y) adds to x and to y, and does nothing else.
+template <class T, class F> ADJOINT_INLINE void lane_sums(int64_t n, T& first, T& second, F f) {
+  constexpr int S = kShort<T>;
+  if (n < S) {
+    first = second = 0;
+    for (int64_t i = 0; i < n; ++i) f(i, first, second);
+  } else if (n < kLong * S) sums_whole<S>(n, first, second, f);
+  else sums_whole<4 * S>(n, first, second, f);
 }
 
 /// The larger of two; NaN if either is.
