@@ -399,7 +399,8 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
     if (tracked && result.get() != in[0].get()) record(op, in, result, nullptr, type, parameters);
     return result;
   } else {
-    result = empty_along({in, static_cast<size_t>(op.arity)}, sizes, out_type);
+    // What a mask fills is a copy that lies row by row, as in torch.
+    result = op.condition > 0 && !sizes.empty() ? empty(sizes, out_type) : empty_along({in, static_cast<size_t>(op.arity)}, sizes, out_type);
   }
   LoopCall call{op.loops.forward[loop_slot(c)], parameters};
   call.operands = op.arity;

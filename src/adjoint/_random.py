@@ -209,7 +209,7 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
             number = shaped.is_floating_point() or shaped.is_complex()
             like = _C._empty_like(shaped, None if number else _C.get_default_dtype())
             result = _C._randn_like(like, generator)
-            result = result * std + mean
+            result = (result * std + mean).contiguous()
             parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
         else:
             if size is None:

@@ -210,7 +210,7 @@ def logsigmoid(input):
     >>> round(ad.nn.functional.logsigmoid(ad.tensor(-800.0)).item(), 3)
     -800.0
     """
-    return _C.log_sigmoid(input)
+    return _C.log_sigmoid(input).contiguous()
 
 
 def softsign(input):
