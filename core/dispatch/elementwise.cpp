@@ -146,7 +146,8 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
     if (r.tracked && result.get() != in[0].get()) record(op, in, result, nullptr, r.type, parameters);
     return result;
   } else {
-    result = empty_along({in, static_cast<size_t>(op.arity)}, r.sizes, r.result_type);
+    // What a mask fills is a copy that lies row by row, as in torch.
+    result = op.condition > 0 && !r.sizes.empty() ? empty(r.sizes, r.result_type) : empty_along({in, static_cast<size_t>(op.arity)}, r.sizes, r.result_type);
   }
   const DType c = compute_dtype(r.type);
   LoopCall call{op.loops.forward[loop_slot(c)], parameters};

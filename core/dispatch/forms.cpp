@@ -6,6 +6,7 @@
 #include "autograd/views.h"
 #include "dispatch/elementwise.h"
 #include "kernels/copy.h"
+#include "kernels/slices.h"
 #include "ops/writing.h"
 #include "runtime/warning.h"
 #include "tensor/checked.h"
@@ -169,7 +170,7 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
     const DeviceScope scope(device_of(t));
     Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
     char* const data = storage->data;
-    t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), nullptr);
+    t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), without_gaps(result) ? result.strides().data() : nullptr);
   }
   if (is_transformed(t) || is_transformed(result)) [[unlikely]] {
     write_transformed(t, result);

@@ -27,15 +27,20 @@ bool channels_last(const Tensor& t) {
   return lies;
 }
 
-Tensor with_channels_last(const Tensor& t) {
-  Dims strides(t.sizes());
+Tensor empty_channels_last(IntList sizes, DType dtype) {
+  Dims strides(sizes);
   int64_t next = 1;
-  from_inside(t.dim(), [&](int64_t d) {
+  from_inside(static_cast<int64_t>(sizes.size()), [&](int64_t d) {
     strides[static_cast<size_t>(d)] = next;
-    next *= std::max<int64_t>(1, t.size(d));
+    next *= std::max<int64_t>(1, sizes[static_cast<size_t>(d)]);
   });
-  const Tensor room = empty(t.sizes(), t.dtype());
-  const Tensor to = alias(room, t.sizes(), strides.span(), room.offset());
+  Tensor out = empty(sizes, dtype);
+  out->set_geometry(Dims(sizes), strides.data());
+  return out;
+}
+
+Tensor with_channels_last(const Tensor& t) {
+  const Tensor to = empty_channels_last(t.sizes(), t.dtype());
   copy_into(to, t);
   return to;
 }

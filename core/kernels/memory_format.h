@@ -10,6 +10,8 @@ namespace adjoint::kernels {
 
 /// Whether the channels of (N, C, H, W) or (N, C, D, H, W) are innermost and all else is in order; not where both orders are one.
 bool channels_last(const Tensor& t);
+/// A new image whose channels are innermost.
+Tensor empty_channels_last(IntList sizes, DType dtype);
 /// A copy with channels innermost. No history.
 Tensor with_channels_last(const Tensor& t);
 /// The result in the order of an image it was made of.

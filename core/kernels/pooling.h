@@ -7,11 +7,12 @@ namespace adjoint::kernels::pooling {
 
 /// Three spatial dimensions: those that are not there are of size 1, in front.
 struct Windows {
-  int64_t planes;
+  /// Neighbouring planes of which so many lie side by side, as channels that are innermost; else 1.
+  int64_t planes, channels;
   int64_t image[3], kernel[3], result[3], stride[3], padding[3], dilation[3];
 };
 
-/// Values and positions of each plane's windows; tensors are row-major. Each window meets its image.
+/// Values and positions of each plane's windows, which lie as the planes do. Each window meets its image.
 void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions);
 
 }  // namespace adjoint::kernels::pooling

@@ -2,9 +2,12 @@
 // kernels/indexing.h.
 #include "ops/indexing.h"
 
+#include <algorithm>
+
 #include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
+#include "kernels/slices.h"
 #include "ops/shape.h"
 #include "ops/sparse.h"
 #include "tensor/access.h"
@@ -62,10 +65,47 @@ Tensor BasicIndex::forward(const Tensor& self, IndexSpec spec) {
 
 // --- Lists of indices -----------------------------------------------------------------------------------------------
 
+namespace {
+
+/// What was read, in torch's order: dimensions that stay lie as they do in self, those of the indices as in the indices.
+Tensor in_order(const Tensor& out, const Tensor& self, TensorList indices, const IndexPlan& plan) {
+  const auto simple = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
+  if (out.numel() == 0 || (self.is_contiguous() && std::all_of(indices.begin(), indices.end(), simple))) return out;
+  Tensors operands(1);
+  const size_t rank = out.sizes().size(), before = plan.before.size();
+  size_t stay = self.sizes().size();
+  for (const Tensor& t : indices) stay -= t.defined();
+  Dims strides(rank, 0);
+  for (size_t d = 0, i = 0; d < self.sizes().size(); ++d) {
+    if (d < indices.size() && indices[d].defined()) continue;
+    strides[i < before ? i : rank - stay + i] = self.strides()[d];
+    ++i;
+  }
+  operands[0] = alias(self, out.sizes(), strides.span(), self.offset());
+  for (const Tensor& t : indices) {
+    if (!t.defined()) continue;
+    Dims sizes(t.sizes()), steps(t.strides());
+    for (size_t i = before; i < stay; ++i) {
+      sizes.push_back(1);
+      steps.push_back(0);
+    }
+    operands.push_back(alias(t, sizes.span(), steps.span(), t.offset()));
+  }
+  const Dims wanted = strides_along(operands, out.sizes());
+  if (same(wanted.span(), out.strides())) return out;
+  Tensor laid = empty(out.sizes(), out.dtype());
+  laid->set_geometry(Dims(out.sizes()), wanted.data());
+  copy_into(laid, out);
+  return laid;
+}
+
+}  // namespace
+
 Tensor Index::forward(const Tensor& self, OptionalTensorList indices) {
   if (all_masked(self, indices)) return compress(self, dense(indices[0]));
   const Tensors plain = without_masks(self, indices);
-  return read_at(self, IndexPlan(self, plain, true, ""));
+  const IndexPlan plan(self, plain, true, "");
+  return in_order(read_at(self, plan), self, plain, plan);
 }
 
 Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {

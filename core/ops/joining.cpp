@@ -1,6 +1,8 @@
 // Joining tensors: shapes, types and gradients. What moves the elements is kernels/joining.h.
 #include "ops/joining.h"
 
+#include <algorithm>
+
 #include "dispatch/family.h"
 #include "kernels/joining.h"
 #include "kernels/memory_format.h"
@@ -23,6 +25,9 @@ DType common_type(TensorList tensors) {
   if (!any[1] || category(best[1]) <= category(best[0])) return best[0];
   return category(best[1]) == Category::Complex && is_floating(best[0]) ? complex_dtype(best[0]) : best[1];
 }
+
+/// Whether all are images with channels innermost: their result is one, too.
+bool channels_last(TensorList tensors) { return std::all_of(tensors.begin(), tensors.end(), kernels::channels_last); }
 
 /// A vector of size 0 fits beside anything, as it always has in torch.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
@@ -54,11 +59,9 @@ Tensor Cat::forward(TensorList tensors, Dim dim) {
              " for tensor number ", i, " in the list.");
     shape[d] = checked_add(shape[d], lengths.back(), name);
   }
-  const Tensor out = empty(shape.span(), dtype);
+  const Tensor out = channels_last(tensors) ? kernels::empty_channels_last(shape.span(), dtype) : empty(shape.span(), dtype);
   kernels::join(out, tensors, d, lengths);
-  bool last = true;
-  for (const Tensor& t : tensors) last = last && kernels::channels_last(t);
-  return last ? kernels::with_channels_last(out) : out;
+  return out;
 }
 
 Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim) {
@@ -86,8 +89,21 @@ Tensor Stack::forward(TensorList tensors, NewDim dim) {
       fail("stack expects each tensor to be equal size, but got ", to_string(first.sizes()), " at entry 0 and ",
            to_string(tensors[i].sizes()), " at entry ", i);
   Dims shape(first.sizes());
-  shape.insert(shape.begin() + d, static_cast<int64_t>(tensors.size()));
-  const Tensor out = empty(shape.span(), common_type(tensors));
+  Tensor out;
+  if (d < first.dim() && channels_last(tensors)) {
+    // As if images were joined along the dimension, which is then split in two.
+    const int64_t count = static_cast<int64_t>(tensors.size()), size = shape[d];
+    shape[d] = checked_multiply(size, count, name);
+    const Tensor joined = kernels::empty_channels_last(shape.span(), common_type(tensors));
+    Dims strides(joined.strides());
+    strides.insert(strides.begin() + d, strides[d] * size);
+    shape[d] = size;
+    shape.insert(shape.begin() + d, count);
+    out = alias(joined, shape.span(), strides.span(), joined.offset());
+  } else {
+    shape.insert(shape.begin() + d, static_cast<int64_t>(tensors.size()));
+    out = empty(shape.span(), common_type(tensors));
+  }
   kernels::join(out, tensors, d, Dims(tensors.size(), 1));
   return out;
 }

@@ -19,7 +19,9 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     fail(name, "(): expected images of 3 to 5 dimensions and a number for each spatial one, but got shape ",
          to_string(self.sizes()), " and kernel ", to_string(kernel));
   kernels::pooling::Windows s{};
+  const bool last = kernels::channels_last(self);
   s.planes = self.size(0) * self.size(1);
+  s.channels = last ? self.size(1) : 1;
   Dims sizes(self.sizes());
   for (size_t d = 0; d < 3; ++d) {
     const bool there = d + n >= 3;
@@ -34,18 +36,21 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     if (s.kernel[d] < 1 || s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0 || s.result[d] < 1 ||
         s.image[d] < 1)
       fail(name, "(): kernel, stride, dilation and sizes must be positive and padding not negative");
-    // The first window must reach into the image, and the last one begin in it.
-    const int64_t last = (s.result[d] - 1) * s.stride[d] - s.padding[d];
-    const int64_t into =
-        last >= 0 ? last : last + (-last + s.dilation[d] - 1) / s.dilation[d] * s.dilation[d];
-    const int64_t first = s.padding[d] ? (s.padding[d] + s.dilation[d] - 1) / s.dilation[d] : 0;
-    if (first >= s.kernel[d] || into >= s.image[d] || first * s.dilation[d] - s.padding[d] >= s.image[d])
+    // Some tap of each window must meet the image.
+    const auto meets = [&](int64_t i) {
+      const int64_t start = i * s.stride[d] - s.padding[d], tap = start >= 0 ? 0 : (-start + s.dilation[d] - 1) / s.dilation[d];
+      return tap < s.kernel[d] && start + tap * s.dilation[d] < s.image[d];
+    };
+    bool all = meets(s.result[d] - 1);
+    for (int64_t i = 0; all && i < s.result[d] && i * s.stride[d] < s.padding[d]; ++i) all = meets(i);
+    if (!all)
       fail(name, "(): a window lies outside of the image of shape ", to_string(self.sizes()), ": kernel ",
            to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding));
   }
-  const Tensor values = empty(sizes.span(), self.dtype()), positions = empty(sizes.span(), DType::Int64);
-  kernels::pooling::max(s, dense(self), values, positions);
-  return {kernels::laid_like(self, values), kernels::laid_like(self, positions)};
+  const auto room = [&](DType dtype) { return last ? kernels::empty_channels_last(sizes.span(), dtype) : empty(sizes.span(), dtype); };
+  const Tensor values = room(self.dtype()), positions = room(DType::Int64);
+  kernels::pooling::max(s, last ? self : dense(self), values, positions);
+  return {values, positions};
 }
 
 namespace pooling {

@@ -46,7 +46,6 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
   }
   if (shifts.size() != dims.size())
     fail("roll(): shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
-  const Tensor out = empty(self.sizes(), self.dtype());
   Dims shift(self.sizes().size());
   Dims moved;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -54,12 +53,15 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
     if (self.dim() == 0) continue;
     if (const int64_t size = self.size(d)) shift[d] = (shift[d] + shifts[i] % size) % size;
   }
-  if (out.numel() == 0) return out;
+  if (self.numel() == 0) return empty(self.sizes(), self.dtype());
   for (size_t d = 0; d < shift.size(); ++d) {
     const int64_t size = self.sizes()[d];
     shift[d] = (shift[d] + size) % size;
     if (shift[d]) moved.push_back(static_cast<int64_t>(d));
   }
+  // As in torch, images whose channels are innermost keep that order where each shift moves something.
+  const bool last = moved.size() == dims.size() && kernels::channels_last(self);
+  const Tensor out = last ? kernels::empty_channels_last(self.sizes(), self.dtype()) : empty(self.sizes(), self.dtype());
   // Each dimension that moves is two blocks, which change places.
   for (uint64_t corner = 0; corner < uint64_t{1} << moved.size(); ++corner) {
     Part from = whole(self), to = whole(out);

@@ -6,6 +6,7 @@
 #include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
+#include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
 #include "ops/rearranging.h"
@@ -162,8 +163,8 @@ Tensor ScatterAdd::forward(const Tensor& self, Dim dim, const Tensor& index, con
 namespace {
 
 // A new tensor like self and the plan of the slices along a dimension, for self without dimensions too.
-struct Slices {
-  Slices(const Tensor& self, int64_t dim, const Tensor& index, const char* op, bool wrap = false)
+struct AlongDimension {
+  AlongDimension(const Tensor& self, int64_t dim, const Tensor& index, const char* op, bool wrap = false)
       : d(wrap_dim(dim, self.dim(), op)), out(empty(self.sizes(), self.dtype())), line(out), plan(make(index, op, wrap)) {}
   IndexPlan make(const Tensor& index, const char* op, bool wrap) {
     if (out.dim() == 0) {
@@ -177,7 +178,7 @@ struct Slices {
   IndexPlan plan;
 };
 
-void need_source(const Slices& s, const Tensor& source, const char* op) {
+void need_source(const AlongDimension& s, const Tensor& source, const char* op) {
   if (source.dtype() != s.out.dtype())
     fail(op, "(): self (", name_of(s.out.dtype()), ") and source (", name_of(source.dtype()), ") expected to have the same dtype");
   const bool fits = product(source.sizes()) == product(s.plan.shape.span()) && !(source.dim() && s.out.dim() && !same(source.sizes(), s.plan.shape.span()));
@@ -192,7 +193,7 @@ void need_source(const Slices& s, const Tensor& source, const char* op) {
 
 Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha) {
   refuse_overflow(alpha, rounding_dtype(self.dtype()), name);
-  const Slices s(self, dim, index, name);
+  const AlongDimension s(self, dim, index, name);
   need_source(s, source, name);
   add_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), Before::Other, dense(self));
   return s.out;
@@ -201,10 +202,10 @@ Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const
 Tensor IndexFill::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
   if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
   if (device_of(value) != Device::Meta) refuse_overflow(item(value), self.dtype(), name);
-  const Slices s(self, dim, index, name, true);
+  const AlongDimension s(self, dim, index, name, true);
   copy_into(s.out, self);
   write_at(s.line, s.plan, value);
-  return s.out;
+  return laid_as(s.out, self, self.dtype());
 }
 Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) { return call<IndexFill>(g, dim, index, zero_like(g)); }
 Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
@@ -220,7 +221,7 @@ Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& 
 }
 
 Tensor IndexCopy::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source) {
-  const Slices s(self, dim, index, name);
+  const AlongDimension s(self, dim, index, name);
   need_source(s, source, name);
   copy_into(s.out, self);
   write_at(s.line, s.plan, Reshape::forward(source, s.plan.shape.span()));

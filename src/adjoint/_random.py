@@ -211,7 +211,7 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
             dtype = first.dtype if number else _C.get_default_dtype()
             shaped = mean + std
             result = _C._randn_like(shaped.new_empty(shaped.shape, dtype=dtype), generator)
-            result = (result * std + mean).to(dtype)
+            result = (result * std + mean).to(dtype).contiguous()
             parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
         else:
             if size is None:

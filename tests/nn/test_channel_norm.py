@@ -77,7 +77,9 @@ def test_values_and_gradients_in_each_layout(kind, shape):
         found = run(kind, given, w, b, lay_g(tensor(g)))
         for a, e in zip(found, want, strict=True):
             np.testing.assert_allclose(array(a), e, rtol=1e-9, atol=1e-10)
-        assert found[0].stride() == given.stride() and found[1].stride() == given.stride()
+        # As in torch, instance normalisation alone gives images back row by row.
+        assert found[0].is_contiguous() if kind == "instance" else found[0].stride() == given.stride()
+        assert found[1].stride() == given.stride()
     strided = tensor(np.repeat(x, 2, -1))[..., ::2]
     assert_close(KINDS[kind][1](strided, tensor(w), tensor(b)), want[0], rtol=1e-9, atol=1e-10)
 

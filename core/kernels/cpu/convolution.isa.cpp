@@ -8,7 +8,9 @@
 // that nobody asked for. `shift` makes what stands for the padding where each output sees one channel (convolution_depthwise.h).
 #include "kernels/cpu/convolution.h"
 
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
@@ -283,24 +285,60 @@ void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, 
   }
 }
 
+/// Blocks of Step numbers beside the diagonal of a square change places, and so on for larger ones.
+template <int Step, class V, int W, size_t... L>
+ADJOINT_INLINE void exchange(V (&v)[W], std::index_sequence<L...> lanes) {
+#pragma GCC unroll 16
+  for (int i = 0; i < W; ++i) {
+    if (i & Step) continue;
+    const V a = v[i], b = v[i + Step];
+    v[i] = __builtin_shufflevector(a, b, (L & Step ? W + L - Step : L)...);
+    v[i + Step] = __builtin_shufflevector(a, b, (L & Step ? W + L : L + Step)...);
+  }
+  if constexpr (2 * Step < W) exchange<2 * Step>(v, lanes);
+}
+
+/// Row i of `to`, `to_apart` from the next, is what stands at i in the rows of `from`: as many as a vector has numbers.
+template <class T>
+ADJOINT_INLINE void transpose(const T* from, int64_t apart, T* to, int64_t to_apart) {
+  typedef T Whole __attribute__((vector_size(kBytes)));
+  Whole v[kWidth<T>];
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth<T>; ++i) v[i] = load(from + i * apart);
+  exchange<1>(v, std::make_index_sequence<kWidth<T>>());
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth<T>; ++i) store(to + i * to_apart, v[i]);
+}
+
 /// Rows of a transposition that are read or written at once: some lines of the cache.
 constexpr int64_t kAtOnce = 16;
 
 template <class T>
 void pack(const T* from, int64_t outputs, int64_t apart, int64_t n, const int64_t* places, int64_t width, T* to) {
+  constexpr int64_t W = kWidth<T>;
   for (int64_t r0 = 0; r0 < n; r0 += kAtOnce, places += kAtOnce, to += kAtOnce * width) {
     const int64_t rows = n - r0 < kAtOnce ? n - r0 : kAtOnce;
-    for (int64_t o = 0; o < outputs; ++o)
+    int64_t o = 0;
+    // Where the rows are neighbours, which increase.
+    if (rows == kAtOnce && places[kAtOnce - 1] - places[0] == kAtOnce - 1)
+      for (; o + W <= outputs; o += W)
+        for (int64_t r = 0; r < kAtOnce; r += W) transpose(from + o * apart + places[r], apart, to + r * width + o, width);
+    for (; o < outputs; ++o)
       for (int64_t r = 0; r < rows; ++r) to[r * width + o] = from[o * apart + places[r]];
-    for (int64_t o = outputs; o < width; ++o)
+    for (; o < width; ++o)
       for (int64_t r = 0; r < rows; ++r) to[r * width + o] = T(0);
   }
 }
 template <class T>
 void unpack(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t apart, T* to) {
+  constexpr int64_t W = kWidth<T>;
   for (int64_t r0 = 0; r0 < n; r0 += kAtOnce, from += kAtOnce * width, to += kAtOnce) {
     const int64_t rows = n - r0 < kAtOnce ? n - r0 : kAtOnce;
-    for (int64_t o = 0; o < outputs; ++o)
+    int64_t o = 0;
+    if (rows == kAtOnce)
+      for (; o + W <= outputs; o += W)
+        for (int64_t r = 0; r < kAtOnce; r += W) transpose(from + r * width + o, width, to + o * apart + r, apart);
+    for (; o < outputs; ++o)
       for (int64_t r = 0; r < rows; ++r) to[o * apart + r] = from[r * width + o];
   }
 }

@@ -1,8 +1,8 @@
-// The largest elements of windows, one plane after the other. A NaN counts as largest.
+// The largest elements of windows, one plane after the other, or of all channels of a window where these lie side by side. A NaN
+// counts as largest; of equals the first is taken, and of several NaN the last.
 #include "kernels/pooling.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "runtime/parallel.h"
@@ -23,53 +23,75 @@ struct Span {
   }
 };
 
-/// The larger of what was found and a tap, for each window of a row. Windows that a tap misses lie at the ends.
+/// Whether a later element takes an earlier one's place.
 template <class T>
-struct Row {
-  std::vector<Span> spans;  // along the last dimension
-  /// For each tap along it the windows [first, last) that it meets.
-  std::vector<std::pair<int64_t, int64_t>> windows;
+bool beats(T later, T earlier) {
+  using N = std::conditional_t<is_half_v<T>, float, T>;
+  const N v = static_cast<N>(later), most = static_cast<N>(earlier);
+  if constexpr (is_floating_v<T>) return (v > most) | (v != v);
+  return v > most;
+}
 
-  explicit Row(const Windows& s) {
-    for (int64_t c = 0; c < s.result[2]; ++c) spans.emplace_back(s, 2, c);
-    for (int64_t k = 0; k < s.kernel[2]; ++k) {
-      const auto met = [k](const Span& w) { return w.low <= k && k < w.high; };
-      const auto first = std::find_if(spans.begin(), spans.end(), met);
-      windows.emplace_back(first - spans.begin(), std::find_if_not(first, spans.end(), met) - spans.begin());
+using Spans = std::vector<Span>;
+
+template <class T>
+void plane(const Windows& s, const Spans& columns, const T* x, T* values, int64_t* positions) {
+  // Where the taps of a window lie, beside its first: of one that is whole along the row, and of one that is not.
+  std::vector<int64_t> whole, part;
+  const auto list = [&](const Span& z, const Span& y, int64_t low, int64_t high, std::vector<int64_t>& to) {
+    to.clear();
+    for (int64_t i = z.low; i < z.high; ++i)
+      for (int64_t j = y.low; j < y.high; ++j)
+        for (int64_t k = low; k < high; ++k) to.push_back((i * s.dilation[0] * s.image[1] + j * s.dilation[1]) * s.image[2] + k * s.dilation[2]);
+  };
+  for (int64_t a = 0; a < s.result[0]; ++a) {
+    const Span z(s, 0, a);
+    for (int64_t b = 0; b < s.result[1]; ++b, values += s.result[2], positions += s.result[2]) {
+      const Span y(s, 1, b);
+      list(z, y, 0, s.kernel[2], whole);
+      for (int64_t c = 0; c < s.result[2]; ++c) {
+        const Span& w = columns[static_cast<size_t>(c)];
+        const bool all = w.low == 0 && w.high == s.kernel[2];
+        if (!all) list(z, y, w.low, w.high, part);
+        const std::vector<int64_t>& taps = all ? whole : part;
+        const int64_t first = (z.start * s.image[1] + y.start) * s.image[2] + w.start;
+        int64_t at = first + taps[0];
+        for (size_t t = 1; t < taps.size(); ++t) at = beats(x[first + taps[t]], x[at]) ? first + taps[t] : at;
+        values[c] = x[at];
+        positions[c] = at;
+      }
     }
   }
-};
+}
 
+/// All channels of an image, whose pixels hold them side by side.
 template <class T>
-void plane(const Windows& s, const Row<T>& row, const T* x, T* values, int64_t* positions) {
-  using N = std::conditional_t<is_half_v<T>, float, T>;
-  const int64_t n = s.result[2], step = s.stride[2];
+void pixels(const Windows& s, const Spans& columns, const T* x, T* values, int64_t* positions) {
+  const int64_t n = s.channels;
   for (int64_t a = 0; a < s.result[0]; ++a) {
     const Span za(s, 0, a);
-    for (int64_t b = 0; b < s.result[1]; ++b, values += n, positions += n) {
+    for (int64_t b = 0; b < s.result[1]; ++b) {
       const Span yb(s, 1, b);
-      bool first = true;
-      for (int64_t i = za.low; i < za.high; ++i)
-        for (int64_t j = yb.low; j < yb.high; ++j, first = false) {
-          const int64_t line = ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2];
-          if (first)
-            for (int64_t c = 0; c < n; ++c) {
-              const Span& w = row.spans[static_cast<size_t>(c)];
-              positions[c] = line + w.start + w.low * s.dilation[2];
-              values[c] = x[positions[c]];
+      for (int64_t c = 0; c < s.result[2]; ++c, values += n, positions += n) {
+        const Span& xc = columns[static_cast<size_t>(c)];
+        bool first = true;
+        for (int64_t i = za.low; i < za.high; ++i)
+          for (int64_t j = yb.low; j < yb.high; ++j)
+            for (int64_t k = xc.low; k < xc.high; ++k, first = false) {
+              const int64_t at = ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2] + xc.start + k * s.dilation[2];
+              const T* from = x + at * n;
+              if (first) {
+                std::copy_n(from, n, values);
+                std::fill_n(positions, n, at);
+                continue;
+              }
+              for (int64_t l = 0; l < n; ++l) {
+                const bool larger = beats(from[l], values[l]);
+                values[l] = larger ? from[l] : values[l];
+                positions[l] = larger ? at : positions[l];
+              }
             }
-          for (int64_t k = 0; k < s.kernel[2]; ++k) {
-            const auto [begin, end] = row.windows[static_cast<size_t>(k)];
-            int64_t at = line + k * s.dilation[2] - s.padding[2] + begin * step;
-            for (int64_t c = begin; c < end; ++c, at += step) {
-              const N v = static_cast<N>(x[at]), most = static_cast<N>(values[c]);
-              bool larger = v > most;
-              if constexpr (is_floating_v<T>) larger |= v != v;
-              values[c] = larger ? x[at] : values[c];
-              positions[c] = larger ? at : positions[c];
-            }
-          }
-        }
+      }
     }
   }
 }
@@ -85,11 +107,13 @@ void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& 
     if constexpr (is_complex_v<T>)
       fail("max_pool: not implemented for ", name_of(x.dtype()));
     else {
-      const Row<T> row(s);
-      runtime::parallel_for(0, s.planes, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
+      Spans columns;
+      for (int64_t c = 0; c < s.result[2]; ++c) columns.emplace_back(s, 2, c);
+      const int64_t n = s.channels;
+      runtime::parallel_for(0, s.planes / n, std::max<int64_t>(1, 16384 / (work * n)), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          plane(s, row, x.data<T>() + i * image, values.data<T>() + i * result,
-                positions.data<int64_t>() + i * result);
+          (n == 1 ? plane<T> : pixels<T>)(s, columns, x.data<T>() + i * n * image, values.data<T>() + i * n * result,
+                                          positions.data<int64_t>() + i * n * result);
       });
     }
   });

@@ -22,7 +22,8 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
     fail(op, "(): not implemented for '", name_of(type), "'; pass dtype= a floating-point type, or convert the input");
   const int d = wrap_dim(dim, self.dim(), op);
   const DType c = compute_dtype(type);
-  const Tensor x = packed(dtype && type != c ? as_dtype(self, type) : self, c);
+  // As in torch, results lie row by row.
+  const Tensor x = dense_as(dtype && type != c ? as_dtype(self, type) : self, c);
   Tensor y = empty_as(x, c);
   const Slices s(x, d);
   const Access access(x);
@@ -43,7 +44,7 @@ Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool
   if (!same(g.sizes(), result.sizes()))
     fail(op, "(): expected a gradient like the result, found ", to_string(g.sizes()), " and ", to_string(result.sizes()));
   const DType c = compute_dtype(result.dtype());
-  const Tensor y = packed(result, c), gy = laid_as(g, y, c);
+  const Tensor y = dense_as(result, c), gy = dense_as(g, c);
   Tensor gx = empty_as(y, c);
   const Slices s(y, d);
   const Access access(y);

@@ -164,7 +164,9 @@ Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, co
     sort_entries(e, s.n, other);
     for (int64_t k = 0; k < s.n; ++k) put(k, e[k]);
   });
-  return out;
+  // In the order of what was sorted.
+  if (self.is_contiguous() || !without_gaps(self)) return out;
+  return {with_values ? laid_as(std::get<0>(out), self, self.dtype()) : Tensor(), laid_as(std::get<1>(out), self, DType::Int64)};
 }
 
 Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op) {

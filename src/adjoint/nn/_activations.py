@@ -224,7 +224,7 @@ def logsigmoid(input, *, out=None):
     >>> round(ad.nn.functional.logsigmoid(ad.tensor(-800.0)).item(), 3)
     -800.0
     """
-    return _C.log_sigmoid(input, out=out)
+    return _C.log_sigmoid(input, out=out) if out is not None else _C.log_sigmoid(input).contiguous()
 
 
 def softsign(input):

@@ -261,7 +261,6 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    _check_targets(target, reduction)
     x, _ = _classes(input, "multi_margin_loss")
     count, classes = x.shape
     if target.numel() != count or target.dim() > 1:
@@ -309,7 +308,6 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     0.85
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    _check_targets(target, reduction)
     x, batched = _classes(input, "multilabel_margin_loss")
     if target.shape != input.shape:
         raise RuntimeError(

@@ -205,7 +205,7 @@ def instance_norm(
         with ad.no_grad():
             _update(running_mean, mean.mean(0), momentum)
             _update(running_var, variance.mean(0), momentum, positions / max(positions - 1, 1))
-    return result.to(input.dtype)
+    return result.to(input.dtype).contiguous()
 
 
 def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):

@@ -31,6 +31,8 @@ def pad_with_own(input, pad, mode, value):
         dim = input.ndim - 1 - i
         if before or after:
             input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode))
+    if mode == "circular":
+        return input.clone(memory_format=ad.contiguous_format) if input is whole else input
     return input.clone() if input is whole else like(input, given)
 
 

@@ -149,12 +149,12 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
                 shape[d] = windows[d]
                 divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)
         result = result / divisor
-    return _in_order(_like(result.to(input.dtype) if half else result, input, n), input)
+    return _in_order(_like(result.to(input.dtype) if half else result, input, n), input, n)
 
 
-def _in_order(result, image):
-    """As torch, images of two dimensions keep their channels innermost, and those of three do not."""
-    return like(result, image) if image.ndim == 4 else result
+def _in_order(result, image, n):
+    """As torch, images of two dimensions keep their channels innermost, and all others lie row by row."""
+    return like(result, image) if n == 2 and image.ndim == 4 else result.contiguous()
 
 
 def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
@@ -225,7 +225,7 @@ def _adaptive_avg(op, n, input, output_size):
             for i, (begin, end) in enumerate(_bounds(size, count)):
                 weights[begin:end, i] = 1 / (end - begin)
             x = (x.movedim(d - n, -1) @ weights).movedim(-1, d - n)
-    return _in_order(x.to(input.dtype) if half else x, input)
+    return _in_order(x.to(input.dtype) if half else x, input, n)
 
 
 def _adaptive_max(op, n, input, output_size):
@@ -253,7 +253,7 @@ def _adaptive_max(op, n, input, output_size):
     values, which = picked.reshape(*leading, count, -1).max(-1)
     indices = place[ad.arange(count), which]
     values, indices = values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
-    return _in_order(values, input), _in_order(indices, input)
+    return _in_order(values, input, n), _in_order(indices, input, n)
 
 
 def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size):
@@ -297,7 +297,8 @@ def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size
                     f"{'x'.join(map(str, output_size))})"
                 )
     zeros = input.new_zeros(*leading, volume)
-    return zeros.scatter(-1, flat, input.reshape(*leading, -1)).reshape(*leading, *output_size)
+    result = zeros.scatter(-1, flat, input.reshape(*leading, -1)).reshape(*leading, *output_size)
+    return _in_order(result, input, n)
 
 
 _MAX = """The largest element of each window, over {n} spatial dimension{s}.

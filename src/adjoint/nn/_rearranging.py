@@ -310,7 +310,7 @@ def channel_shuffle(input, groups):
         )
     n, c, *rest = input.shape
     shuffled = input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
-    return like(shuffled, input)
+    return like(shuffled.contiguous(), input)
 
 
 def _pairs(*values):

@@ -284,8 +284,11 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
         eps = ad.finfo(x.dtype).eps
     result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
     if half:
-        return (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
-    return result if weight is None else result * weight
+        result = (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
+    elif weight is not None:
+        result = result * weight
+    # Row by row, but for images with channels innermost.
+    return result if result.is_contiguous() else _memory_format.like(result.contiguous(), input)
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):

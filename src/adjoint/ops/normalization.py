@@ -30,4 +30,4 @@ def renorm(input, p, dim, maxnorm, *, out=None) -> Tensor:
     long = norm.detach() > maxnorm
     # torch's guard against a norm of nothing.
     factor = _C.where(long, maxnorm / (_C.where(long, norm, 1.0) + 1e-7), 1.0)
-    return give(out, input * factor.to(input.dtype), "renorm", converts=False)
+    return give(out, (input * factor.to(input.dtype)).contiguous(), "renorm", converts=False)
