@@ -102,7 +102,7 @@ def oscillating(call, value, slope):
 def modified(call, value, slope, ends, scaled=False, domain=((-INF, INF),)):
     scale = (lambda x: abs(value(x))) if scaled else None
     return Special(
-        call, value, (slope,), domain, NEAR, ulp=(2, 4), slope_ulp=(8, 8), slope_scale=scale, ends=ends
+        call, value, (slope,), domain, NEAR, ulp=(4 if scaled else 2, 4), slope_ulp=(8, 8), slope_scale=scale, ends=ends
     )
 
 

@@ -76,6 +76,23 @@ def ldl_factor(a, hermitian):
     return np.tril(ld), pivots, None
 
 
+def ldl_order(pivots):
+    """By exchanging the rows of numbered matrices, as LAPACK's documentation of sytrf says."""
+    batch, n = pivots.shape[:-1], pivots.shape[-1]
+    order, rows, blocks = np.empty((*batch, n), int), np.empty((*batch, n, n), int), np.zeros((*batch, n, n), bool)
+    for index in np.ndindex(*batch):
+        numbered, whole, k = np.repeat(np.arange(n)[:, None], n, 1), np.arange(n), 0
+        while k < n:
+            p = pivots[index][k]
+            end, swapped = (k + 1, [k, p - 1]) if p > 0 else (k + 2, [k + 1, -p - 1])
+            numbered[swapped, :k] = numbered[swapped[::-1], :k]
+            whole[swapped] = whole[swapped[::-1]]
+            blocks[index][k:end, k:end] = np.tri(end - k)
+            k = end
+        order[index], rows[index] = whole, numbered
+    return order, rows, blocks
+
+
 def ldl_solve(ld, pivots, b, hermitian):
     # The samples have no blocks of two and exchange no rows.
     low = np.tril(ld, -1) + np.eye(ld.shape[-1])
@@ -105,6 +122,7 @@ REFERENCES = {
     "_householder_product": householder_product,
     "_pinv": lambda a, atol, rtol, hermitian: np.linalg.pinv(a),
     "_ldl_factor": ldl_factor,
+    "_ldl_order": ldl_order,
     "_ldl_solve": ldl_solve,
     "_least_squares": least_squares,
 }

@@ -3,4 +3,4 @@
 
 #include "dispatch/family.h"
 
-ADJOINT_PORTABLE_FAMILY(Bessel)
+ADJOINT_RARE_FAMILY(Bessel)

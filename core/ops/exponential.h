@@ -197,6 +197,26 @@ struct Entr : FloatFunction {
   }
 };
 
-using Exponential = Family<Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sigmoid, Logit, Softplus, LogAddExp, LogAddExp2, Xlogy, Xlog1py, Entr>;
+/// The parts of frexp.
+struct BinaryExponent : Unary {
+  static constexpr auto name = "_binary_exponent";
+  static constexpr auto doc = "The e of x = m 2^e with 1/2 <= |m| < 1 for each element x, as a fraction; 0 for 0, infinities and NaN.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::exponent_of(x); }
+  template <class T> static Zero derivative(First<T>) { return {}; }
+};
+struct BinaryMantissa : Unary {
+  static constexpr auto name = "_binary_mantissa";
+  static constexpr auto doc = "The m of x = m 2^e with 1/2 <= |m| < 1 for each element x; 0, infinities and NaN as they are.";
+  static constexpr TypeSet types = types::floating;
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::mantissa_of(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Exp2>(-apply<BinaryExponent>(x.value)); }
+};
+
+using Exponential = Family<BinaryExponent, BinaryMantissa, Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sigmoid, Logit, Softplus, LogAddExp, LogAddExp2, Xlogy, Xlog1py, Entr>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -37,14 +37,14 @@ struct IncompleteGammaFunction : RareBinary {
 struct Igamma : IncompleteGammaFunction {
   static constexpr auto name = "igamma";
   static constexpr auto doc = "The regularised lower incomplete gamma function P(a, x) of the elements a of self and x of other.";
-  template <class T> static T forward(T a, T x) { return T(math::incomplete_gamma(double(a), double(x), false)); }
+  template <class T> static T forward(T a, T x) { return T(math::incomplete_gamma(double(a), double(x), false, std::is_same_v<T, float>)); }
   template <class T> static T derivative(Wrt<1>, First<T> a, Second<T> x) { return apply<GammaDensity>(a.value, x.value); }
 };
 
 struct Igammac : IncompleteGammaFunction {
   static constexpr auto name = "igammac";
   static constexpr auto doc = "The regularised upper incomplete gamma function Q(a, x) of the elements a of self and x of other.";
-  template <class T> static T forward(T a, T x) { return T(math::incomplete_gamma(double(a), double(x), true)); }
+  template <class T> static T forward(T a, T x) { return T(math::incomplete_gamma(double(a), double(x), true, std::is_same_v<T, float>)); }
   template <class T> static T derivative(Wrt<1>, First<T> a, Second<T> x) { return -apply<GammaDensity>(a.value, x.value); }
 };
 
@@ -61,6 +61,11 @@ struct OrthogonalPolynomial : RareBinary {
   static constexpr auto doc =
       "An orthogonal polynomial of the degrees in other at the elements of self, or one of its derivatives: see orthogonal_polynomial in core.";
   static constexpr auto parameters = "kind=0, order=0";
+  template <class T> static bool uniform(T* out, const T* x, T degree, int64_t n, T kind, T order) {
+    if (!(order == 0 && degree >= 0 && degree <= T(math::most_degree))) return false;
+    math::orthogonal_polynomials(out, x, double(degree), static_cast<int>(kind), n);
+    return true;
+  }
   template <class T> static T forward(T x, T n, T kind, T order) {
     return T(math::orthogonal_polynomial(double(x), double(n), static_cast<int>(kind), static_cast<int>(order)));
   }

@@ -3,4 +3,4 @@
 
 #include "dispatch/family.h"
 
-ADJOINT_PORTABLE_FAMILY(Incomplete)
+ADJOINT_RARE_FAMILY(Incomplete)

@@ -294,6 +294,37 @@ Three LdlFactor::forward(const Tensor& self, bool hermitian) {
   return {ld, pivots, info};
 }
 
+// As LAPACK's sytrf says of its lower triangle: a positive pivot is a row exchanged with this one, two negative ones a block
+// of D, whose second row was exchanged.
+Three LdlOrder::forward(const Tensor& self) {
+  if (self.dim() < 1 || self.dtype() != DType::Int32) fail(name, "(): pivots must be int32 with at least one dimension");
+  const int64_t n = self.size(-1), count = n ? self.numel() / n : 0;
+  Dims square(self.sizes());
+  square.push_back(n);
+  const Tensor permutation = empty(self.sizes(), DType::Int64), rows = empty(square.span(), DType::Int64),
+               blocks = zeros(square.span(), DType::Bool), p = dense(self);
+  const Access access(p);
+  if (!access) return {permutation, rows, blocks};
+  for (int64_t i = 0; i < count; ++i) {
+    const int* pivots = p.data<int>() + i * n;
+    int64_t *order = permutation.data<int64_t>() + i * n, *row = rows.data<int64_t>() + i * n * n;
+    bool* block = blocks.data<bool>() + i * n * n;
+    for (int64_t k = 0; k < n; ++k) order[k] = k;
+    for (int64_t k = 0; k < n * n; ++k) row[k] = k / n;
+    for (int64_t k = 0; k < n;) {
+      const bool two = pivots[k] < 0;
+      const int64_t last = two ? k + 1 : k, other = std::abs(int64_t{pivots[k]}) - 1;
+      if (other < last || other >= n || last >= n)
+        fail<ValueError>(name, "(): pivots must be as ldl_factor returns them, but one is ", pivots[k]);
+      std::swap(order[last], order[other]);
+      for (int64_t column = 0; column < k; ++column) std::swap(row[last * n + column], row[other * n + column]);
+      block[k * n + k] = block[last * n + k] = block[last * n + last] = true;
+      k = last + 1;
+    }
+  }
+  return {permutation, rows, blocks};
+}
+
 Tensor LdlSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian) {
   need_square(self, name);
   need_fitting(self, B, true, name);

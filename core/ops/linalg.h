@@ -38,7 +38,9 @@ Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& v
                 const Shape<0>& a);
 Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u, const Tensor& s,
                 const Tensor& vh);
-Tensor ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian);
+Tensor ldl_factor_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian);
+Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x, bool hermitian,
+                       Needs needs);
 Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p);
 }  // namespace linalg
 
@@ -271,6 +273,22 @@ struct LdlFactor : LinearAlgebraRow {
   static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "LD, pivots, info";
   static linalg::Three forward(const Tensor& self, bool hermitian);
+  static constexpr auto vjp = Rules{[](GradOf<0> g, Output<0> ld, Output<1> pivots, Argument<bool, 1> hermitian) {
+    return linalg::ldl_factor_rule(g, ld, pivots, hermitian);
+  }};
+};
+
+struct LdlOrder : LinearAlgebraRow {
+  static constexpr auto name = "_ldl_order";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "Of LAPACK's pivots of A = L D Lᵀ: the rows of A in the order in which L is a triangle; for each element of "
+      "L, the row in which its column holds it; and which elements belong to D.";
+  static constexpr auto signature = "self";
+  static constexpr auto samples = Cases{"int32([1, 3, 3])", "int32([[-2, -2, 3], [2, -3, -3]])"};
+  static constexpr auto returns = "permutation, rows, blocks";
+  static constexpr bool differentiable = false;
+  static linalg::Three forward(const Tensor& self);
 };
 
 struct LdlSolve : LinearAlgebraRow {
@@ -282,11 +300,9 @@ struct LdlSolve : LinearAlgebraRow {
                                         "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True",
                                         "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
-  // Of the factors there is none.
   static constexpr auto vjp =
-      Rules{rule_of<2>([](Grad g, Input<0> ld, Input<1> pivots, Argument<bool, 3> hermitian) {
-        return linalg::ldl_solve_rule(g, ld, pivots, hermitian);
-      })};
+      JointRule{[](Grad g, Input<0> ld, Input<1> pivots, NeededBy<Output<0>, 0> x, Argument<bool, 3> hermitian,
+                   Needs needs) { return linalg::ldl_solve_rule(g, ld, pivots, x, hermitian, needs); }};
 };
 
 struct LeastSquares : LinearAlgebraRow {
@@ -302,6 +318,6 @@ struct LeastSquares : LinearAlgebraRow {
 };
 
 using LinearAlgebra = Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det, Slogdet, Qr,
-           Geqrf, HouseholderProduct, Eigh, Eig, Svd, PseudoInverse, LdlFactor, LdlSolve, LeastSquares>;
+           Geqrf, HouseholderProduct, Eigh, Eig, Svd, PseudoInverse, LdlFactor, LdlOrder, LdlSolve, LeastSquares>;
 
 }  // namespace adjoint

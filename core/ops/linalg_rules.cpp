@@ -312,10 +312,60 @@ Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const 
   return ga;
 }
 
-// By B alone: A⁻ᴴ ḡ, where Aᴴ is A or, of a symmetric A, its conjugate.
-Tensor ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian) {
-  const Tensor x = call<LdlSolve>(ld, pivots, hermitian ? g : conjugate(g), hermitian);
-  return hermitian ? x : conjugate(x);
+namespace {
+/// What _ldl_factor made, apart: of A' = A in L's order, A' = L D Lᵀ or L D Lᴴ. Each column of LD holds L's elements in the
+/// rows where they were before the exchanges that came after it.
+struct Ldl {
+  Tensor permutation, rows, blocks, l, d;
+};
+Tensor zero_of(const Tensor& t) { return wrap_number(Scalar(0.0), t.dtype()); }
+Tensor turned(const Tensor& t, bool hermitian) {
+  return hermitian ? adjoint_of(t) : call<Transpose>(t, int64_t{-2}, int64_t{-1});
+}
+/// What belongs to L: below the diagonal, outside of D's blocks.
+Tensor outside(const Tensor& t, const Tensor& blocks) { return call<Where>(blocks, zero_of(t), lower(t, -1)); }
+Ldl take_apart(const Tensor& ld, const Tensor& pivots, bool hermitian) {
+  const Tensors order = call_all<LdlOrder>(pivots);
+  const Tensor &rows = order[1], &blocks = order[2];
+  const Tensor l = outside(call<GatherAlong>(ld, rows, ld.dim() - 2), blocks);
+  const Tensor d = call<Where>(blocks, ld, zero_of(ld));
+  return {order[0], rows, blocks, call<Add>(l, kernels::linalg::identity_like(ld)), call<Add>(d, turned(lower(d, -1), hermitian))};
+}
+/// t with rows and columns in the order p.
+Tensor reorder(const Tensor& t, const Tensor& p) {
+  const Tensor rows = call<GatherAlong>(t, copy_of(call<Expand>(as_column(p), t.sizes())), t.dim() - 2);
+  return call<GatherAlong>(rows, copy_of(call<Expand>(as_row(p), t.sizes())), t.dim() - 1);
+}
+}  // namespace
+
+// With M = L⁻¹ dA' L⁻ᴴ (or L⁻ᵀ): dD is M inside of D's blocks, and dL D = L M below them.
+Tensor ldl_factor_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian) {
+  if (!g.defined()) return {};
+  const Ldl f = take_apart(ld, pivots, hermitian);
+  const Tensor gl = outside(call<GatherAlong>(g, f.rows, g.dim() - 2), f.blocks), lh = adjoint_of(f.l);
+  const Tensor below = adjoint_of(call<Solve>(f.d, adjoint_of(mm(lh, gl))));
+  const Tensor m = call<Where>(f.blocks, g, lower(below, -1));
+  Tensor ga = triangle_solve(lh, m, true, true, true);
+  ga = triangle_solve(hermitian ? f.l : conjugate(f.l), ga, false, false, true);
+  return reorder(half(call<Add>(ga, turned(ga, hermitian))), call<Argsort>(f.permutation, int64_t{-1}, false, false));
+}
+
+// By B: A⁻ᴴ ḡ, where Aᴴ is A or, of a symmetric A, its conjugate. By the factors: the gradient of A, through A' = L D Lᴴ.
+Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x, bool hermitian, Needs needs) {
+  const Tensor solved = call<LdlSolve>(ld, pivots, hermitian ? g : conjugate(g), hermitian);
+  const Tensor gb = hermitian ? solved : conjugate(solved);
+  Tensors gs(3);
+  if (needs[0]) {
+    const Ldl f = take_apart(ld, pivots, hermitian);
+    const auto other = [hermitian](const Tensor& t) { return hermitian ? t : conjugate(t); };
+    const Tensor ga = reorder(minus(mm(gb, adjoint_of(x))), f.permutation);
+    const Tensor gl = outside(mm(call<Add>(ga, turned(ga, hermitian)), other(mm(f.l, f.d))), f.blocks);
+    const Tensor gd = mm(mm(adjoint_of(f.l), ga), other(f.l)), both = call<Add>(gd, turned(gd, hermitian));
+    const Tensor held = call<GatherAlong>(gl, call<Argsort>(f.rows, int64_t{-2}, false, false), gl.dim() - 2);
+    gs[0] = call<Where>(f.blocks, call<Add>(lower(both, -1), on_diagonal(half(diagonal(both)))), held);
+  }
+  if (needs[2]) gs[2] = gb;
+  return gs;
 }
 
 // From dP = -P dA P + P Pᴴ dAᴴ (I - A P) + (I - P A) dAᴴ Pᴴ P at constant rank (G. Golub and V. Pereyra, The

@@ -35,6 +35,36 @@ template <class Op, class T> ADJOINT_INLINE bool all_near(const T* x, int64_t n)
   return beyond == 0;
 }
 
+/// Values of a function that is computed in double for every type (`Values`, ops/bessel.h), of which those that are not
+/// regular are mended one by one.
+template <class Op> concept InDouble = requires(double x) { Op::in_double(x); };
+template <class Op, class T> constexpr bool kInDouble = InDouble<Op> && !(std::is_same_v<T, float> && requires(float x) { Op::in_float(x); });
+template <class Op> [[gnu::noinline]] void double_block(double* out, const double* x, int64_t n) {
+#if ADJOINT_LEVEL > 0
+  uint64_t rare = 0;
+  n &= -8;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    rare += Op::regular(x[i]) ? 0 : 1;
+    out[i] = Op::in_double(x[i]);
+  }
+  if (rare != 0)
+#endif
+    for (int64_t i = 0; i < n; ++i)
+      if (ADJOINT_LEVEL == 0 || !Op::regular(x[i])) out[i] = value_of<Op>(x[i]);
+}
+template <class Op, class T> void double_loop(T* out, const T* x, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  double from[kBlock], to[kBlock];
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = n - at < kBlock ? n - at : kBlock, whole = (m + 7) & -8;
+    for (int64_t i = 0; i < m; ++i) from[i] = double(x[at + i]);
+    for (int64_t i = m; i < whole; ++i) from[i] = from[0];
+    double_block<Op>(to, from, whole);
+    for (int64_t i = 0; i < m; ++i) out[at + i] = T(to[i]);
+  }
+}
+
 template <class Op, class T> void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
     using P = parameter_t<T>;
@@ -42,6 +72,7 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
     result_t<Op, T>* o = static_cast<result_t<Op, T>*>(out);
     if constexpr (Op::arity == 1) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
+      if constexpr (kInDouble<Op, T>) return double_loop<Op>(o, a, n);
       if constexpr (HasNear<Op, T>) {
         for (int64_t at = 0; at < n; at += kNearBlock) {
           const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
@@ -61,6 +92,8 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
       if constexpr (requires { Op::uniform(o, a, *b, n); })
         if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
+      if constexpr (requires { Op::uniform(o, a, *b, n, parameters[K]...); } && sizeof...(K) > 0)
+        if (uniform(b, n) && Op::uniform(o, a, *b, n, parameters[K]...)) return;
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(a, i), read(b, i), parameters[K]...);
     } else {

@@ -3,6 +3,7 @@
 #include "ops/random.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -142,6 +143,21 @@ void fill_normal(const Tensor& t, double mean, double deviation, OptionalGenerat
 /// Integers in [low, high), or up to the largest that the type holds exactly.
 void fill_integers(const Tensor& t, int64_t low, std::optional<int64_t> high, OptionalGenerator g) {
   const int64_t largest = largest_integer(t.dtype());
+  if (high && t.is_floating()) {
+    const double most = t.dtype() == DType::Float16 ? 65504 : HUGE_VAL;
+    if (std::abs(double(low)) > most) fail("from is out of bounds for ", name_of(t.dtype()));
+    if (std::abs(double(*high - 1)) > most) fail("to - 1 is out of bounds for ", name_of(t.dtype()));
+    // As torch keeps what is drawn within the bounds where the type does not hold them.
+    const auto stored = [&](int64_t x) {
+      const double held = t.dtype() == DType::Float64 ? double(x) : t.dtype() == DType::Float16 ? double(float(Half(float(x)))) : t.dtype() == DType::BFloat16 ? double(float(BFloat16(float(x)))) : double(float(x));
+      return std::abs(held) < 0x1p63 ? static_cast<int64_t>(held) : x;
+    };
+    const auto spacing = [&](int64_t x) { return std::bit_floor(static_cast<uint64_t>(x < 0 ? -x : x)) / static_cast<uint64_t>(largest) * 2; };
+    const int64_t least = low;
+    if (low < largest && stored(low + 1) < low) low = stored(low + 1) + static_cast<int64_t>(spacing(low + 1));
+    if (*high > INT64_MIN && stored(*high - 1) >= *high) high = stored(*high - 1) - static_cast<int64_t>(spacing(*high - 1));
+    if (low >= *high) low = least, high = least + 1;
+  }
   if (low >= high.value_or(INT64_MAX) && (high || low > largest)) fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high.value_or(largest));
   const uint64_t range = static_cast<uint64_t>(high ? *high : largest) - static_cast<uint64_t>(low) + (high ? 0 : 1);
   const Access access(t);
@@ -299,6 +315,23 @@ Tensor ExponentialFill::forward(const Tensor& self, double rate, OptionalGenerat
   };
   if (fill_as_torch(self, generator, draw)) return self;
   fill(self, [&]<class T>(T* p, int64_t n) { runtime::fill_exponential(chosen(generator), p, n, static_cast<T>(rate)); });
+  return self;
+}
+Tensor TransformedFill::forward(const Tensor& self, int64_t kind, double a, double b, OptionalGenerator generator) {
+  if (kind < 0 || kind > 2) fail(name, "(): expected kind to be 0, 1 or 2, but got ", kind);
+  const auto draw = [&]<class T>(runtime::TorchStream& stream, T* out, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = static_cast<T>(kind == 0 ? stream.log_normal(a, b) : kind == 1 ? stream.cauchy(a, b) : stream.geometric(a));
+  };
+  if (fill_as_torch(self, generator, draw)) return self;
+  fill(self, [&]<class T>(T* p, int64_t n) {
+    if (kind == 0) runtime::fill_normal(chosen(generator), p, n, static_cast<T>(a), static_cast<T>(b));
+    else runtime::fill_uniform(chosen(generator), p, n, T(0), T(1));
+    for (int64_t i = 0; i < n; ++i)
+      p[i] = static_cast<T>(kind == 0   ? std::exp(p[i])
+                            : kind == 1 ? a + b * std::tan(3.14159265358979323846 * (double(p[i]) - 0.5))
+                                        : std::ceil(std::log1p(-double(p[i])) / std::log1p(-a)));
+  });
   return self;
 }
 Tensor RandomIntegers::forward(const Tensor& self, int64_t low, std::optional<int64_t> high, OptionalGenerator generator) {

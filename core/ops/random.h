@@ -141,6 +141,16 @@ struct ExponentialFill : RandomWrite {
   static Tensor forward(const Tensor& self, double rate, OptionalGenerator generator);
 };
 
+struct TransformedFill : RandomWrite {
+  static constexpr auto name = "_fill_transformed";
+  static constexpr auto doc =
+      "Write draws that torch makes of one number after another: kind 0, log-normal of mean a and deviation b; 1, Cauchy's of median a and "
+      "scale b; 2, geometric of probability a.";
+  static constexpr auto signature = "self, kind, a, b, generator=None";
+  static constexpr auto samples = Cases{"(2, 3), 0, 0.5, 2.0", "(2, 3), 1, 0.5, 2.0", "(2, 3), 2, 0.5, 0.0", "(0, 3), 1, 0.0, 1.0, generator=None"};
+  static Tensor forward(const Tensor& self, int64_t kind, double a, double b, OptionalGenerator generator);
+};
+
 struct RandomIntegers : RandomWrite {
   static constexpr auto name = "_random";
   static constexpr auto doc = "Write integers drawn evenly from low up to but without high; up to all that the type holds, where that is not given.";
@@ -158,6 +168,6 @@ struct Bernoulli : RandomWrite {
 };
 
 using RandomNumbers = Family<Rand, RandLike, Randn, RandnLike, RandInt, RandIntLike, BernoulliEach, BernoulliLike, RandPerm, Multinomial, Uniform,
-                      Normal, ExponentialFill, RandomIntegers, Bernoulli>;
+                      Normal, ExponentialFill, TransformedFill, RandomIntegers, Bernoulli>;
 
 }  // namespace adjoint

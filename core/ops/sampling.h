@@ -1,6 +1,6 @@
 // Draws from distributions that need rejection: gamma, Poisson, binomial. A draw is a function of its parameters and of where
 // the generator stands (a seed and a position, which the caller reserves), so that these rows are as pure as any other; element
-// i takes its numbers from a stream of its own. Kernels: kernels/sampling.h.
+// i takes its numbers from a stream of its own. Given a generator of torch's numbers, elements draw from it one after another. Kernels: kernels/sampling.h.
 #pragma once
 
 #include "kernels/sampling.h"
@@ -17,6 +17,8 @@ Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& dr
 /// Zero: what is drawn moves in steps.
 Tensor no_slope(const Tensor& g);
 }  // namespace rules
+
+inline runtime::Generator* given(OptionalGenerator g) { return g ? &*g : nullptr; }
 
 struct GammaDrawDerivative : Structured {
   static constexpr auto name = "_standard_gamma_grad";
@@ -35,11 +37,11 @@ struct SampleGamma : Structured {
   static constexpr auto name = "_sample_gamma";
   static constexpr auto batch = batching::draws;
   static constexpr auto doc = "Draws from Gamma(self, 1) (G. Marsaglia and W. W. Tsang, A simple method for generating gamma variables, 2000).";
-  static constexpr auto signature = "self, seed, position";
+  static constexpr auto signature = "self, seed, position, generator=None";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"positive(3, 4), 5, 0", "positive(0, 3), 5, 0"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& self, int64_t seed, int64_t position) { return kernels::sample_gamma(self, seed, position, "_standard_gamma"); }
+  static Tensor forward(const Tensor& self, int64_t seed, int64_t position, OptionalGenerator generator) { return kernels::sample_gamma(self, seed, position, given(generator), "_standard_gamma"); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::gamma_draw(g, a, x); }};
 };
 
@@ -47,11 +49,11 @@ struct SamplePoisson : Structured {
   static constexpr auto name = "_sample_poisson";
   static constexpr auto batch = batching::draws;
   static constexpr auto doc = "Draws from Poisson(self); from 10 on by W. Hörmann, The transformed rejection method for generating Poisson random variables (1993).";
-  static constexpr auto signature = "self, seed, position";
+  static constexpr auto signature = "self, seed, position, generator=None";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"positive(3, 4), 5, 0", "positive(0, 3), 5, 0"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& self, int64_t seed, int64_t position) { return kernels::sample_poisson(self, seed, position, "poisson"); }
+  static Tensor forward(const Tensor& self, int64_t seed, int64_t position, OptionalGenerator generator) { return kernels::sample_poisson(self, seed, position, given(generator), "poisson"); }
   static constexpr auto vjp = Rules{[](Grad g) { return rules::no_slope(g); }};
 };
 
@@ -59,12 +61,12 @@ struct SampleBinomial : Structured {
   static constexpr auto name = "_sample_binomial";
   static constexpr auto batch = batching::draws;
   static constexpr auto doc = "Draws from Binomial(self, prob); with many successes by W. Hörmann, The generation of binomial random variates (1993).";
-  static constexpr auto signature = "self, prob, seed, position";
+  static constexpr auto signature = "self, prob, seed, position, generator=None";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"[4.0, 5.0, 6.0], unit(3), 5, 0", "positive(0, 3), unit(0, 3), 5, 0"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& self, const Tensor& prob, int64_t seed, int64_t position) {
-    return kernels::sample_binomial(self, prob, seed, position, "binomial");
+  static Tensor forward(const Tensor& self, const Tensor& prob, int64_t seed, int64_t position, OptionalGenerator generator) {
+    return kernels::sample_binomial(self, prob, seed, position, given(generator), "binomial");
   }
   static constexpr auto vjp = Rules{[](Grad g) { return rules::no_slope(g); },
                                     [](Grad g) { return rules::no_slope(g); }};

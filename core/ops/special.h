@@ -42,6 +42,7 @@ struct Erfinv : RealFunction {
 };
 
 struct Digamma;
+struct Trigamma;
 struct Polygamma;
 
 struct Lgamma : RealFunction {
@@ -58,7 +59,15 @@ struct Digamma : RealFunction {
   static constexpr auto doc = "Derivative of lgamma at each element.";
   static constexpr Domain samples{0.4, 5};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::digamma(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Polygamma>(x.value, T(1)); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Trigamma>(x.value); }
+};
+
+struct Trigamma : RealFunction {
+  static constexpr auto name = "_trigamma";
+  static constexpr auto doc = "The derivative of digamma at each element.";
+  static constexpr Domain samples{0.4, 5};
+  template <class T> ADJOINT_INLINE static T forward(T x) { return math::trigamma(x); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Polygamma>(x.value, T(2)); }
 };
 
 struct Polygamma : RealFunction {
@@ -134,6 +143,6 @@ template <class T> ADJOINT_INLINE T Erfinv::derivative(First<T> x, Result<T> y) 
   return T(0.35355339059327376220) * inverse_slope(root * select(left, y.value, -y.value), T(0.5) * (T(1) + select(left, x.value, -x.value)));
 }
 
-using Special = Family<Erf, Erfc, Erfinv, Lgamma, Digamma, Polygamma, Ndtr, NormalHazard, LogNdtr, Ndtri>;
+using Special = Family<Erf, Erfc, Erfinv, Lgamma, Digamma, Trigamma, Polygamma, Ndtr, NormalHazard, LogNdtr, Ndtri>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -198,6 +198,103 @@ void TorchStream::normal_blocks(double* out, int64_t n, double mean, double devi
 
 double TorchStream::exponential(double rate) { return -1 / rate * std::log1p(-unit()); }
 
+double TorchStream::log_normal(double mean, double deviation) { return std::exp(normal(mean, deviation)); }
+double TorchStream::cauchy(double median, double sigma) { return std::fma(sigma, std::tan(std::numbers::pi * (unit() - 0.5)), median); }
+double TorchStream::geometric(double p) { return std::ceil(std::log(unit()) / std::log1p(-p)); }
+
+// G. Marsaglia and W. W. Tsang (2000), with a third of single precision.
+template <class T> double TorchStream::gamma(T a, T raised) {
+  double scale = 1;
+  if (a < 1) {
+    if (a == 0) return 0;
+    scale = std::pow(1 - unit(), static_cast<double>(1 / a));
+    a = raised;
+  }
+  const double d = static_cast<double>(a - static_cast<T>(1.0f / 3.0f)), c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    double x, y;
+    do {
+      x = normal(0, 1);
+      y = 1 + c * x;
+    } while (y <= 0);
+    const double v = y * y * y, u = 1 - unit(), square = x * x;
+    if (u < 1 - static_cast<double>(0.0331f) * square * square || std::log(u) < 0.5 * square + d * (1 - v + std::log(v))) return scale * d * v;
+  }
+}
+template double TorchStream::gamma(float, float);
+template double TorchStream::gamma(double, double);
+
+namespace {
+
+double log_factorial(double k) {
+  int sign = 0;
+  return lgamma_r(k + 1, &sign);
+}
+/// log k! less Stirling's formula.
+template <class T> T stirling_rest(T k) {
+  constexpr double known[] = {0.0810614667953272,  0.0413406959554092,  0.0276779256849983,  0.02079067210376509, 0.0166446911898211,
+                              0.0138761288230707,  0.0118967099458917,  0.0104112652619720,  0.00925546218271273, 0.00833056343336287};
+  if (k <= 9) return static_cast<T>(known[static_cast<size_t>(k)]);
+  const T square = (k + 1) * (k + 1);
+  return static_cast<T>((1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1));
+}
+
+}  // namespace
+
+// W. Hörmann, The transformed rejection method for generating Poisson random variables (1993); below 10, products of uniform numbers.
+double TorchStream::poisson(double rate) {
+  if (rate == 0) return 0;
+  if (rate < 10) {
+    const double least = std::exp(-rate);
+    double product = unit(), k = 0;
+    for (; product > least; ++k) product *= unit();
+    return k;
+  }
+  const double root = std::sqrt(rate), log_rate = std::log(rate);
+  const double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), certain = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = unit() - 0.5, v = unit(), us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= certain) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <= -rate + k * log_rate - log_factorial(k)) return k;
+  }
+}
+
+// W. Hörmann, The generation of binomial random variates (1993); with few successes, the gaps between them, which are geometric.
+template <class T> T TorchStream::binomial(T count, T p) {
+  if (!(count > 0) || !(p > 0)) return p != p || count != count ? static_cast<T>(std::nan("")) : 0;
+  if (p >= 1) return count;
+  if (p > static_cast<T>(0.5)) return count - binomial(count, 1 - p);
+  if (count * p < 10) {
+    const T log_failure = std::log1p(-p);
+    T tried = 0, k = 0;
+    for (;; ++k) {
+      tried += std::ceil(std::log(static_cast<T>(unit())) / log_failure);
+      if (tried > count) return k;
+    }
+  }
+  const T deviation = std::sqrt(count * p * (1 - p));
+  const T b = static_cast<T>(1.15 + 2.53 * deviation), a = static_cast<T>(-0.0873 + 0.0248 * b + 0.01 * p), centre = static_cast<T>(count * p + 0.5);
+  const T certain = static_cast<T>(0.92 - 4.2 / b), odds = p / (1 - p), alpha = static_cast<T>((2.83 + 5.1 / b) * deviation);
+  const T m = std::floor((count + 1) * p);
+  for (;;) {
+    const T u = static_cast<T>(unit() - 0.5);
+    T v = static_cast<T>(unit());
+    const T us = static_cast<T>(0.5 - std::abs(u)), k = std::floor((2 * a / us + b) * u + centre);
+    if (us >= static_cast<T>(0.07) && v <= certain) return k;
+    if (k < 0 || k > count) continue;
+    v = std::log(v * alpha / (a / (us * us) + b));
+    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (count - m + 1))) + (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
+                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(count - m) - stirling_rest(k) -
+                         stirling_rest(count - k);
+    if (v <= static_cast<T>(bound)) return k;
+  }
+}
+template float TorchStream::binomial(float, float);
+template double TorchStream::binomial(double, double);
+
 void TorchStream::permutation(int64_t* out, int64_t n) {
   std::iota(out, out + n, int64_t{0});
   const bool wide = n >= UINT32_MAX / 20;

@@ -62,6 +62,14 @@ class TorchStream {
     const uint64_t drawn = range >= uint64_t{1} << 28 ? long_word() % range : word() % range;
     return static_cast<int64_t>(static_cast<uint64_t>(low) + drawn);
   }
+  /// A draw from Gamma(a, 1); `raised` is a + 1 as the type of the parameter rounds it. T is float or double.
+  template <class T> double gamma(T a, T raised);
+  double poisson(double rate);
+  /// T as the parameters have it: acceptance depends on how it rounds.
+  template <class T> T binomial(T count, T p);
+  double log_normal(double mean, double deviation);
+  double cauchy(double median, double sigma);
+  double geometric(double p);
   void permutation(int64_t* out, int64_t n);
   /// As runtime::multinomial; `narrow`: the weights were floats, and so are the sums of them.
   void multinomial(const double* weights, int64_t rows, int64_t columns, int64_t samples, bool replacement, bool narrow, int64_t* out);

@@ -205,11 +205,13 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
                     raise RuntimeError("normal expects all elements of std >= 0.0")
             elif std < 0:
                 raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+            # The type is the mean's, or that of the tensor; and the order of the numbers does not depend on strides.
+            first = mean if isinstance(mean, Tensor) else std
+            number = first.is_floating_point() or first.is_complex()
+            dtype = first.dtype if number else _C.get_default_dtype()
             shaped = mean + std
-            number = shaped.is_floating_point() or shaped.is_complex()
-            like = _C._empty_like(shaped, None if number else _C.get_default_dtype())
-            result = _C._randn_like(like, generator)
-            result = result * std + mean
+            result = _C._randn_like(shaped.new_empty(shaped.shape, dtype=dtype), generator)
+            result = (result * std + mean).to(dtype)
             parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
         else:
             if size is None:
@@ -277,22 +279,17 @@ class Filling(Members):
         if std <= 0:
             raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
         if _as_torch(generator):
-            return self.copy_(_C._normal(_one_by_one(self), mean, std, generator).exp_())
+            return _C._fill_transformed(self, 0, mean, std, generator)
         return self.normal_(mean, std, generator=generator).exp_()
 
     def cauchy_(self, median=0.0, sigma=1.0, *, generator=None) -> Tensor:
         """Fill with numbers drawn from the Cauchy distribution."""
         if sigma <= 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-        drawn = _one_by_one(self) if _as_torch(generator) else self
-        drawn = (
-            drawn.uniform_(-0.5, 0.5, generator=generator)
-            .mul_(3.141592653589793)
-            .tan_()
-            .mul_(sigma)
-            .add_(median)
-        )
-        return self if drawn is self else self.copy_(drawn)
+        if _as_torch(generator):
+            return _C._fill_transformed(self, 1, median, sigma, generator)
+        drawn = self.uniform_(-0.5, 0.5, generator=generator).mul_(3.141592653589793).tan_()
+        return drawn.mul_(sigma).add_(median)
 
     def geometric_(self, p, *, generator=None) -> Tensor:
         """Fill with the number of trials until the first success, each of probability `p`."""
@@ -301,8 +298,7 @@ class Filling(Members):
         from math import log1p
 
         if _as_torch(generator):
-            drawn = _one_by_one(self).uniform_(generator=generator)
-            return self.copy_(drawn.log_().div_(log1p(-p)).ceil_())
+            return _C._fill_transformed(self, 2, p, 0.0, generator)
         if self.is_floating_point():
             return self.exponential_(-log1p(-p), generator=generator).ceil_()
         drawn = _C._exponential(_C._empty(self.shape, _C.float64), -log1p(-p), generator)
@@ -318,7 +314,10 @@ class Filling(Members):
     def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:
         """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
         if isinstance(p, Tensor):
-            return self.copy_(_drawn(_C._bernoulli_each(p.detach().expand(self.shape), generator), p))
+            # Drawn as the elements lie in memory.
+            order = sorted(range(self.dim()), key=lambda d: -self.stride(d))
+            drawn = _C._bernoulli_each(p.detach().expand(self.shape).permute(order), generator)
+            return self.copy_(_drawn(drawn.permute([order.index(d) for d in range(self.dim())]), p))
         return _C._bernoulli(self, p, generator)
 
 
@@ -337,11 +336,6 @@ class Drawing(Members):
 
 def _as_torch(generator):
     return (generator or _C._default_generator()).stream == "torch"
-
-
-def _one_by_one(like):
-    """Doubles that torch draws one after another, not in blocks: they are not contiguous."""
-    return _C._empty((*like.shape, 2), _C.float64).select(-1, 0)
 
 
 def _two(args, named, first, second, low, high, name):

@@ -160,12 +160,54 @@ def test_geqrf_where_nothing_is_to_reflect():
     assert ad.geqrf(ad.ones(3, 0, requires_grad=True)).a.shape == (3, 0)
 
 
+# Two matrices, of which LAPACK exchanges rows, and makes a block of two, in one or the other.
+PIVOTED = np.array(
+    [
+        [[0.1, 3.0, 0.2, 1.0, 0.3], [3.0, 0.2, 0.5, -1.0, 0.7], [0.2, 0.5, 4.0, 0.3, 2.0], [1.0, -1.0, 0.3, 0.1, 5.0], [0.3, 0.7, 2.0, 5.0, 0.2]],
+        [[1.0, 0.3, 2.0, 0.1, 0.2], [0.3, 5.0, 0.4, 0.6, 0.1], [2.0, 0.4, 0.5, 1.0, 3.0], [0.1, 0.6, 1.0, 9.0, 0.2], [0.2, 0.1, 3.0, 0.2, 7.0]],
+    ]
+)  # fmt: skip
+
+
+def symmetric(complex_, hermitian_):
+    """What has PIVOTED's pivots, as a function of a tensor without symmetry, and that tensor."""
+    a = matrix(2, 5, 5, complex_=complex_)
+    return a, lambda t: ad.tensor(PIVOTED).to(t.dtype) + 0.05 * (t + (t.mH if hermitian_ else t.mT))
+
+
 @FIELDS
 @pytest.mark.parametrize("hermitian_", [False, True])
-def test_ldl_solve_by_the_right_hand_side(hermitian_, complex_):
-    a, b = matrix(2, 3, 3, complex_=complex_).detach(), matrix(2, 3, 2, complex_=complex_)
-    factors = L.ldl_factor(a + (a.mH if hermitian_ else a.mT), hermitian=hermitian_)
-    check(lambda b: L.ldl_solve(*factors, b, hermitian=hermitian_), b)
+def test_ldl(hermitian_, complex_):
+    a, whole = symmetric(complex_, hermitian_)
+    b = matrix(2, 5, 2, complex_=complex_)
+    pivots = L.ldl_factor(whole(a.detach()), hermitian=hermitian_).pivots
+    assert (pivots < 0).any() and (pivots.abs() != ad.arange(1, 6)).any() and (pivots > 0).any()
+    check(lambda t: L.ldl_factor(whole(t), hermitian=hermitian_).LD, a)
+
+    def solution(t, b):
+        return L.ldl_solve(*L.ldl_factor(whole(t), hermitian=hermitian_), b, hermitian=hermitian_)
+
+    np.testing.assert_allclose(solution(a, b).detach().numpy(), L.solve(whole(a), b).detach().numpy(), rtol=1e-10)
+    check(solution, a, b)
+    for found, true in zip(
+        ad.autograd.grad(solution(a, b).abs().sum(), (a, b)), ad.autograd.grad(L.solve(whole(a), b).abs().sum(), (a, b))
+    ):
+        np.testing.assert_allclose(found.numpy(), true.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@FIELDS
+@pytest.mark.parametrize("hermitian_", [False, True])
+def test_ldl_solve_by_the_factors(hermitian_, complex_):
+    a, whole = symmetric(complex_, hermitian_)
+    factors = L.ldl_factor(whole(a.detach()), hermitian=hermitian_)
+    b = matrix(2, 5, 2, complex_=complex_)
+
+    def moved(d):
+        """The upper triangle is not read, and of a Hermitian matrix the diagonal is real."""
+        diagonal = d.diagonal(dim1=-2, dim2=-1)
+        return factors.LD + 0.1 * (d.tril(-1) + ((diagonal + diagonal.conj()) / 2 if hermitian_ else diagonal).diag_embed())
+
+    check(lambda d, b: L.ldl_solve(moved(d), factors.pivots, b, hermitian=hermitian_), matrix(2, 5, 5, complex_=complex_), b)
 
 
 @FIELDS
@@ -216,11 +258,6 @@ def test_repeated_values_with_vectors_are_finite():
 
 def test_what_has_no_derivative_says_so():
     a = matrix(3, 3, complex_=False)
-    with pytest.raises(NotImplementedError, match="_ldl_factor"):
-        L.ldl_factor(hermitian(a))
-    factors = L.ldl_factor(hermitian(a.detach()))
-    with pytest.raises(NotImplementedError, match="_ldl_solve"):
-        L.ldl_solve(factors.LD.requires_grad_(), factors.pivots, a).sum().backward()
     with pytest.raises(RuntimeError, match="mode='reduced'"):
         L.qr(a, mode="r")
     with pytest.raises(RuntimeError, match="nrows > ncols"):

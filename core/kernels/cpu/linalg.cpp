@@ -226,7 +226,11 @@ void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
       if (served && info.data<int>()[i] == 0) return;
       if (served) copy_into(matrix_of(a, i), matrix_of(from, i));
       T* p = a.data<T>() + i * m.size();
-      info.data<int>()[i] = m.size() ? lapack::potrf(m.rows, p, m.leading()) : 0;
+      int& found = info.data<int>()[i];
+      found = m.size() ? lapack::potrf(m.rows, p, m.leading()) : 0;
+      // What is not a number is not positive, which LAPACK does not see.
+      for (int64_t k = 0; found == 0 && k < m.rows; ++k)
+        if (!(p[k * m.rows + k] == p[k * m.rows + k])) found = static_cast<int>(k) + 1;
       for (int64_t j = 1; j < m.columns; ++j) std::fill_n(p + j * m.rows, j, T(0));
     });
   });

@@ -176,6 +176,22 @@ template <class F> Tensor each(const Tensor& t, const F& draw) {
   return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());
 }
 
+/// draw(stream, value, element) for each element, one after another, in the type in which torch computes.
+template <class F> Tensor in_turn(const Tensor& t, runtime::Generator& generator, const char* op, const F& draw) {
+  const DType type = t.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
+  const Tensor in = copy_of(t, type), out = empty(t.sizes(), type);
+  const Access access(out);
+  const auto draw_all = [&]<class T>(runtime::TorchStream& stream, const T* from, T* to) {
+    for (int64_t i = 0; i < t.numel(); ++i) to[i] = static_cast<T>(draw(stream, from[i], i));
+  };
+  const bool drawn = !access || generator.draw_torch([&](runtime::TorchStream& stream) {
+    if (type == DType::Float64) draw_all(stream, in.data<double>(), out.data<double>());
+    else draw_all(stream, in.data<float>(), out.data<float>());
+  });
+  if (!drawn) fail(op, "(): expected a generator of torch's numbers");
+  return t.dtype() == type ? out : copy_of(out, t.dtype());
+}
+
 /// The smallest positive normal number: a draw of a continuous positive distribution is never zero.
 double least_of(DType dtype) {
   switch (dtype) {
@@ -189,9 +205,15 @@ double least_of(DType dtype) {
 
 namespace kernels {
 
-Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position, const char* op) {
+Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position, runtime::Generator* generator, const char* op) {
   need_floating(concentration, op);
   const double least = least_of(concentration.dtype());
+  if (generator)
+    return in_turn(concentration, *generator, op, [&]<class T>(runtime::TorchStream& stream, T a, int64_t) {
+      const DType type = concentration.dtype();
+      const T raised = type == DType::Float16 ? T(Half(float(a + 1))) : type == DType::BFloat16 ? T(BFloat16(float(a + 1))) : a + 1;
+      return std::max(stream.gamma(a, raised), least);
+    });
   return each(concentration, [&](double a, int64_t i) {
     Stream random(seed, position, i);
     const double x = gamma_draw(a, random);
@@ -199,8 +221,13 @@ Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
   });
 }
 
-Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, const char* op) {
+Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtime::Generator* generator, const char* op) {
   need_floating(rate, op);
+  if (generator)
+    return in_turn(rate, *generator, op, [](runtime::TorchStream& stream, double r, int64_t) {
+      if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+      return stream.poisson(r);
+    });
   return each(rate, [&](double r, int64_t i) {
     if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
     Stream random(seed, position, i);
@@ -208,11 +235,15 @@ Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, const 
   });
 }
 
-Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position, const char* op) {
+Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position, runtime::Generator* generator, const char* op) {
   need_floating(count, op);
   if (prob.dtype() != count.dtype()) fail("binomial only supports floating-point dtypes for count and prob of one type, got ", name_of(count.dtype()), " and ", name_of(prob.dtype()));
   if (!same(count.sizes(), prob.sizes())) fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()), " must have one shape");
   const Tensor p = copy_of(prob, DType::Float64);
+  if (generator)
+    return in_turn(count, *generator, op, [&]<class T>(runtime::TorchStream& stream, T n, int64_t i) {
+      return stream.binomial(n, static_cast<T>(p.data<double>()[i]));
+    });
   return each(count, [&](double n, int64_t i) {
     Stream random(seed, position, i);
     return binomial_draw(n, p.data<double>()[i], random);

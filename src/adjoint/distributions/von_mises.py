@@ -83,6 +83,6 @@ def _draw(k):
         c = k * (excess + fall)
         accepted = (c * (2 - c) > u[1]) | ((c / u[1]).log() + 1 - c >= 0)
         angle = 2 * (fall / 2).clamp(max=1.0).sqrt().asin() * (u[2] - 0.5).sign()
-        result = ad.where(missing & accepted, angle, result)
+        result = ad.where(accepted, angle, result)  # of several accepted, the last, as torch has it
         missing = missing & ~accepted
     return result

@@ -183,7 +183,7 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
 
 
 def ldl_factor(A, *, hermitian=False, out=None):
-    """``A = L D Lᵀ`` (``L D Lᴴ`` where `hermitian`) in the compact form that `ldl_solve` takes. Not differentiable.
+    """``A = L D Lᵀ`` (``L D Lᴴ`` where `hermitian`) in the compact form that `ldl_solve` takes.
 
     Examples
     --------

@@ -164,7 +164,7 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None) -> Tensor:
 
 
 def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
-    """The solution of ``A @ X = B`` from `ldl_factor`'s results. Differentiable by `B`."""
+    """The solution of ``A @ X = B`` from `ldl_factor`'s results."""
     name = "linalg.ldl_solve"
     square(LD, name, "LD")
     matrices(B, name, "B")

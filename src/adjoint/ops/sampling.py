@@ -8,6 +8,8 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import need_tensors
 from adjoint._C import Tensor
+from adjoint._dtypes import finfo
+from adjoint._random import _as_torch
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_tensors
 
@@ -52,15 +54,22 @@ def _standard_gamma(input, generator=None) -> Tensor:
 
 
 def _stream(parameters, generator):
-    """The part of a generator's numbers that one draw for each element takes, of all samples of a vmap."""
+    """The part of a generator's numbers that one draw for each element takes, of all samples of a vmap; torch's as they come."""
+    if _as_torch(generator):
+        return 0, 0, generator or _C._default_generator()
     return _C._reserve(_C._whole(parameters).numel(), generator)
 
 
 @composition(method=False)
 def _sample_dirichlet(input, generator=None) -> Tensor:
     """Draws from Dirichlet(input) along the last dimension: gamma draws over their sum, whose derivatives they take."""
-    draws = _standard_gamma(input, generator)
-    return draws / draws.sum(-1, keepdim=True)
+    if not _as_torch(generator):
+        draws = _standard_gamma(input, generator)
+        return draws / draws.sum(-1, keepdim=True)
+    # In double, as torch does.
+    draws = _standard_gamma(input.double(), generator)
+    info = finfo(input.dtype)
+    return (draws / draws.sum(-1, keepdim=True)).to(input.dtype).clamp(info.tiny, 1 - info.eps / 2)
 
 
 @composition

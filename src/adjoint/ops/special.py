@@ -22,7 +22,9 @@ def polygamma(n, input, *, out=None) -> Tensor:
     """
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
-    return _C.digamma(input, out=out) if n == 0 else _C._polygamma(input, n, out=out)
+    if n <= 1:
+        return (_C._trigamma if n else _C.digamma)(input, out=out)
+    return _C._polygamma(input, n, out=out)
 
 
 @extend

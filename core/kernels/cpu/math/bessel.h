@@ -1,152 +1,163 @@
 // Bessel functions of orders 0 and 1, the modified ones plain and scaled, and Airy's function Ai with its derivative.
 //
-// I is a power series below 5, every term of which is positive, and Hankel's expansion (DLMF 10.40.1) from 20 on. K is its
-// logarithmic series (10.31.2) below 1/4, and the same expansion from 20 on. Between these, both are the trapezoidal rule,
-// whose error for such integrands is far below rounding, over
-//     I_v(x) e^-x = 1/pi times the integral of e^(-2x sin^2(t/2)) cos(vt) from 0 to pi, in steps of pi/24     (10.32.1, .3)
-//     K_v(x) e^x  = the integral of e^(-2x sinh^2(t/2)) cosh(vt) from 0 on, in steps of 5/32                  (10.32.9)
-// J and Y are the C library's.
-//
-// Ai is K of order 1/3 right of 1/2 (9.6.2), Taylor's series from the nearest of the nodes 0, -1, ... -10, and the expansion
-// in 1/zeta (9.7.9) left of them. What an exponential or a cosine would magnify, zeta = 2/3 |x|^(3/2), is kept to twice
-// the precision. Start reading at `bessel_i`.
+// All are polynomials on pieces (bessel_coefficients.py):
+//     I  of x^2 / 4 below 8, every term of which is positive; e^x / sqrt(x) times one of 1/x beyond
+//     K  with its logarithm split off (DLMF 10.31.2) below 1; e^-x / sqrt(x) times ones of 1/x up to 4 and beyond
+//     J  on pieces of length 2 below 8; beyond, modulus and phase (10.17.3) with ones of 1/x^2
+//     Y  with its logarithm split off (10.8.2) below 2, and like J beyond
+//     Ai on pieces of length 1 from -9 to 2; 9.7.5 right of them and 9.7.9 left, with ones of 1/zeta and 1/zeta^2
+// These have no branches but where arguments are rare: a `Values` says which are `regular`, a loop computes all as if they
+// were, and then mends the others one by one. Of Ai, what an exponential or a cosine would magnify, zeta = 2/3 |x|^(3/2),
+// is kept to twice the precision. Start reading at `bessel_i`.
 #pragma once
 
+#include "bessel_coefficients.h"
 #include "bits.h"
 #include "exponential.h"
 #include "trigonometric.h"
 
 namespace adjoint::inline ADJOINT_ISA::math {
 
-/// The sum of (4v^2 - 1)(4v^2 - 9) ... / (k! (8x)^k), of alternating sign where `alternate`: Hankel's expansion for
-/// x >= 20; mu = 4v^2.
-inline double hankel_sum(double mu, double x, bool alternate) {
-  const double z = (alternate ? 0.125 : -0.125) / x;
-  double rest = 0, term = 1;
-  for (double k = 1; k < 40; k += 1) {
-    term *= (mu - (2 * k - 1) * (2 * k - 1)) * z / k;
-    rest += term;
-    if (abs(term) < 1e-18) break;
-  }
-  return 1 + rest;
+using BesselTables = coefficients::Bessel<double>;
+
+/// The number of the piece [2n, 2n + 2] in which x from 0 to 8 lies, and x less its middle.
+struct Piece {
+  double n, h;
+};
+ADJOINT_INLINE Piece piece_of(double x) {
+  const double n = ((0.5 * x - 0.5) + Bits<double>::shift) - Bits<double>::shift;
+  return {n, x - (2.0 * n + 1.0)};
+}
+/// Row n of a table of polynomials at h. All are computed: that takes less time than to gather the coefficients of one.
+template <int Last, int Rows, int N>
+ADJOINT_INLINE double row_polynomial(double h, const double (&table)[Rows][N], double n) {
+#ifdef __OPTIMIZE_SIZE__
+  return polynomial(h, table[n > 0 ? static_cast<int>(n) : 0]);
+#endif
+  const double y = polynomial(h, table[Last]);
+  if constexpr (Last == 0) return y;
+  else return select(n > Last - 0.5, y, row_polynomial<Last - 1>(h, table, n));
 }
 
-struct CircleTable {
-  static constexpr int count = 23;
-  /// 2 sin^2(j pi/48) for j = 1 ...
-  static constexpr double twice_sine_squared[count] = {
-      0.008555138626189588, 0.034074173710931716, 0.07612046748871325, 0.13397459621556135,
-      0.20664665970876483, 0.2928932188134525, 0.39123857099127934, 0.5, 0.6173165676349103,
-      0.7411809548974793, 0.8694738077799484, 1.0, 1.1305261922200516, 1.2588190451025207,
-      1.3826834323650898, 1.5, 1.6087614290087207, 1.7071067811865475, 1.7933533402912352,
-      1.8660254037844386, 1.9238795325112867, 1.9659258262890682, 1.9914448613738105};
-};
+/// The polynomial c0 or c1 at x, by a number known at compile time.
+template <int which, class T, int N, int M>
+ADJOINT_INLINE T either(T x, const T (&c0)[N], const T (&c1)[M]) {
+  if constexpr (which) return polynomial(x, c1);
+  else return polynomial(x, c0);
+}
 
-/// I_v(x) for v = 0 and 1; times e^-|x| where scaled.
-inline double bessel_i(double x, int v, bool scaled) {
+// --- Modified ----------------------------------------------------------------------------------------------------------
+
+/// I_v(x) for v = 0 and 1, |x| < 700 or, scaled by e^-|x|, any finite x.
+template <int v, bool scaled, class T>
+ADJOINT_INLINE T bessel_i(T x) {
+  using P = coefficients::Bessel<T>;
+  const T edge = sizeof(T) == 4 ? T(4) : T(8), a = abs(x);
+  const auto low = a < edge;
+  const T b = select(low, a, edge), z = T(0.25) * b * b, t = T(1) / select(low, edge, a);
+  const T near = v ? T(0.5) * b * polynomial(z, P::i1_near) : polynomial(z, P::i0_near);
+  const T far = either<v>(t, P::i0_far, P::i1_far) * sqrt(T(0.15915494309189533577) * t);
+  T y;
+  if (scaled) y = select(low, near * exp(-b), far);
+  else y = select(low, near, far * exp(a));
+  return v ? copysign(y, x) : y;
+}
+/// The same for the others, whose e^x may be out of range where the result is not.
+template <int v>
+[[gnu::noinline]] inline double bessel_i_large(double x) {
   if (x != x) return x;
-  const double a = abs(x), sign = v && x < 0 ? -1 : 1;
-  if (a < 5) {
-    const double z = 0.25 * a * a;
-    double sum = 1;
-    for (double k = floor(10 + 1.4 * a); k > 0; k -= 1) sum = 1 + sum * (z / (k * (k + v)));
-    if (v) sum *= 0.5 * x;
-    return scaled ? sum * exp(-a) : sum;
-  }
-  if (a == infinity<double>) return scaled ? sign * 0.0 : sign * a;
+  const double a = abs(x), half = exp(0.5 * a), y = a < 1000 ? half * bessel_i<v, true>(a) * half : infinity<double>;
+  return v ? copysign(y, x) : y;
+}
+
+/// K_v(x) for v = 0 and 1, times e^x where scaled; x > 0 and 1/x in range.
+template <int v, bool scaled>
+ADJOINT_INLINE double bessel_k(double x) {
+  using P = BesselTables;
+  const bool low = x < 1.0;
+  const double b = select(low, x, 1.0), z = 0.25 * b * b;
+  const double l = log(b) - 0.11593151565841244881;  // log(x / 2) + gamma
+  const double near = v ? 1.0 / b + 0.5 * b * (l * polynomial(z, P::i1_near) - polynomial(z, P::k1_near))
+                        : polynomial(z, P::k0_near) - l * polynomial(z, P::i0_near);
+  const double t = 1.0 / select(low, 1.0, x);
+  const double middle = either<v>(t - 0.625, P::k0_middle, P::k1_middle);
+  const double last = either<v>(select(t < 0.25, t, 0.25), P::k0_far, P::k1_far);
+  const double far = select(x < 4.0, middle, last) * sqrt(1.57079632679489661923 * t);
+  return select(low, near, far) * exp(select(low == scaled, select(low, x, -x), 0.0));
+}
+/// The same at the ends.
+inline double bessel_k_end(double x) {
+  if (!(x >= 0)) return not_a_number<double>;
+  return x < 1 ? infinity<double> : 0.0;
+}
+
+// --- J and Y -----------------------------------------------------------------------------------------------------------
+
+/// J_v(x), or Y_v(x), for x >= 8.
+template <int v, bool second>
+ADJOINT_INLINE double bessel_phase(double x, Angle<double> angle) {
+  using P = BesselTables;
+  const double inverse = 1.0 / x, t = inverse * inverse;
+  const double p = either<v>(t, P::p0, P::p1), q = either<v>(t, P::q0, P::q1) * inverse;
+  const double s = sin_from(angle, 0.0), c = cos_from(angle), sum = s + c, difference = s - c;
+  // The phase is x - pi/4 or x - 3pi/4; sum and difference are sqrt(2) its cosine and sine.
   double y;
-  if (a < 20) {
-    // Of the integral of e^(-2a sin^2(t/2)) cos(vt) from 0 to pi over pi, the smallest terms first.
-    y = 0.5 * exp(-2 * a) * (v ? -1 : 1);
-    for (int j = CircleTable::count - 1; j >= 0; --j) {
-      const double s = CircleTable::twice_sine_squared[j];
-      y += (v ? 1 - s : 1.0) * exp(-a * s);
-    }
-    y = sign * (y + 0.5) / (CircleTable::count + 1);
-  } else {
-    y = sign * hankel_sum(4 * v, a, false) / sqrt(6.28318530717958647692 * a);
-  }
-  if (scaled) return y;
-  if (a < 700) return y * exp(a);
-  const double half = exp(0.5 * a);  // the square may be out of range where the result is not
-  return half * y * half;
+  if (v == 0) y = second ? p * difference + q * sum : p * sum - q * difference;
+  else y = second ? q * difference - p * sum : p * difference + q * sum;
+  return sqrt(0.31830988618379067154 * inverse) * y;
 }
 
-struct KernelTables {
-  static constexpr int count = 38;
-  /// 2 sinh^2(jh/2) and cosh(jh/3) for j = 1 ...
-  static constexpr double twice_sinh_squared[count] = {
-      0.01223188673846347, 0.049226785060219075, 0.11188972977761219, 0.20175369297560633,
-      0.3210170862936161, 0.47259754236986296, 0.6602032911453254, 0.8884238771610158,
-      1.1628424371359933, 1.4901722845593504, 1.878421142670689, 2.3370870435875206,
-      2.877390686011465, 3.5125499358595405, 4.258103185141804, 5.132289479663686,
-      6.156494714911002, 7.355774815752726, 8.759468698911235, 10.401916013575068,
-      12.323297218797947, 14.57061654914727, 17.19885191565102, 20.272299872959398,
-      23.866148555693112, 28.06831706393692, 32.98160629618837, 38.726213847251884,
-      45.442674494970525, 53.29529821119678, 62.476189803723955, 73.20994852478785,
-      85.75916261629655, 100.43083320909821, 117.5838847291032, 137.637945543135, 161.0836136522406,
-      188.4944585700563};
-  static constexpr double cosh_third[count] = {
-      1.0013566434415362, 1.0054302547289997, 1.0122318867384634, 1.0217799942488424,
-      1.0341004840150023, 1.049226785060219, 1.067199939378708, 1.0880687132943285,
-      1.1118897297776122, 1.1387276220801243, 1.1686552091030187, 1.2017536929756063,
-      1.2381128793800285, 1.2778314212198356, 1.3210170862936161, 1.3677870496999516,
-      1.4182682117670742, 1.472597542369863, 1.5309224525684084, 1.5934011945765088,
-      1.6602032911453255, 1.7315099955272402, 1.807514783267928, 1.8884238771610158,
-      1.9744568067896853, 2.0658470041734103, 2.162842437135993, 2.2657062821134097,
-      2.3747176382269792, 2.49017228455935, 2.612383482688007, 2.7416828266537956,
-      2.878421142670689, 3.0229694410179486, 3.1757199226974513, 3.3370870435875206,
-      3.5075086389806263, 3.6874471115561414};
-};
-
-/// K_v(x) e^x for x >= 0.2, by the trapezoidal rule or Hankel's expansion; v = thirds / 3.
-inline double bessel_k_scaled(double x, int thirds) {
-  if (x >= 20) return hankel_sum(4.0 * thirds * thirds / 9.0, x, true) * sqrt(1.57079632679489661923 / x);
-  // The smallest terms first.
-  int j = KernelTables::count - 1;
-  while (x * KernelTables::twice_sinh_squared[j] > 45) --j;
-  double sum = 0;
-  for (; j >= 0; --j) {
-    const double s = KernelTables::twice_sinh_squared[j], c = KernelTables::cosh_third[j];
-    const double weight = thirds == 0 ? 1 : thirds == 1 ? c : thirds == 2 ? 2 * c * c - 1 : 1 + s;
-    sum += weight * exp(-x * s);
-  }
-  return 0.15625 * (sum + 0.5);
+/// J_v(x) for |x| <= trigonometric_range.
+template <int v>
+ADJOINT_INLINE double bessel_j(double x) {
+  const double a = abs(x);
+  const bool low = a < 8.0;
+  const Piece at = piece_of(select(low, a, 7.5));
+  const double near = v ? a * row_polynomial<3>(at.h, BesselTables::j1, at.n) : row_polynomial<3>(at.h, BesselTables::j0, at.n);
+  const double b = select(low, 8.0, a), far = bessel_phase<v, false>(b, reduce_angle_in_range(b));
+  const double y = select(low, near, far);
+  return v ? y * copysign(1.0, x) : y;
+}
+/// J_v(x) beyond.
+template <int v>
+[[gnu::noinline]] inline double bessel_j_large(double x) {
+  if (x != x) return x;
+  const double a = abs(x);
+  if (a == infinity<double>) return 0;
+  const double y = bessel_phase<v, false>(a, reduce_angle(a));
+  return v && x < 0 ? -y : y;
 }
 
-/// K_v(x) for v = 0 and 1; times e^x where scaled.
-inline double bessel_k(double x, int v, bool scaled) {
+/// Y_v(x) for 0 < x <= trigonometric_range.
+template <int v>
+ADJOINT_INLINE double bessel_y(double x) {
+  using P = BesselTables;
+  const double two_over_pi = 0.63661977236758134308;
+  const double b = select(x < 2.0, x, 2.0), z = 0.25 * b * b;
+  const double l = log(b) - 0.11593151565841244881, h = b - 1.0;
+  const double near = v ? b * (l * polynomial(h, P::j1[0]) - 0.5 * polynomial(z, P::y1_near)) - 1.0 / b
+                        : l * polynomial(h, P::j0[0]) + polynomial(z, P::y0_near);
+  const Piece at = piece_of(select(x < 2.0, 2.5, select(x < 8.0, x, 7.5)));
+  const double middle = v ? row_polynomial<2>(at.h, P::y1, at.n - 1.0) : row_polynomial<2>(at.h, P::y0, at.n - 1.0);
+  const double c = select(x < 8.0, 8.0, x), far = bessel_phase<v, true>(c, reduce_angle_in_range(c));
+  return select(x < 2.0, two_over_pi * near, select(x < 8.0, middle, far));
+}
+template <int v>
+[[gnu::noinline]] inline double bessel_y_large(double x) {
   if (!(x >= 0)) return not_a_number<double>;
-  if (x == 0) return infinity<double>;
+  if (x < 1) return -infinity<double>;
   if (x == infinity<double>) return 0;
-  if (x >= 0.25) {
-    const double y = bessel_k_scaled(x, 3 * v);
-    return scaled ? y : y * exp(-x);
-  }
-  constexpr double gamma = 0.57721566490153286061;
-  const double z = 0.25 * x * x, log_half = log(0.5 * x);
-  // Sums of z^k / (k! (k + v)!) times numbers that rise by 1/k (and 1/(k + 1)).
-  double term = 1, rest = 0, harmonic = v ? 1 - 2 * gamma : 0, sum = v ? harmonic : 0;
-  for (double k = 1; k < 16; k += 1) {
-    term *= z / (k * (k + v));
-    harmonic += v ? 1 / k + 1 / (k + 1) : 1 / k;
-    rest += term * harmonic;
-  }
-  sum += rest;
-  const double y = v ? 1 / x + log_half * bessel_i(x, 1, false) - 0.25 * x * sum : sum - (log_half + gamma) * bessel_i(x, 0, false);
-  return scaled ? y * exp(x) : y;
+  return bessel_phase<v, true>(x, reduce_angle(x));
 }
 
-inline double bessel_j(double x, int v) { return v ? __builtin_j1(x) : __builtin_j0(x); }
-inline double bessel_y(double x, int v) {
-  if (!(x >= 0)) return not_a_number<double>;
-  if (x == 0) return -infinity<double>;
-  return v ? __builtin_y1(x) : __builtin_y0(x);
-}
+// --- Spherical, and Airy's ---------------------------------------------------------------------------------------------
 
-/// sin(x) / x, and its negative derivative, of which that is the difference of two terms.
-inline double spherical_bessel_j0(double x) { return x == 0 ? 1 : abs(x) == infinity<double> ? 0 : sin(x) / x; }
-inline double spherical_bessel_j1(double x) {
+/// sin(x) / x for |x| <= trigonometric_range.
+ADJOINT_INLINE double spherical_bessel_j0(double x) { return select(x == 0.0, 1.0, sin_in_range(x) / select(x == 0.0, 1.0, x)); }
+[[gnu::noinline]] inline double spherical_bessel_j0_large(double x) { return x != x ? x : isinf(x) ? 0.0 : sin(x) / x; }
+
+[[gnu::noinline]] inline double spherical_bessel_j1(double x) {
+  if (x != x) return x;
   if (abs(x) == infinity<double>) return 0;
   if (abs(x) > 1) return (sin(x) / x - cos(x)) / x;
   double sum = 1;
@@ -156,37 +167,18 @@ inline double spherical_bessel_j1(double x) {
 }
 
 /// Ai(x), or its derivative.
-inline double airy(double x, bool slope) {
+template <bool slope>
+[[gnu::noinline]] inline double airy(double x) {
+  using P = BesselTables;
   if (x != x) return x;
   if (abs(x) == infinity<double>) return x > 0 ? 0.0 : slope ? not_a_number<double> : 0.0;
-  if (x < 0.5 && x > -10.5) {
-    static constexpr double nodes[11][2] = {
-        {0.3550280538878172, -0.2588194037928068}, 
-        {0.5355608832923521, -0.01016056711664521}, 
-        {0.22740742820168558, 0.618259020741691}, 
-        {-0.37881429367765806, 0.3145837692165988}, 
-        {-0.07026553294928951, -0.7906285753685813}, 
-        {0.35076100902411433, 0.32719281855444315}, 
-        {-0.3291451736298231, 0.3459354872813429}, 
-        {0.18428083525050565, -0.7710081684101265}, 
-        {-0.0527050503563862, 0.9355609381983065}, 
-        {-0.022133721547341403, -0.9756639809263316}, 
-        {0.04024123848644319, 0.99626504413279}};
-    const double node = round(x), h = x - node;
-    const int n = static_cast<int>(-node) < 0 ? 0 : static_cast<int>(-node);
-    const double at = -n, step = n == -node ? h : x;
-    // a_(k+2) = (at a_k + a_(k-1)) / ((k + 1) (k + 2))
-    double before = 0, a = nodes[n][0], next = nodes[n][1], power = 1, value = 0, derivative = 0;
-    for (double k = 0; k < 30; k += 1) {
-      value += a * power;
-      derivative += (k + 1) * next * power;
-      const double after = (at * a + before) / ((k + 1) * (k + 2));
-      before = a;
-      a = next;
-      next = after;
-      power *= step;
-    }
-    return slope ? derivative : value;
+  if (x < 2 && x > -9) {
+    const double left = floor(x), h = x - (left + 0.5);
+    const double(&c)[18] = P::airy[static_cast<int>(left) + 9];
+    if (!slope) return polynomial(h, c);
+    double y = 0;
+    for (int k = 17; k > 0; --k) y = y * h + k * c[k];
+    return y;
   }
   const double y = abs(x), root = sqrt(y);
   // zeta = 2/3 y root, and what it was rounded by.
@@ -194,24 +186,18 @@ inline double airy(double x, bool slope) {
   const double cube = y * root, cube_error = product_error(y, root, cube) + y * root_error;
   constexpr double third_high = 2.0 / 3.0, third_low = 0x1.5555555555555p-55;
   const double zeta = cube * third_high, low = product_error(cube, third_high, zeta) + cube_error * third_high + cube * third_low;
+  const double inverse = 1 / zeta, fourth = sqrt(root);
   if (x > 0) {
     const double decay = exp(-zeta) * (1 - low);
     if (decay == 0) return slope ? -0.0 : 0.0;
-    return slope ? -0.18377629847393068 * y * bessel_k_scaled(zeta, 2) * decay
-                 : 0.18377629847393068 * root * bessel_k_scaled(zeta, 1) * decay;
+    const double sum = 0.28209479177387814347 * either<slope>(inverse, P::airy_right_value, P::airy_right_slope);
+    return slope ? -sum * fourth * decay : sum / fourth * decay;
   }
-  // Sums over even and odd k of u_k / zeta^k, or v_k, with signs that change every second time.
-  double term = 1, even = 1, odd = 0;
-  for (int k = 0; k < 40; ++k) {
-    const double six = 6.0 * k;
-    term *= (six + 5) * (six + 3) * (six + 1) / (216.0 * (k + 1) * (2 * k + 1)) / zeta;
-    const double part = (slope ? -(six + 7) / (six + 5) : 1.0) * ((k + 1) & 2 ? -term : term);
-    ((k + 1) & 1 ? odd : even) += part;
-    if (term < 1e-17) break;
-  }
+  const double t = inverse * inverse;
+  const double even = either<slope>(t, P::airy_even_value, P::airy_even_slope);
+  const double odd = either<slope>(t, P::airy_odd_value, P::airy_odd_slope) * inverse;
   const double c = cos(zeta), s = sin(zeta);
   const double cosine = 0.70710678118654752440 * ((c - low * s) + (s + low * c)), sine = 0.70710678118654752440 * ((s + low * c) - (c - low * s));
-  const double fourth = sqrt(root);
   return 0.56418958354775628695 * (slope ? fourth * (sine * even - cosine * odd) : (cosine * even + sine * odd) / fourth);
 }
 

@@ -115,8 +115,14 @@ ADJOINT_INLINE T estrin(const T* c, T x, T x2, T x4, T x8, T x16) {
 }
 /// The polynomial with coefficients c, lowest first, at x. Halves are evaluated side by side (Estrin's
 /// scheme): a loop over an array is bound by the depth of this tree, not by the number of its operations.
+/// Where code is compiled for size, by Horner's scheme.
 template <class T, int N>
 ADJOINT_INLINE T polynomial(T x, const T (&c)[N]) {
+#ifdef __OPTIMIZE_SIZE__
+  T y = c[N - 1];
+  for (int k = N - 2; k >= 0; --k) y = y * x + c[k];
+  return y;
+#endif
   const T x2 = x * x, x4 = x2 * x2, x8 = x4 * x4;
   return estrin<0, N>(c, x, x2, x4, x8, x8 * x8);
 }
@@ -124,6 +130,11 @@ ADJOINT_INLINE T polynomial(T x, const T (&c)[N]) {
 /// (polynomial(x, c) - c[0]) / x.
 template <class T, int N>
 ADJOINT_INLINE T polynomial_tail(T x, const T (&c)[N]) {
+#ifdef __OPTIMIZE_SIZE__
+  T y = c[N - 1];
+  for (int k = N - 2; k > 0; --k) y = y * x + c[k];
+  return y;
+#endif
   const T x2 = x * x, x4 = x2 * x2, x8 = x4 * x4;
   return estrin<1, N - 1>(c, x, x2, x4, x8, x8 * x8);
 }

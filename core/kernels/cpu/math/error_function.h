@@ -7,12 +7,14 @@
 //
 // The normal distribution function, its logarithm and its inverse follow from the same polynomials.
 //
-// erfinv starts from S. Winitzki's elementary approximation (2008) and takes three steps of Halley's method.
+// The inverse of erf is x times a smooth function of w = -log(1 - x^2), and of its root where w is large (M. Giles,
+// "Approximating the erfinv function", 2010); that of the normal distribution function is the same, of x = 1 - 2p.
 //
 // Accuracy: erfc in double is within 2 ulp up to x = 26.5; beyond, results are subnormal and within one
 // spacing.
 #pragma once
 
+#include "bessel_coefficients.h"
 #include "exponential.h"
 
 namespace adjoint::inline ADJOINT_ISA::math {
@@ -72,25 +74,36 @@ ADJOINT_INLINE double erfc(double x) {
   const double far = erfc_large(a);
   return select(a < 0.5, middle, select(x < 0.0, 2.0 - far, far));
 }
-ADJOINT_INLINE float erfc(float x) { return float(erfc(double(x))); }
+/// In float, of a >= 1/2: e^(-a^2), given its square root or that of 2 a^2, times the rest.
+ADJOINT_INLINE float erfcx_middle(float a) {
+  return polynomial((a - 3.0f) / (a + 3.0f), coefficients::Polynomials<float>::erfcx) / (1.0f + 2.0f * a);
+}
+template <class T>
+ADJOINT_INLINE T exp_minus_square(T x);
+ADJOINT_INLINE float erfc(float x) {
+  const float a = abs(x), near = x * polynomial(x * x, coefficients::Polynomials<float>::erf);
+  const float b = limit(a, 0.5f, 11.0f), far = exp_minus_square(b) * erfcx_middle(b);
+  return select(a < 0.5f, (1.0f - x) - near, select(x < 0.0f, 2.0f - far, far));
+}
+
+/// erfinv(x) / x as a function of w = -log(1 - x^2); for w above 36 as well where `tail`.
+template <bool tail, class T>
+ADJOINT_INLINE T inverse_error_ratio(T w) {
+  using P = coefficients::Bessel<T>;
+  const T s = sqrt(w);
+  T y = select(w < T(6), polynomial(w - T(3), P::erfinv_near), polynomial(s - T(3.34375), P::erfinv_middle));
+  constexpr bool single = sizeof(T) == 4;
+  if constexpr (!single) y = select(s < 4.25, y, polynomial(s - 5.25, P::erfinv_far));
+  if constexpr (tail) y = select(s < (single ? T(4.25) : T(6.25)), y, s + polynomial(T(1) / s - (single ? T(0.15625) : T(0.1)), P::erfinv_tail));
+  return y;
+}
 
 /// The inverse of erf on (-1, 1); an infinity at the ends, NaN outside.
-ADJOINT_INLINE double erfinv(double x) {
-  const double a = abs(x);
-  const double l = select(a < 0.5, log1p(-a * a), log((1.0 - a) * (1.0 + a)));
-  const double t = 4.3307467508 + 0.5 * l;  // 2 / (0.147 pi)
-  double y = sqrt(max(sqrt(t * t - l / 0.147) - t, 0.0));
-  for (int i = 0; i < 3; ++i) {
-    // The complement carries the digits near 1: 1 - a is exact for a >= 1/2.
-    const double error = select(a < 0.5, erf(y) - a, (1.0 - a) - erfc(y));
-    const double u = error * 0.88622692545275801365 * exp(y * y);
-    y -= u / (1.0 + y * u);
-  }
-  y = select(a < 1e-8, a * 0.88622692545275801365, y);
-  y = select(a < 1.0, y, select(a == 1.0, infinity<double>, not_a_number<double>));
-  return copysign(y, x);
+template <class T>
+ADJOINT_INLINE T erfinv(T x) {
+  const T a = abs(x), y = x * inverse_error_ratio<false>(-log((T(1) - a) * (T(1) + a)));
+  return select(a < T(1), y, select(a == T(1), copysign(infinity<T>, x), not_a_number<T>));
 }
-ADJOINT_INLINE float erfinv(float x) { return float(erfinv(double(x))); }
 
 // --- The normal distribution ------------------------------------------------------------------------------
 //
@@ -129,10 +142,15 @@ ADJOINT_INLINE double ndtr(double x) {
   const double middle = 0.5 * ((1.0 + y) + y * polynomial(y * y, coefficients::Polynomials<double>::erf));
   return select(abs(x) < -normal_tail, middle, select(x < 0.0, tail, 1.0 - tail));
 }
-ADJOINT_INLINE float ndtr(float x) { return float(ndtr(double(x))); }
+ADJOINT_INLINE float ndtr(float x) {
+  const float a = abs(x), y = x * float(root_half), b = limit(a, float(-normal_tail), 16.0f);
+  const float tail = 0.5f * exp_minus_half_square(b) * erfcx_middle(b * float(root_half));
+  const float middle = 0.5f * ((1.0f + y) + y * polynomial(y * y, coefficients::Polynomials<float>::erf));
+  return select(a < float(-normal_tail), middle, select(x < 0.0f, tail, 1.0f - tail));
+}
 
 /// log Phi(x).
-ADJOINT_INLINE double log_ndtr(double x) {
+[[gnu::noinline]] inline double log_ndtr(double x) {
   if (!(x < normal_tail)) return log1p(-ndtr(-x));
   const double scaled =
       x < -39.0 ? 0.79788456080286535588 * normal_tail_series(x) / -x : erfcx_middle(-x * root_half).value;
@@ -141,28 +159,20 @@ ADJOINT_INLINE double log_ndtr(double x) {
 ADJOINT_INLINE float log_ndtr(float x) { return float(log_ndtr(double(x))); }
 
 /// The derivative of log Phi: the normal density over Phi(x).
-ADJOINT_INLINE double normal_hazard(double x) {
+[[gnu::noinline]] inline double normal_hazard(double x) {
   if (!(x < normal_tail)) return 0.39894228040143267794 * exp_minus_half_square(x) / ndtr(x);
   return x < -39.0 ? -x / normal_tail_series(x) : 0.79788456080286535588 / erfcx_middle(-x * root_half).value;
 }
 ADJOINT_INLINE float normal_hazard(float x) { return float(normal_hazard(double(x))); }
 
 /// The inverse of Phi on (0, 1); an infinity at the ends, NaN outside.
-ADJOINT_INLINE double ndtri(double p) {
-  const double q = p < 0.5 ? p : 1.0 - p;
-  if (!(q > 0.0)) return p == 0.0 ? -infinity<double> : p == 1.0 ? infinity<double> : not_a_number<double>;
-  // 2p - 1 is exact.
-  if (q > 0.25) return 2.0 * root_half * erfinv(2.0 * p - 1.0);
-  const double l = log(q), t = sqrt(-2.0 * l);
-  // M. Abramowitz and I. Stegun, Handbook of Mathematical Functions (1964), 26.2.23; then Halley's method.
-  double x =
-      (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
-  for (int i = 0; i < 2; ++i) {
-    const double m = normal_hazard(x), step = (log_ndtr(x) - l) / m;
-    x -= step / (1.0 + 0.5 * step * (x + m));
-  }
-  return p < 0.5 ? x : -x;
+template <class T>
+ADJOINT_INLINE T ndtri(T p) {
+  const bool left = p < T(0.5);
+  const T q = select(left, p, T(1) - p), x = T(1) - T(2) * q;
+  const T y = T(2 * root_half) * x * inverse_error_ratio<true>(-log(T(4) * q * (T(1) - q)));
+  const T size = select(q > T(0), y, select(q == T(0), infinity<T>, not_a_number<T>));
+  return select(left, -size, size);
 }
-ADJOINT_INLINE float ndtri(float p) { return float(ndtri(double(p))); }
 
 }  // namespace adjoint::inline ADJOINT_ISA::math

@@ -4,13 +4,16 @@
 // P(a, x) and Q(a, x), the shares of gamma's integral up to and from x, have the factor D = x^a e^-x / gamma(a + 1), which C.
 // Loader's deviance keeps exact for large a ("Fast and accurate computation of binomial probabilities", 2000). P is its
 // series below the turning point x = a, Q the continued fraction above (DLMF 8.11.4, 8.9.2); close to the turning point of
-// a large a, both are N. Temme's uniform expansion (8.12.3). For small a and x, Q is 1 - P without the cancellation.
+// a >= 20, both are N. Temme's uniform expansion (8.12.3). For small a and x, Q is 1 - P without the cancellation. Results for
+// float take fewer terms of each.
 //
-// An orthogonal polynomial and its derivatives follow from its recurrence, differentiated. Start reading at `incomplete_gamma`.
+// An orthogonal polynomial and its derivatives follow from its recurrence, differentiated. Powers and
+// logarithms are the C library's, as in gamma.h. Start reading at `incomplete_gamma`.
 #pragma once
 
 #include "error_function.h"
 #include "gamma.h"
+#include "incomplete_coefficients.h"
 
 namespace adjoint::inline ADJOINT_ISA::math {
 
@@ -29,27 +32,37 @@ inline double deviance(double a, double x) {
     }
     return sum;
   }
-  return a * log(a / x) - gap;
+  return a * __builtin_log(a / x) - gap;
 }
 
-/// log gamma(a) less its main terms (a - 1/2) log a - a + log(2 pi) / 2, for a >= 16 (DLMF 5.11.1).
+/// log gamma(a) less its main terms (a - 1/2) log a - a + log(2 pi) / 2, for a >= 10 (DLMF 5.11.1).
 inline double stirling_rest(double a) {
   const double z = 1 / (a * a);
-  return (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z * (1.0 / 1188 - z * (691.0 / 360360 - z / 156)))))) / a;
+  return (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z * (1.0 / 1188 - z * (691.0 / 360360 - z * (1.0 / 156 - z * (3617.0 / 122400)))))))) / a;
 }
 
-/// gamma(a + 1), without rounding the argument, which large ones would magnify.
-inline double factorial(double a) { return a < 1 ? __builtin_tgamma(a + 1) : a * __builtin_tgamma(a); }
+/// gamma(a + 1) for 0 <= a < 10.
+inline double factorial(double a) {
+  const double b = a < 1 ? a + 1 : a, n = floor(b);
+  const double value = polynomial(b - (n + 0.5), coefficients::Incomplete::factorial[static_cast<int>(n) - 1]);
+  return a < 1 ? value / b : value;
+}
 
 /// x^a e^-x / gamma(a + 1), a > 0.
-inline double gamma_factor(double a, double x) {
+[[gnu::noinline]] inline double gamma_factor(double a, double x) {
   if (x == 0 || (a < 16 && x > 2000)) return 0;
-  if (a < 16 || (a < 140 && x < 0.7 * a)) {
-    // In two halves: the power may vanish where the result does not, and the other way round.
-    const double half = x > 600 ? exp(-0.5 * x) : 1;
-    return pow(x, a) * half / factorial(a) * (x > 600 ? half : exp(-x));
+  // In two halves: the power may vanish where the result does not, and the other way round.
+  if (a < 10) {
+    const double half = x > 600 ? __builtin_exp(-0.5 * x) : 1;
+    return __builtin_pow(x, a) * half / factorial(a) * (x > 600 ? half : __builtin_exp(-x));
   }
-  return exp(-deviance(a, x) - stirling_rest(a)) / sqrt(6.28318530717958647692 * a);
+  const double scale = __builtin_exp(-stirling_rest(a)) / __builtin_sqrt(6.28318530717958647692 * a);
+  if (a >= 140 || (a >= 16 && x > 0.7 * a)) return __builtin_exp(-deviance(a, x)) * scale;
+  // (x / a)^a e^(a - x), with what the quotient and the difference were rounded by.
+  const double ratio = x / a, low = -product_error(ratio, a, x) / x;
+  const Pair<double> gap = two_sum(a, -x);
+  const double half = __builtin_pow(ratio, 0.5 * a);
+  return half * (__builtin_exp(gap.value) * half) * (scale + scale * (a * low + gap.error));
 }
 
 /// log gamma(1 + a) for 0 <= a <= 1/2 and, less exactly, beyond.
@@ -68,91 +81,102 @@ inline double log_gamma_one_plus(double a) {
       3.527742476575915e-12};
   double sum = 0;
   for (int k = 31; k >= 0; --k) sum = rest[k] - a * sum;
-  return a * 0.42278433509846713939 - log1p(a) + a * a * sum;
+  return a * 0.42278433509846713939 - __builtin_log1p(a) + a * a * sum;
 }
 
-/// Temme's expansion in 1/a for a >= 100 near x = a: P, or Q.
-inline double gamma_near_turning_point(double a, double x, bool upper) {
-  static constexpr double terms[7][14] = {
-      {-0.3333333333333333, 0.08333333333333333, -0.014814814814814815, 0.0011574074074074073,
-      0.0003527336860670194, -0.0001787551440329218, 3.919263178522438e-05, -2.185448510679992e-06,
-      -1.85406221071516e-06, 8.296711340953087e-07, -1.7665952736826078e-07, 6.707853543401498e-09,
-      1.0261809784240309e-08, -4.382036018453353e-09},
-      {-0.001851851851851852, -0.003472222222222222, 0.0026455026455026454, -0.0009902263374485596,
-      0.00020576131687242798, -4.018775720164609e-07, -1.8098550334489977e-05, 7.64916091608111e-06,
-      -1.6120900894563446e-06, 4.647127802807434e-09, 1.378633446915721e-07,
-      -5.752545603517705e-08},
-      {0.004133597883597883, -0.0026813271604938273, 0.0007716049382716049, 2.0093878600823047e-06,
-      -0.0001073665322636516, 5.2923448829120125e-05, -1.2760635188618728e-05,
-      3.423578734096138e-08, 1.3721957309062934e-06, -6.298992138380055e-07},
-      {0.0006494341563786008, 0.00022947209362139917, -0.0004691894943952557,
-      0.00026772063206283885, -7.561801671883977e-05, -2.396505113867297e-07,
-      1.1082654115347302e-05, -5.6749528269915965e-06},
-      {-0.0008618882909167117, 0.0007840392217200666, -0.0002990724803031902,
-      -1.4638452578843418e-06, 6.641498215465122e-05, -3.968365047179435e-05},
-      {-0.00033679855336635813, -6.972813758365857e-05, 0.0002772753244959392,
-      -0.00019932570516188847},
-      {0.0005313079364639922, -0.0005921664373536939, 0.0002708782096718045},};
-  const double d = deviance(a, x), size = sqrt(2 * d / a), eta = x < a ? -size : size;
-  double sum = 0;
-  for (int k = 6; k >= 0; --k) {
-    double row = 0;
-    for (int n = 13; n >= 0; --n) row = row * eta + terms[k][n];
-    sum = sum / a + row;
+/// Temme's expansion in 1/a for a >= 20 near x = a: P, or Q.
+inline double gamma_near_turning_point(double a, double x, bool upper, bool single) {
+  using C = coefficients::Incomplete;
+  const double d = deviance(a, x), size = __builtin_sqrt(2 * d / a), eta = x < a ? -size : size, z = 1 / a;
+  double sum = polynomial(eta, C::temme2);
+  if (!single) {
+    const double high = polynomial(eta, C::temme7) + z * (polynomial(eta, C::temme8) + z * (polynomial(eta, C::temme9) + z * polynomial(eta, C::temme10)));
+    const double middle = polynomial(eta, C::temme3) + z * (polynomial(eta, C::temme4) + z * (polynomial(eta, C::temme5) + z * (polynomial(eta, C::temme6) + z * high)));
+    sum += z * middle;
   }
-  const double rest = exp(-d) / sqrt(6.28318530717958647692 * a) * sum, y = x < a ? -sqrt(d) : sqrt(d);
+  sum = polynomial(eta, C::temme0) + z * (polynomial(eta, C::temme1) + z * sum);
+  const double rest = __builtin_exp(-d) / __builtin_sqrt(6.28318530717958647692 * a) * sum, y = x < a ? -__builtin_sqrt(d) : __builtin_sqrt(d);
   return upper ? 0.5 * erfc(y) + rest : 0.5 * erfc(-y) - rest;
 }
 
-/// P(a, x), or Q(a, x) = 1 - P where `upper`.
-inline double incomplete_gamma(double a, double x, bool upper) {
+/// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by Steed's way, whose terms fall (A. R. Barnett et al., 1974).
+inline double gamma_fraction(double a, double x) {
+  double b = x + 1 - a, d = 1 / b, term = d, sum = d;
+  for (double k = 1; k < 4000 && abs(term) > 1e-17 * sum; k += 1) {
+    const double turned = -k * (a - k) * d;
+    b += 2;
+    d = 1 / (b - turned);
+    term *= turned * d;
+    sum += term;
+  }
+  return sum;
+}
+/// The same to the precision of float, by the recurrence of its numerators and denominators: four steps for a quotient.
+inline double gamma_fraction_of_float(double a, double x) {
+  double b = x + 1 - a, before = 1 / b;
+  double p0 = 0, p1 = 1, q0 = 1, q1 = b;
+  for (double k = 1; k < 4000;) {
+    for (int i = 0; i < 4; ++i, k += 1) {
+      const double n = k * (a - k);
+      b += 2;
+      const double p2 = b * p1 + n * p0, q2 = b * q1 + n * q0;
+      p0 = p1, p1 = p2, q0 = q1, q1 = q2;
+    }
+    const double down = 1 / q1, now = p1 * down;
+    if (abs(now - before) <= 1e-9 * now) return now;
+    before = now;
+    p0 *= down, p1 *= down, q0 *= down, q1 = 1;
+  }
+  return before;
+}
+
+/// P(a, x), or Q(a, x) = 1 - P where `upper`; to the precision of float where `single`.
+[[gnu::noinline]] inline double incomplete_gamma(double a, double x, bool upper, bool single) {
   if (!(a >= 0) || !(x >= 0)) return not_a_number<double>;
   const double none = upper ? 1 : 0, all = upper ? 0 : 1;
   if (a == infinity<double>) return x == infinity<double> ? not_a_number<double> : none;
   if (a == 0) return x == 0 ? not_a_number<double> : all;
   if (x == 0) return none;
   if (x == infinity<double>) return all;
-  if (a >= 100 && abs(x - a) < 0.25 * a) return gamma_near_turning_point(a, x, upper);
-  const bool small = x <= 1.1, by_q = small ? upper && (x <= 0.5 ? -0.4 / log(x) >= a : x * 1.1 >= a) : x > a;
+  if (a >= 20 && abs(x - a) < 0.25 * a) return gamma_near_turning_point(a, x, upper, single);
+  const double tolerance = single ? 1e-10 : 1e-17;
+  const bool small = x <= 1.1, by_q = small ? upper && (x <= 0.5 ? -0.4 / __builtin_log(x) >= a : x * 1.1 >= a) : x > a;
   double result;
   if (!by_q) {
-    double sum = 1, term = 1;
-    for (double k = 1; k < 4000 && term > 1e-17 * sum; k += 1) sum += term *= x / (a + k);
-    result = gamma_factor(a, x) * sum;
+    result = gamma_factor(a, x);
+    // Two terms of the series at a time.
+    double sum = 1, term = 1, n = a;
+    for (int k = 0; k < 2000 && result != 0 && term > tolerance * sum; ++k) {
+      const double shared = term / ((n + 1) * (n + 2)) * x;
+      term = shared * x;
+      sum += shared * (n + 2) + term;
+      n += 2;
+    }
+    result *= sum;
   } else if (small) {
     // 1 - x^a / gamma(1 + a) (1 + a sum of (-x)^n / (n! (a + n)))
-    const double exponent = a * log(x) - log_gamma_one_plus(a);
+    const double exponent = a * __builtin_log(x) - log_gamma_one_plus(a);
     double sum = 0, term = 1;
-    for (double n = 1; n < 40; n += 1) sum += (term *= -x / n) / (a + n);
-    result = -expm1(exponent) - exp(exponent) * a * sum;
+    for (double n = 1; n < 40 && abs(term) > 0.1 * tolerance; n += 1) sum += (term *= -x / n) / (a + n);
+    result = -__builtin_expm1(exponent) - __builtin_exp(exponent) * a * sum;
   } else {
-    // Lentz's way through the fraction 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)).
-    double b = x + 1 - a, c = 1e300, d = 1 / b, product = d;
-    for (double k = 1; k < 4000; k += 1) {
-      const double n = k * (a - k);
-      b += 2;
-      d = 1 / (n * d + b);
-      c = b + n / c;
-      const double factor = c * d;
-      product *= factor;
-      if (abs(factor - 1) < 1e-16) break;
-    }
-    result = gamma_factor(a, x) * a * product;
+    const double factor = gamma_factor(a, x);
+    result = factor == 0 ? 0 : factor * a * (single ? gamma_fraction_of_float(a, x) : gamma_fraction(a, x));
   }
   return by_q == upper ? result : 1 - result;
 }
 
 /// x^(a - 1) e^-x / gamma(a): the derivative of P by x.
-inline double gamma_density(double a, double x) {
+[[gnu::noinline]] inline double gamma_density(double a, double x) {
   if (!(a >= 0) || !(x >= 0)) return not_a_number<double>;
   if (x == 0) return a < 1 ? infinity<double> : a == 1 ? 1.0 : 0.0;
   if (x == infinity<double> || a == 0) return 0;
-  if (a < 16 && x < 1) return a * exp(-x) * pow(x, a - 1) / factorial(a);
+  if (a < 10 && x < 1) return a * __builtin_exp(-x) * __builtin_pow(x, a - 1) / factorial(a);
   return gamma_factor(a, x) * (a / x);
 }
 
 /// The sum of (q + k)^-s over k >= 0; NaN for s < 1, and for q < 0 where s is not whole.
-inline double zeta(double s, double q) {
+[[gnu::noinline]] inline double zeta(double s, double q) {
   if (s != s || q != q || s < 1) return not_a_number<double>;
   if (s == 1) return infinity<double>;
   if (q <= 0) {
@@ -168,7 +192,7 @@ inline double zeta(double s, double q) {
 }
 
 /// e^(x^2) erfc x.
-inline double erfcx(double x) {
+[[gnu::noinline]] inline double erfcx(double x) {
   if (x != x) return x;
   if (x > 28) {
     const double z = 1 / (x * x);
@@ -181,7 +205,7 @@ inline double erfcx(double x) {
 }
 
 /// Its derivative 2x erfcx x - 2 / sqrt(pi), whose terms cancel to the right: there the expansion of DLMF 7.12.1.
-inline double erfcx_slope(double x) {
+[[gnu::noinline]] inline double erfcx_slope(double x) {
   if (x < 7) return 2 * x * erfcx(x) - 1.12837916709551257390;
   const double z = -0.5 / x / x;
   double sum = 0, term = 1;
@@ -193,12 +217,27 @@ inline double erfcx_slope(double x) {
   return 1.12837916709551257390 * sum;
 }
 
-/// The `order`-th derivative of an orthogonal polynomial of degree n: 0 to 3 Chebyshev's T, U, V, W; 4 to 7 the same of 2x - 1;
-/// 8, 9 Hermite's H and He; 10 Laguerre's L; 11 Legendre's P. By p_(k+1) = (A x + B) p_k - C p_(k-1).
-inline double orthogonal_polynomial(double x, double degree, int kind, int order) {
+/// p_(k+1) = (A x + B) p_k - C p_(k-1) of an orthogonal polynomial: 0 to 3 Chebyshev's T, U, V, W; 8, 9 Hermite's H and He;
+/// 10 Laguerre's L; 11 Legendre's P.
+struct Recurrence {
+  double A, B, C;
+};
+ADJOINT_INLINE Recurrence recurrence(int kind, int k) {
+  if (kind == 8) return {2, 0, 2.0 * k};
+  if (kind == 9) return {1, 0, double(k)};
+  if (kind < 8) return {2, 0, 1};
+  const double next = 1.0 / (k + 1);
+  return kind == 10 ? Recurrence{-next, (2.0 * k + 1) * next, k * next} : Recurrence{(2.0 * k + 1) * next, 0, k * next};
+}
+/// p_1 is slope x + offset.
+ADJOINT_INLINE double first_slope(int kind) { return kind == 0 || kind == 9 || kind == 11 ? 1 : kind == 10 ? -1 : 2; }
+ADJOINT_INLINE double first_offset(int kind) { return kind == 2 ? -1 : kind == 3 || kind == 10 ? 1 : 0; }
+constexpr double most_degree = 1 << 24;
+
+/// The `order`-th derivative of an orthogonal polynomial of degree n; the kinds 4 to 7 are 0 to 3 at 2x - 1.
+[[gnu::noinline]] inline double orthogonal_polynomial(double x, double degree, int kind, int order) {
   constexpr int most = 16;
-  constexpr double largest = 1 << 24;
-  if (x != x || degree != degree || order >= most || degree > largest) return not_a_number<double>;
+  if (x != x || degree != degree || order >= most || degree > most_degree) return not_a_number<double>;
   const int n = degree < 0 ? -1 : static_cast<int>(degree);
   const bool shifted = kind >= 4 && kind < 8;
   const double outer = shifted ? double(1 << order) : 1.0;
@@ -208,22 +247,43 @@ inline double orthogonal_polynomial(double x, double degree, int kind, int order
   }
   if (n < 0) return 0;
   double before[most + 1] = {1}, p[most + 1] = {}, after[most + 1];
-  const double slope = kind == 0 || kind == 9 || kind == 11 ? 1 : kind == 10 ? -1 : 2;
-  p[0] = slope * x + (kind == 2 ? -1 : kind == 3 || kind == 10 ? 1 : 0);
-  p[1] = slope;
+  p[1] = first_slope(kind);
+  p[0] = p[1] * x + first_offset(kind);
   if (n == 0) return before[order];
   for (int k = 1; k < n; ++k) {
-    double A = 2, B = 0, C = 1;
-    if (kind == 8) C = 2.0 * k;
-    else if (kind == 9) A = 1, C = k;
-    else if (kind == 10) A = -1.0 / (k + 1), B = (2.0 * k + 1) / (k + 1), C = k / (k + 1.0);
-    else if (kind == 11) A = (2.0 * k + 1) / (k + 1), C = k / (k + 1.0);
-    for (int m = 0; m <= order; ++m) {
-      after[m] = (A * x + B) * p[m] - C * before[m] + (m ? m * A * p[m - 1] : 0.0);
-    }
+    const Recurrence r = recurrence(kind, k);
+    for (int m = 0; m <= order; ++m) after[m] = (r.A * x + r.B) * p[m] - r.C * before[m] + (m ? m * r.A * p[m - 1] : 0.0);
     for (int m = 0; m <= order; ++m) before[m] = p[m], p[m] = after[m];
   }
   return outer * p[order];
+}
+
+/// The polynomials of one degree >= 0 at n places, which share the recurrence's numbers.
+template <class T>
+[[gnu::noinline]] void orthogonal_polynomials(T* out, const T* in, double degree, int kind, std::int64_t n) {
+  constexpr std::int64_t block = 128;
+  double x[block], before[block], p[block];
+  const bool shifted = kind >= 4 && kind < 8;
+  if (shifted) kind -= 4;
+  const int last = static_cast<int>(degree);
+  const double slope = first_slope(kind), offset = first_offset(kind);
+  for (std::int64_t at = 0; at < n; at += block) {
+    const std::int64_t m = n - at < block ? n - at : block;
+    for (std::int64_t i = 0; i < m; ++i) {
+      x[i] = shifted ? 2 * double(in[at + i]) - 1 : double(in[at + i]);
+      before[i] = x[i] == x[i] ? 1.0 : x[i];
+      p[i] = last > 0 ? slope * x[i] + offset : before[i];
+    }
+    for (int k = 1; k < last; ++k) {
+      const Recurrence r = recurrence(kind, k);
+      for (std::int64_t i = 0; i < m; ++i) {
+        const double after = (r.A * x[i] + r.B) * p[i] - r.C * before[i];
+        before[i] = p[i];
+        p[i] = after;
+      }
+    }
+    for (std::int64_t i = 0; i < m; ++i) out[at + i] = T(p[i]);
+  }
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA::math

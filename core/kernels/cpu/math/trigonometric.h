@@ -73,8 +73,8 @@ consteval DoubleTurns double_turns() {
   }
   return t;
 }
-constexpr FloatTurns turns_of_float = float_turns();
-constexpr DoubleTurns turns_of_double = double_turns();
+inline constexpr FloatTurns turns_of_float = float_turns();
+inline constexpr DoubleTurns turns_of_double = double_turns();
 
 constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
 constexpr double quarter_pi = 0x1.921fb54442d18p-1;
