@@ -107,7 +107,7 @@ def modified(call, value, slope, ends, scaled=False, domain=((-INF, INF),)):
         (slope,),
         domain,
         NEAR,
-        ulp=(4 if scaled else 2, 4),
+        ulp=(4 if scaled else 2, 5),
         slope_ulp=(8, 8),
         slope_scale=scale,
         ends=ends,
