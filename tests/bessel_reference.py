@@ -10,7 +10,7 @@ from special_reference import INF, Special
 import adjoint as ad
 
 S = ad.special
-NEAR = ((0.0, 0.25, 5.0, 20.0),)
+NEAR = ((0.0, 0.25, 1.0, 4.0, 8.0, 20.0),)
 
 
 def amplitude(x):
@@ -90,7 +90,7 @@ def oscillating(call, value, slope):
         value,
         (slope,),
         ((-1e8, 1e8),),
-        ((0.0, 2.404825557695773, 3.8317059702075125, 40.0),),
+        ((0.0, 2.0, 2.404825557695773, 3.8317059702075125, 4.0, 8.0, 40.0),),
         ulp=(2, 4),
         slope_ulp=(4, 8),
         scale=amplitude,
@@ -102,7 +102,15 @@ def oscillating(call, value, slope):
 def modified(call, value, slope, ends, scaled=False, domain=((-INF, INF),)):
     scale = (lambda x: abs(value(x))) if scaled else None
     return Special(
-        call, value, (slope,), domain, NEAR, ulp=(4 if scaled else 2, 4), slope_ulp=(8, 8), slope_scale=scale, ends=ends
+        call,
+        value,
+        (slope,),
+        domain,
+        NEAR,
+        ulp=(4 if scaled else 2, 5),
+        slope_ulp=(8, 8),
+        slope_scale=scale,
+        ends=ends,
     )
 
 
@@ -118,7 +126,7 @@ BESSEL: dict[str, Special] = {
         lambda x: mp.bessely(0, x),
         (lambda x: -mp.bessely(1, x),),
         ((0.0, 1e8),),
-        ((0.0, 0.8935769662791675, 40.0),),
+        ((0.0, 0.8935769662791675, 2.0, 4.0, 8.0, 40.0),),
         ulp=(2, 4),
         slope_ulp=(4, 8),
         scale=lambda x: amplitude(max(x, mp.mpf(1.1))) if x > 0.5 else mp.mpf(0),
@@ -130,7 +138,7 @@ BESSEL: dict[str, Special] = {
         lambda x: mp.bessely(1, x),
         (lambda x: (mp.bessely(0, x) - mp.bessely(2, x)) / 2,),
         ((0.0, 1e8),),
-        ((0.0, 2.197141326031017, 40.0),),
+        ((0.0, 2.0, 2.197141326031017, 4.0, 8.0, 40.0),),
         ulp=(2, 4),
         slope_ulp=(4, 8),
         scale=amplitude,

@@ -65,6 +65,9 @@ CHECKS = {
     "_uniform": drawn(first, lambda y, x, low, high, _: within(y, low, high)),
     "_normal": drawn(first),
     "_exponential": drawn(first, lambda y, *_: (y >= 0) & np.isfinite(y)),
+    "_fill_transformed": drawn(
+        first, lambda y, x, kind, *_: np.isfinite(y) & ((kind == 1) | (y >= (kind == 2)))
+    ),
     "_random": drawn(first, lambda y, x, low, high, _: within(y.real, low, high)),
     "_bernoulli": drawn(first, lambda y, *_: (y == 0) | (y == 1)),
     "_sample_gamma": drawn(first, lambda y, a, *_: (y > 0) & np.isfinite(y)),

@@ -79,7 +79,11 @@ def ldl_factor(a, hermitian):
 def ldl_order(pivots):
     """By exchanging the rows of numbered matrices, as LAPACK's documentation of sytrf says."""
     batch, n = pivots.shape[:-1], pivots.shape[-1]
-    order, rows, blocks = np.empty((*batch, n), int), np.empty((*batch, n, n), int), np.zeros((*batch, n, n), bool)
+    order, rows, blocks = (
+        np.empty((*batch, n), int),
+        np.empty((*batch, n, n), int),
+        np.zeros((*batch, n, n), bool),
+    )
     for index in np.ndindex(*batch):
         numbered, whole, k = np.repeat(np.arange(n)[:, None], n, 1), np.arange(n), 0
         while k < n:

@@ -193,6 +193,7 @@ TABLE: dict[str, Special] = {
         _erfc,
         (lambda x: -2 / mp.sqrt(mp.pi) * _gaussian(x),),
         critical=((0.0, 0.5, 1.0, -6.0, 9.0, 10.0, 26.5),),
+        ulp=(4, 3),
         ends={INF: (0, 0), -INF: (2, 0), 0.0: (1, None)},
     ),
     "erfinv": Special(

@@ -324,7 +324,6 @@ CHECKS = {**CREATION_CHECKS, **LINALG_CHECKS}
 #: (operator, argument): what has no derivative, though the operator has one for others, as in torch: tolerances decide what
 #: counts as zero, weights of classes are data, and some derivatives of special functions are not known in closed form.
 MISSING = {
-    ("_ldl_solve", "self"),
     ("_pinv", "atol"),
     ("_pinv", "rtol"),
     ("cross_entropy", "weight"),

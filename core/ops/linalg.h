@@ -270,7 +270,7 @@ struct LdlFactor : LinearAlgebraRow {
       "L and D in one with A = L D Lᵀ (Lᴴ where `hermitian`), LAPACK's pivots; info > 0 names a block of D "
       "that is zero.";
   static constexpr auto signature = "self, hermitian=False";
-  static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2)", "(0, 0)"};
+  static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2), hermitian=True", "(0, 0)"};
   static constexpr auto returns = "LD, pivots, info";
   static linalg::Three forward(const Tensor& self, bool hermitian);
   static constexpr auto vjp = Rules{[](GradOf<0> g, Output<0> ld, Output<1> pivots, Argument<bool, 1> hermitian) {

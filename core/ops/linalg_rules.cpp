@@ -328,8 +328,9 @@ Ldl take_apart(const Tensor& ld, const Tensor& pivots, bool hermitian) {
   const Tensors order = call_all<LdlOrder>(pivots);
   const Tensor &rows = order[1], &blocks = order[2];
   const Tensor l = outside(call<GatherAlong>(ld, rows, ld.dim() - 2), blocks);
-  const Tensor d = call<Where>(blocks, ld, zero_of(ld));
-  return {order[0], rows, blocks, call<Add>(l, kernels::linalg::identity_like(ld)), call<Add>(d, turned(lower(d, -1), hermitian))};
+  // Of a Hermitian matrix, the diagonal's imaginary part is not read.
+  const Tensor d = call<Where>(blocks, ld, zero_of(ld)), both = call<Add>(d, turned(d, hermitian));
+  return {order[0], rows, blocks, call<Add>(l, kernels::linalg::identity_like(ld)), call<Sub>(both, on_diagonal(half(diagonal(both))))};
 }
 /// t with rows and columns in the order p.
 Tensor reorder(const Tensor& t, const Tensor& p) {

@@ -39,7 +39,7 @@ struct SampleGamma : Structured {
   static constexpr auto doc = "Draws from Gamma(self, 1) (G. Marsaglia and W. W. Tsang, A simple method for generating gamma variables, 2000).";
   static constexpr auto signature = "self, seed, position, generator=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"positive(3, 4), 5, 0", "positive(0, 3), 5, 0"};
+  static constexpr auto samples = Cases{"positive(3, 4), 5, 0", "positive(0, 3), 5, 0, generator=None"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t seed, int64_t position, OptionalGenerator generator) { return kernels::sample_gamma(self, seed, position, given(generator), "_standard_gamma"); }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::gamma_draw(g, a, x); }};
@@ -51,7 +51,7 @@ struct SamplePoisson : Structured {
   static constexpr auto doc = "Draws from Poisson(self); from 10 on by W. Hörmann, The transformed rejection method for generating Poisson random variables (1993).";
   static constexpr auto signature = "self, seed, position, generator=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"positive(3, 4), 5, 0", "positive(0, 3), 5, 0"};
+  static constexpr auto samples = Cases{"positive(3, 4), 5, 0", "positive(0, 3), 5, 0, generator=None"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t seed, int64_t position, OptionalGenerator generator) { return kernels::sample_poisson(self, seed, position, given(generator), "poisson"); }
   static constexpr auto vjp = Rules{[](Grad g) { return rules::no_slope(g); }};
@@ -63,7 +63,7 @@ struct SampleBinomial : Structured {
   static constexpr auto doc = "Draws from Binomial(self, prob); with many successes by W. Hörmann, The generation of binomial random variates (1993).";
   static constexpr auto signature = "self, prob, seed, position, generator=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"[4.0, 5.0, 6.0], unit(3), 5, 0", "positive(0, 3), unit(0, 3), 5, 0"};
+  static constexpr auto samples = Cases{"[4.0, 5.0, 6.0], unit(3), 5, 0", "positive(0, 3), unit(0, 3), 5, 0, generator=None"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, const Tensor& prob, int64_t seed, int64_t position, OptionalGenerator generator) {
     return kernels::sample_binomial(self, prob, seed, position, given(generator), "binomial");

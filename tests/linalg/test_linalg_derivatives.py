@@ -187,10 +187,13 @@ def test_ldl(hermitian_, complex_):
     def solution(t, b):
         return L.ldl_solve(*L.ldl_factor(whole(t), hermitian=hermitian_), b, hermitian=hermitian_)
 
-    np.testing.assert_allclose(solution(a, b).detach().numpy(), L.solve(whole(a), b).detach().numpy(), rtol=1e-10)
+    np.testing.assert_allclose(
+        solution(a, b).detach().numpy(), L.solve(whole(a), b).detach().numpy(), rtol=1e-10
+    )
     check(solution, a, b)
     for found, true in zip(
-        ad.autograd.grad(solution(a, b).abs().sum(), (a, b)), ad.autograd.grad(L.solve(whole(a), b).abs().sum(), (a, b))
+        ad.autograd.grad(solution(a, b).abs().sum(), (a, b)),
+        ad.autograd.grad(L.solve(whole(a), b).abs().sum(), (a, b)),
     ):
         np.testing.assert_allclose(found.numpy(), true.numpy(), rtol=1e-9, atol=1e-12)
 
@@ -205,9 +208,15 @@ def test_ldl_solve_by_the_factors(hermitian_, complex_):
     def moved(d):
         """The upper triangle is not read, and of a Hermitian matrix the diagonal is real."""
         diagonal = d.diagonal(dim1=-2, dim2=-1)
-        return factors.LD + 0.1 * (d.tril(-1) + ((diagonal + diagonal.conj()) / 2 if hermitian_ else diagonal).diag_embed())
+        return factors.LD + 0.1 * (
+            d.tril(-1) + ((diagonal + diagonal.conj()) / 2 if hermitian_ else diagonal).diag_embed()
+        )
 
-    check(lambda d, b: L.ldl_solve(moved(d), factors.pivots, b, hermitian=hermitian_), matrix(2, 5, 5, complex_=complex_), b)
+    check(
+        lambda d, b: L.ldl_solve(moved(d), factors.pivots, b, hermitian=hermitian_),
+        matrix(2, 5, 5, complex_=complex_),
+        b,
+    )
 
 
 @FIELDS

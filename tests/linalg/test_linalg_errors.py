@@ -71,6 +71,20 @@ def test_types(name):
         FUNCTIONS[name](ad.ones(2))
 
 
+@pytest.mark.parametrize("n, batch", [(2, ()), (3, (5,)), (40, ())])
+def test_what_is_not_a_number_is_not_positive(n, batch):
+    a = ad.eye(n).expand(*batch, n, n).clone()
+    a[..., n - 1, 0] = float("nan")
+    with pytest.raises(L.LinAlgError, match=f"leading minor of order {n} is not positive-definite"):
+        L.cholesky(a)
+    assert (L.cholesky_ex(a).info == n).all()
+
+
+def test_dimensions_of_a_norm_out_of_range():
+    with pytest.raises(IndexError, match=r"expected to be in range of \[-3, 2\], but got 3"):
+        L.matrix_norm(ad.ones(2, 3, 4), 1, dim=(0, 3))
+
+
 @pytest.mark.parametrize("name", "eigh eigvalsh eig eigvals svd svdvals".split())
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_not_finite(name, bad):

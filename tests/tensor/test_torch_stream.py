@@ -68,6 +68,39 @@ def expressions():
     ):
         yield f"t.nn.init.{scheme}(t.empty(9, 6))"
     yield "t.nn.init.trunc_normal_(t.empty(30), 0.0, 1.0, 1.0, 1.2)"
+    for dtype, n in itertools.product(("float32", "float64"), (3, 40)):
+        a = f"t.arange(1.0, {n + 1}, dtype=t.{dtype})"
+        for rates in (f"{a} / 4", f"{a} + 30"):
+            yield f"t.poisson({rates})"
+            yield f"t.binomial({a} * 9, 1 / ({rates} + 1))"
+            yield f"t.binomial({a} * 9, 1 - 1 / ({rates} + 1))"
+            yield f"t.distributions.Gamma({rates}, t.ones({n}, dtype=t.{dtype})).sample()"
+        yield f"t.distributions.Dirichlet({a} / 3).sample((2,))"
+        yield f"t.distributions.Beta({a}, {a} / 3).sample()"
+        yield f"t.distributions.Chi2({a}).sample((2,))"
+        yield f"t.distributions.StudentT({a}).sample()"
+        yield f"t.empty({n}, dtype=t.{dtype}).cauchy_(0.2, 1.3)"
+        yield f"t.empty({n}, dtype=t.{dtype}).geometric_(0.3)"
+        yield f"t.empty({n}, dtype=t.{dtype}).log_normal_(0.2, 0.5)"
+        yield f"t.rrelu({a} / 8 - 1, training=True)"
+        yield f"t.normal({a}, 2.0)"
+        yield f"t.normal(0.5, {a})"
+    yield "t.poisson(t.arange(20.0).to(t.bfloat16))"
+    yield "t.poisson(t.arange(20.0).to(t.float16))"
+    yield "t.normal(t.zeros(4, 5, dtype=t.float16), t.ones(5))"
+    for method in (
+        "cauchy_()",
+        "geometric_(0.4)",
+        "log_normal_()",
+        "exponential_()",
+        "bernoulli_(t.full((6, 4), 0.3))",
+        "random_(-5, 2**40)",
+    ):
+        yield f"t.empty(4, 6).t().{method}"
+        yield f"t.empty(6, 4, dtype=t.float64).{method}"
+        yield f"t.empty(6, 8)[:, ::2].{method}"
+    yield "t.normal(t.zeros(6, 8).t(), 1.0)"
+    yield "t.distributions.VonMises(t.tensor(0.0), t.tensor(2.0)).sample((20,))"
     yield "t.nn.Dropout2d(0.4)(t.ones(3, 5, 2, 2))"
     yield "t.cat([b for (b,) in t.utils.data.DataLoader(t.utils.data.TensorDataset(t.arange(20.0)), 6, shuffle=True)])"
     yield "t.tensor(list(t.utils.data.WeightedRandomSampler([0.1, 0.9, 0.4, 0.7], 3, False)))"
@@ -141,12 +174,15 @@ def test_its_state():
 
 
 def test_draws_for_each_element():
-    """Rows that need a stream for each element take a seed from it: the same after the same seed."""
+    """What a vmap has for each sample takes the same numbers after the same seed."""
     import adjoint as ad
 
     generator = ad.Generator(stream="torch")
     draws = [ad.poisson(ad.full((6,), 3.0), generator=generator.manual_seed(5)).tolist() for _ in range(2)]
     assert draws[0] == draws[1]
+    rates = ad.full((3, 2), 3.0)
+    mapped = ad.func.vmap(lambda r: ad.poisson(r, generator=generator.manual_seed(5)), randomness="different")
+    assert mapped(rates).tolist() == ad.poisson(rates, generator=generator.manual_seed(5)).tolist()
 
 
 if __name__ == "__main__":

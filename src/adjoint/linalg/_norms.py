@@ -80,6 +80,11 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
+    for d in dim:
+        if not -A.ndim <= d < A.ndim:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-A.ndim}, {A.ndim - 1}], but got {d})"
+            )
     row, column = (d % A.ndim for d in dim)
     if row == column:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {dim}")

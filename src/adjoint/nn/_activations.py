@@ -108,10 +108,11 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
         return leaky_relu(input, (lower + upper) / 2, inplace)
     with ad.no_grad():
         if _as_torch(None) and not input.is_meta and _C._whole(input).numel() == input.numel():
-            # torch draws doubles, for those elements that take one.
+            # torch draws doubles, for those elements that take one, between bounds of the type of the elements.
             scaled = input <= 0
-            drawn = ad.empty(int(scaled.sum()), dtype=ad.float64).uniform_(lower, upper).to(input.dtype)
-            slope = ad.ones_like(input, memory_format=ad.contiguous_format).masked_scatter_(scaled, drawn)
+            low, high = ad.tensor([lower, upper], dtype=input.dtype).tolist()
+            drawn = ad.empty(int(scaled.sum()), dtype=ad.float64).uniform_(low, high).to(input.dtype)
+            slope = ad.ones(input.shape, dtype=input.dtype).masked_scatter_(scaled, drawn)
         else:
             slope = ad.where(input >= 0, 1.0, ad.empty_like(input).uniform_(lower, upper))
     return input.mul_(slope) if inplace else input * slope

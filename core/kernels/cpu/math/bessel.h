@@ -79,10 +79,10 @@ ADJOINT_INLINE double bessel_k(double x) {
   const double l = log(b) - 0.11593151565841244881;  // log(x / 2) + gamma
   const double near = v ? 1.0 / b + 0.5 * b * (l * polynomial(z, P::i1_near) - polynomial(z, P::k1_near))
                         : polynomial(z, P::k0_near) - l * polynomial(z, P::i0_near);
-  const double t = 1.0 / select(low, 1.0, x);
+  const double c = select(low, 1.0, x), t = 1.0 / c;
   const double middle = either<v>(t - 0.625, P::k0_middle, P::k1_middle);
   const double last = either<v>(select(t < 0.25, t, 0.25), P::k0_far, P::k1_far);
-  const double far = select(x < 4.0, middle, last) * sqrt(1.57079632679489661923 * t);
+  const double far = select(x < 4.0, middle, last) * sqrt(1.57079632679489661923 / c);
   return select(low, near, far) * exp(select(low == scaled, select(low, x, -x), 0.0));
 }
 /// The same at the ends.
@@ -137,10 +137,10 @@ ADJOINT_INLINE double bessel_y(double x) {
   const double l = log(b) - 0.11593151565841244881, h = b - 1.0;
   const double near = v ? b * (l * polynomial(h, P::j1[0]) - 0.5 * polynomial(z, P::y1_near)) - 1.0 / b
                         : l * polynomial(h, P::j0[0]) + polynomial(z, P::y0_near);
-  const Piece at = piece_of(select(x < 2.0, 2.5, select(x < 8.0, x, 7.5)));
+  const Piece at = piece_of(select(x <= 2.0, 2.5, select(x < 8.0, x, 7.5)));
   const double middle = v ? row_polynomial<2>(at.h, P::y1, at.n - 1.0) : row_polynomial<2>(at.h, P::y0, at.n - 1.0);
   const double c = select(x < 8.0, 8.0, x), far = bessel_phase<v, true>(c, reduce_angle_in_range(c));
-  return select(x < 2.0, two_over_pi * near, select(x < 8.0, middle, far));
+  return select(x <= 2.0, two_over_pi * near, select(x < 8.0, middle, far));
 }
 template <int v>
 [[gnu::noinline]] inline double bessel_y_large(double x) {

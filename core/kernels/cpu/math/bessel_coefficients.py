@@ -25,7 +25,9 @@ def interpolate(function, low, high, degree):
     # From Chebyshev's polynomials to powers by their recurrence.
     before, this, result = [one], [mp.mpf(0), one], [mp.mpf(0)] * n
     for k in range(n):
-        weight = 2 / mp.mpf(n) * sum(v * mp.cos(mp.pi * k * (2 * i + 1) / (2 * n)) for i, v in enumerate(values))
+        weight = (
+            2 / mp.mpf(n) * sum(v * mp.cos(mp.pi * k * (2 * i + 1) / (2 * n)) for i, v in enumerate(values))
+        )
         if k == 0:
             weight /= 2
         for j, c in enumerate(before):
@@ -77,7 +79,9 @@ def pieces(function, edges, bits=53, extra=4):
     for low, high in zip(edges, edges[1:]):
         p, _ = fit(function, low, high, bits, centred=True, extra=extra)
         degree = max(degree, len(p) - 1)
-    found = [fit(function, low, high, bits, centred=True, degree=degree) for low, high in zip(edges, edges[1:])]
+    found = [
+        fit(function, low, high, bits, centred=True, degree=degree) for low, high in zip(edges, edges[1:])
+    ]
     return [p for p, _ in found], max(e for _, e in found)
 
 
@@ -163,47 +167,130 @@ def rows():
     def scaled_i(v):
         return lambda t: mp.sqrt(2 * mp.pi / t) * mp.exp(-1 / t) * mp.besseli(v, 1 / t)
 
-    near = [lambda z: mp.besseli(0, 2 * mp.sqrt(z)), lambda z: mp.besseli(1, 2 * mp.sqrt(z)) / mp.sqrt(z) if z else one]
+    near = [
+        lambda z: mp.besseli(0, 2 * mp.sqrt(z)),
+        lambda z: mp.besseli(1, 2 * mp.sqrt(z)) / mp.sqrt(z) if z else one,
+    ]
     for v in (0, 1):
         said = "" if v == 0 else "x/2 "
         for bits, edge in ((24, 4), (53, 8)):
-            yield bits, f"i{v}_near", f"I{v}(x) = {said}P(x^2 / 4), x <= {edge}", fit(near[v], 0, edge**2 / 4, bits, relative=True, extra=3)
-            yield bits, f"i{v}_far", f"I{v}(x) = e^x P(1/x) / sqrt(2 pi x), x >= {edge}", fit(scaled_i(v), 0, one / edge, bits)
+            yield (
+                bits,
+                f"i{v}_near",
+                f"I{v}(x) = {said}P(x^2 / 4), x <= {edge}",
+                fit(near[v], 0, edge**2 / 4, bits, relative=True, extra=3),
+            )
+            yield (
+                bits,
+                f"i{v}_far",
+                f"I{v}(x) = e^x P(1/x) / sqrt(2 pi x), x >= {edge}",
+                fit(scaled_i(v), 0, one / edge, bits),
+            )
     small = "x <= 1, z = x^2 / 4"
-    yield 53, "k0_near", f"K0(x) = -(log(x/2) + gamma) I0(x) + P(z), {small}", fit(lambda z: harmonic_sum(0, z, 1), 0, one / 4, 53)
-    yield 53, "k1_near", f"K1(x) = 1/x + (log(x/2) + gamma) I1(x) - x/2 P(z), {small}", fit(lambda z: harmonic_sum(1, z, 1), 0, one / 4, 53)
+    yield (
+        53,
+        "k0_near",
+        f"K0(x) = -(log(x/2) + gamma) I0(x) + P(z), {small}",
+        fit(lambda z: harmonic_sum(0, z, 1), 0, one / 4, 53),
+    )
+    yield (
+        53,
+        "k1_near",
+        f"K1(x) = 1/x + (log(x/2) + gamma) I1(x) - x/2 P(z), {small}",
+        fit(lambda z: harmonic_sum(1, z, 1), 0, one / 4, 53),
+    )
     for v in (0, 1):
-        yield 53, f"k{v}_middle", f"K{v}(x) = e^-x P(1/x - 5/8) sqrt(pi / (2x)), 1 <= x <= 4", fit(scaled_k(v), one / 4, one, 53, centred=True)
-        yield 53, f"k{v}_far", f"the same with P(1/x), x >= 4", fit(scaled_k(v), 0, one / 4, 53)
+        yield (
+            53,
+            f"k{v}_middle",
+            f"K{v}(x) = e^-x P(1/x - 5/8) sqrt(pi / (2x)), 1 <= x <= 4",
+            fit(scaled_k(v), one / 4, one, 53, centred=True),
+        )
+        yield 53, f"k{v}_far", "the same with P(1/x), x >= 4", fit(scaled_k(v), 0, one / 4, 53)
     edges = [mp.mpf(e) for e in (0, 2, 4, 6, 8)]
-    yield 53, "j0", "J0(x) = P(x - middle) on [0, 2], [2, 4], ... [6, 8]", pieces(lambda x: mp.besselj(0, x), edges)
+    yield (
+        53,
+        "j0",
+        "J0(x) = P(x - middle) on [0, 2], [2, 4], ... [6, 8]",
+        pieces(lambda x: mp.besselj(0, x), edges),
+    )
     yield 53, "j1", "J1(x) = x P(x - middle) on the same", pieces(lambda x: mp.besselj(1, x) / x, edges)
-    yield 53, "y0_near", "Y0(x) = 2/pi ((log(x/2) + gamma) J0(x) + P(z)), x <= 2, z = x^2 / 4", fit(lambda z: -harmonic_sum(0, z, -1), 0, one, 53)
-    yield 53, "y1_near", "Y1(x) = 2/pi ((log(x/2) + gamma) J1(x) - 1/x - x/2 P(z)), x <= 2", fit(lambda z: harmonic_sum(1, z, -1), 0, one, 53)
-    yield 53, "y0", "Y0(x) = P(x - middle) on [2, 4], [4, 6], [6, 8]", pieces(lambda x: mp.bessely(0, x), edges[1:])
+    yield (
+        53,
+        "y0_near",
+        "Y0(x) = 2/pi ((log(x/2) + gamma) J0(x) + P(z)), x <= 2, z = x^2 / 4",
+        fit(lambda z: -harmonic_sum(0, z, -1), 0, one, 53),
+    )
+    yield (
+        53,
+        "y1_near",
+        "Y1(x) = 2/pi ((log(x/2) + gamma) J1(x) - 1/x - x/2 P(z)), x <= 2",
+        fit(lambda z: harmonic_sum(1, z, -1), 0, one, 53),
+    )
+    yield (
+        53,
+        "y0",
+        "Y0(x) = P(x - middle) on [2, 4], [4, 6], [6, 8]",
+        pieces(lambda x: mp.bessely(0, x), edges[1:]),
+    )
     yield 53, "y1", "Y1(x) = P(x - middle) on the same", pieces(lambda x: mp.bessely(1, x), edges[1:])
     far = one / 64
     for v in (0, 1):
-        yield 53, f"p{v}", f"the modulus of J{v} and Y{v} in phase, in 1/x^2, x >= 8", fit(modulus(v, False), 0, far, 53)
-        yield 53, f"q{v}", f"x times that out of phase", fit(modulus(v, True), 0, far, 53)
+        yield (
+            53,
+            f"p{v}",
+            f"the modulus of J{v} and Y{v} in phase, in 1/x^2, x >= 8",
+            fit(modulus(v, False), 0, far, 53),
+        )
+        yield 53, f"q{v}", "x times that out of phase", fit(modulus(v, True), 0, far, 53)
     nodes = [mp.mpf(k) for k in range(-9, 3)]
     yield 53, "airy", "Ai(x) = P(x - middle) on [-9, -8] ... [1, 2]", pieces(mp.airyai, nodes, extra=6)
     least = 1 / (mp.mpf(2) / 3 * mp.mpf(2) ** 1.5)
     most = (1 / (mp.mpf(2) / 3 * 27)) ** 2
     for slope in (False, True):
         name = "slope" if slope else "value"
-        yield 53, f"airy_right_{name}", "Airy's function right of 2, in 1/zeta", fit(airy_right(slope), 0, least, 53)
+        yield (
+            53,
+            f"airy_right_{name}",
+            "Airy's function right of 2, in 1/zeta",
+            fit(airy_right(slope), 0, least, 53),
+        )
         yield 53, f"airy_even_{name}", "left of -9, in 1/zeta^2", fit(airy_left(slope, False), 0, most, 53)
         yield 53, f"airy_odd_{name}", "the same, times zeta", fit(airy_left(slope, True), 0, most, 53)
     inverse = "erfinv(x) = x P(w - middle), w = -log(1 - x^2)"
     root = lambda s: inverse_error(s * s)
     for bits in (24, 53):
-        yield bits, "erfinv_near", f"{inverse} = 3, w <= 6", fit(inverse_error, 0, 6, bits, centred=True, extra=3)
-        yield bits, "erfinv_middle", "erfinv(x) = x P(s - 3.34375), s = sqrt(w) from 2.4375 to 4.25", fit(root, 2.4375, 4.25, bits, centred=True, extra=3)
-    yield 53, "erfinv_far", "erfinv(x) = x P(s - 5.25), s from 4.25 to 6.25", fit(root, 4.25, 6.25, 53, centred=True, extra=3)
+        yield (
+            bits,
+            "erfinv_near",
+            f"{inverse} = 3, w <= 6",
+            fit(inverse_error, 0, 6, bits, centred=True, extra=3),
+        )
+        yield (
+            bits,
+            "erfinv_middle",
+            "erfinv(x) = x P(s - 3.34375), s = sqrt(w) from 2.4375 to 4.25",
+            fit(root, 2.4375, 4.25, bits, centred=True, extra=3),
+        )
+    yield (
+        53,
+        "erfinv_far",
+        "erfinv(x) = x P(s - 5.25), s from 4.25 to 6.25",
+        fit(root, 4.25, 6.25, 53, centred=True, extra=3),
+    )
     tail = lambda u: inverse_error(1 / u**2) - 1 / u
-    yield 24, "erfinv_tail", "erfinv(x) = x (s + P(1/s - 0.15625)), s from 4.15 to 14", fit(tail, 0.07125, 0.24125, 24, centred=True, extra=3)
-    yield 53, "erfinv_tail", "erfinv(x) = x (s + P(1/s - 0.1)), s from 6.1 to 27.7", fit(tail, mp.mpf("0.036"), mp.mpf("0.164"), 53, centred=True, extra=2)
+    yield (
+        24,
+        "erfinv_tail",
+        "erfinv(x) = x (s + P(1/s - 0.15625)), s from 4.15 to 14",
+        fit(tail, 0.07125, 0.24125, 24, centred=True, extra=3),
+    )
+    yield (
+        53,
+        "erfinv_tail",
+        "erfinv(x) = x (s + P(1/s - 0.1)), s from 6.1 to 27.7",
+        fit(tail, mp.mpf("0.036"), mp.mpf("0.164"), 53, centred=True, extra=2),
+    )
 
 
 def generate() -> str:
@@ -213,7 +300,10 @@ def generate() -> str:
         said = f"2^{float(mp.log(error, 2)):.1f}"
         count = f"{len(found)} x {len(found[0])}" if table else str(len(found))
         print(f"{name:18} {kind:7} {count:8} {said}", flush=True)
-        lists = ["{" + ", ".join(literal(rounded(c, bits), bits) for c in p) + "}" for p in (found if table else [found])]
+        lists = [
+            "{" + ", ".join(literal(rounded(c, bits), bits) for c in p) + "}"
+            for p in (found if table else [found])
+        ]
         size = f"[{len(found)}][{len(found[0])}]" if table else "[]"
         body = "{" + ",\n    ".join(lists) + "}" if table else lists[0]
         members[bits] += [f"  /// {formula}; {said}", f"  static constexpr {kind} {name}{size} = {body};"]

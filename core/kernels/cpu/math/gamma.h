@@ -15,13 +15,14 @@ ADJOINT_INLINE double lgamma(double x) {
 ADJOINT_INLINE float lgamma(float x) {
   // In double, where nothing near the zeros is lost: ten steps of the recurrence, as one product, to Stirling's series
   // (DLMF 5.11.1), and reflection left of 0.
-  const double a = x, y = select(a < 0.0, 1.0 - a, a), b = select(y < 10.0, y, 1.0);
+  const double a = x, y = select(a < 0.0, 1.0 - a, abs(a)), b = select(y < 10.0, y, 1.0);
   const double steps = ((b * (b + 1.0)) * ((b + 2.0) * (b + 3.0))) * ((b + 4.0) * (b + 5.0)) * (((b + 6.0) * (b + 7.0)) * ((b + 8.0) * (b + 9.0)));
   const double z = select(y < 10.0, y + 10.0, y), r = 1.0 / z, l = log(z), product = select(y < 10.0, steps, 1.0);
   static constexpr double stirling[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156};
   const double main = z * (l - 1.0) - 0.5 * l + (0.91893853320467274178 + r * polynomial(r * r, stirling));
   const double rest = log(select(a < 0.0, 3.14159265358979323846 * product, 1.0) / select(a < 0.0, abs(sin_pi(a)), product));
-  return float(select(abs(a) < infinity<double>, rest + select(a < 0.0, -main, main), abs(a)));
+  const double value = select(a == 1.0 || a == 2.0, 0.0, rest + select(a < 0.0, -main, main));
+  return float(select(abs(a) < infinity<double>, value, abs(a)));
 }
 
 /// The derivative of log gamma: from 10 on Stirling's series (DLMF 5.11.2); below, the recurrence leads to

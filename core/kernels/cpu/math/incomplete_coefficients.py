@@ -68,7 +68,9 @@ def generate() -> str:
     for k, (row, length) in enumerate(zip(temme(), LENGTHS)):
         numbers = ", ".join(literal(float(c), 53) for c in row[:length])
         lines += [f"  static constexpr double temme{k}[] = {{{numbers}}};"]
-    return "\n".join([*lines, "};", "", "}  // namespace adjoint::inline ADJOINT_ISA::math::coefficients", ""])
+    return "\n".join(
+        [*lines, "};", "", "}  // namespace adjoint::inline ADJOINT_ISA::math::coefficients", ""]
+    )
 
 
 if __name__ == "__main__":
