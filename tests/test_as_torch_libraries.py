@@ -123,6 +123,7 @@ def test_several_processes_are_names_that_refuse():
     code = """
 import torch
 import torch.distributed as dist
+from torch.distributed import all_reduce
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -131,8 +132,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.distributed import DistributedDataParallel as same
 def f(op=dist.ReduceOp.SUM, group: dist.ProcessGroup | None = dist.group.WORLD): return 1
 print(record(f) is f, isinstance(torch.ones(1), DTensor), isinstance(torch.nn.Linear(1, 1), DistributedDataParallel))
-print(dist.is_available(), hasattr(dist, 'all_reduce'), DistributedDataParallel is same)
-for call in (dist.get_rank, lambda: FullyShardedDataParallel(None), lambda: DistributedDataParallel(None)):
+print(dist.is_available(), hasattr(dist, 'no_such_name'), DistributedDataParallel is same)
+for call in (dist.get_rank, lambda: all_reduce(1), lambda: DistributedDataParallel(None)):
     try: call()
     except (ValueError, NotImplementedError) as error: print(type(error).__name__, str(error)[:62])
 """
@@ -140,7 +141,7 @@ for call in (dist.get_rank, lambda: FullyShardedDataParallel(None), lambda: Dist
         "True False False",
         "False False True",
         "ValueError Default process group has not been initialized, please make su",
-        "NotImplementedError Adjoint does not have torch.distributed.fsdp.FullyShardedDataP",
+        "NotImplementedError Adjoint does not have torch.distributed.all_reduce: there is o",
         "NotImplementedError Adjoint does not have torch.nn.parallel.DistributedDataParalle",
     ]
 
@@ -156,7 +157,25 @@ def test_questions_to_compilers_and_devices_are_answered():
         "torch.cuda.is_current_stream_capturing()",
         "torch.cuda.OutOfMemoryError is torch.OutOfMemoryError",
         "isinstance(torch.nn.Linear(1, 1), torch.jit.ScriptModule)",
-    ) == ["False", "None", "True", "False", "True", "{}", "False", "True", "False"]
+        "isinstance(3, (torch.SymInt, torch.SymFloat, torch.SymBool))",
+        "torch.profiler.kineto_available()",
+        "torch._assert_async(torch.ones(1))",
+        "torch.Future is __import__('torch.futures').futures.Future",
+    ) == [
+        "False",
+        "None",
+        "True",
+        "False",
+        "True",
+        "{}",
+        "False",
+        "True",
+        "False",
+        "False",
+        "False",
+        "None",
+        "True",
+    ]
     code = """
 import torch
 import torch._dynamo
@@ -207,6 +226,34 @@ for other, words in (([1.0], 'scalar list'), (xs[:1], 'same number of tensors, g
         "True",
         "True",
     ]
+
+
+def test_lists_of_tensors_by_dtype():
+    code = """
+import torch
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
+a, b, c = torch.ones(1), torch.ones(2, dtype=torch.float64), torch.ones(3)
+groups = _group_tensors_by_device_and_dtype([[a, b, c], [None, 1, 2], []], with_indices=True)
+for (device, dtype), (lists, numbers) in groups.items():
+    print(device, dtype, [len(part) for part in lists], lists[1], numbers)
+"""
+    assert torch_program(code).splitlines() == [
+        "cpu torch.float32 [2, 2, 0] [None, 2] [0, 2]",
+        "cpu torch.float64 [1, 1, 0] [1] [1]",
+    ]
+
+
+def test_modes_of_dispatch_are_found():
+    code = """
+from torch.utils._python_dispatch import TorchDispatchMode
+import torch
+class Log(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        print(func.__name__)
+        return func(*args, **(kwargs or {}))
+with Log(): torch.ones(2).exp()
+"""
+    assert torch_program(code).split()[-1] == "exp"
 
 
 def test_futures():

@@ -173,8 +173,12 @@ Tensor operand(PyObject* o, DType like) {
     uint64_t bits;
     std::memcpy(&bits, &value, sizeof bits);
     Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) % (sizeof known / sizeof known[0])];
-    if (!k.number.defined() || k.bits != bits || k.like != like || k.meaning != default_dtype())
+    if (!k.number.defined() || k.bits != bits || k.like != like || k.meaning != default_dtype()) {
+      // It is met again outside of the mode or level in which it is made here, and belongs to none.
+      const auto marks = std::exchange(thread_state.flags_of_new, 0);
       k = {bits, like, default_dtype(), wrap_number(Scalar(value), like)};
+      thread_state.flags_of_new = marks;
+    }
     return k.number;
   }
   if (const auto s = as_scalar(o)) return wrap_number(*s, like);

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import functools
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -469,3 +470,30 @@ def test_flags_of_inference_tensors():
     z.requires_grad_(False)
     with ad.inference_mode():
         assert z.requires_grad_() is z and not (z * 2).requires_grad
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, c: x * c,
+        lambda x, c: c * x,
+        lambda x, c: x / c,
+        lambda x, c: c / x,
+        lambda x, c: x**c,
+        lambda x, c: c**x,
+        lambda x, c: x - c,
+    ],
+)
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64, ad.complex128], ids=lambda t: t.name)
+def test_a_number_met_in_inference_mode_is_saved_outside(call, dtype, request):
+    """Numbers beside tensors are kept for the next call, which may be recorded: an evaluation comes before training."""
+    # A number of its own for each case, so that none has been met before.
+    number = 1.5 + (zlib.crc32(request.node.name.encode()) % 10007) / 20011
+    with ad.inference_mode():
+        call(ad.ones(2, dtype=dtype), number)
+    x = ad.full((2,), 1.25, dtype=dtype, requires_grad=True)
+    y = call(x, number)
+    expected = call(ad.full((2,), 1.25, dtype=dtype, requires_grad=True), ad.tensor(number, dtype=dtype))
+    assert y.tolist() == pytest.approx(expected.tolist(), rel=1e-6)
+    y.abs().sum().backward()
+    assert not x.grad.is_inference() and ad.isfinite(x.grad).all()

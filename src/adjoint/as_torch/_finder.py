@@ -43,6 +43,7 @@ RENAMED = {
     "torch.__config__": f"{STANDINS}.config",
     "torch.autograd.profiler": f"{STANDINS}.profiler",
     "torch.utils._pytree": "adjoint.utils._pytree",
+    "torch.utils._python_dispatch": "adjoint.utils._python_dispatch",
     "torch.utils.data._utils": "adjoint.utils.data._utils",
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",

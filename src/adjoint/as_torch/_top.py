@@ -51,6 +51,10 @@ def late(name):
         return getattr(adjoint.Tensor, name)
     if name == "GradScaler":
         return adjoint.amp.GradScaler
+    if name == "Future":
+        from adjoint.as_torch.standins.futures import Future
+
+        return Future
     if name in ("ScriptFunction", "ScriptModule"):
         from adjoint.as_torch.standins import jit
 
@@ -96,6 +100,13 @@ def set_default_tensor_type(t) -> None:
 @extra
 def _assert(condition, message) -> None:
     assert condition, message
+
+
+@extra
+def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero") -> None:
+    """What a device would find out later is found out at once."""
+    if not input:
+        raise RuntimeError(assert_msg)
 
 
 def _checks():
@@ -213,6 +224,7 @@ def set_warn_always(b) -> None:
 
 
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
+_EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)

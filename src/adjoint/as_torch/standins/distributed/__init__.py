@@ -1,7 +1,7 @@
 """``torch.distributed`` of one process: it is not available, as programs ask before they use it.
 
 What programs name before they ask, in annotations, defaults and ``isinstance``, is there by name: types that nothing is an
-instance of. Of the submodules, which are imported before anything is asked, functions too; calling one is refused. Start reading at `is_available`; the submodules are in `SUBMODULES`.
+instance of, and functions; calling one is refused. Start reading at `is_available`; the submodules are in `SUBMODULES`.
 """
 
 from __future__ import annotations
@@ -70,6 +70,17 @@ class GroupMember(group):
 globals().update(
     refused("torch.distributed", "ProcessGroup ProcessGroupGloo ProcessGroupNCCL Work Store TCPStore", _ALONE)
 )
+# What libraries import by name before they ask whether there are several processes.
+globals().update(
+    refusing(
+        "torch.distributed",
+        "init_process_group destroy_process_group new_group barrier monitored_barrier broadcast all_reduce reduce "
+        "all_gather all_gather_into_tensor all_gather_object gather gather_object scatter scatter_object_list "
+        "reduce_scatter reduce_scatter_tensor all_to_all all_to_all_single broadcast_object_list send recv isend irecv",
+        _ALONE,
+    )
+)
+
 #: By module: the types, then the functions, that libraries import from it whether processes can be joined or not.
 SUBMODULES = {
     "_composable": ("", ""),
