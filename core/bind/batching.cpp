@@ -141,6 +141,7 @@ void bind_batching(nb::module_& m) {
   }, "All samples, the batch in front, and the number of the level; None for a tensor that is not batched.");
   m.def("_requires_grad_here", [](const Tensor& t) { return t.requires_grad(); }, "Whether a tensor needs a gradient, whatever the samples do that it stands for.");
   m.def("_without_own_history", [](const Tensor& t) { return alias(t); }, "The same samples with their history, but none of its own.");
+  m.def("_records_outside", &records_outside, "Whether what is computed inside of the vmap()s of this thread has a history outside of one of them.");
   m.def("_renew_samples", [](const Tensor& t, const Tensor& samples) { meta_of(t)->samples = samples; },
         "Let a batched tensor stand for its samples as they are after a write, which may have made another tensor of them.");
   m.def("_apply_past_batching", &apply_past_batching);

@@ -150,6 +150,7 @@ void bind_storage(nb::module_& m) {
     if (t->is(TensorImpl::kView))
       fail("Can't detach views in-place. Use detach() instead. This one has shape ", to_string(t.sizes()), ".");
     forget_in_place(t, 2);  // held by the program, and here
+    if (t->wrapper) forget_tangents(t);  // the program has no other tensor for it now
   });
 }
 

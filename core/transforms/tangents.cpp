@@ -103,6 +103,17 @@ void TangentLink::set(Tensor tangent, bool own) {
   own_ = own;
 }
 
+void forget_tangents(const Tensor& t) {
+  AutogradMeta* meta = t->is(TensorImpl::kDual) ? meta_of(t) : nullptr;
+  if (!meta) return;
+  TangentLink* link;
+  {
+    std::lock_guard lock(meta->lock);
+    link = std::exchange(meta->tangents, nullptr);
+  }
+  while (link) delete std::exchange(link, link->next);
+}
+
 void drop_tangents(TensorImpl* t) noexcept {
   AutogradMeta* meta = t->meta.load(std::memory_order_acquire);
   TangentLink* link = meta ? std::exchange(meta->tangents, nullptr) : nullptr;

@@ -64,6 +64,8 @@ class TangentLink {
   TangentLink *before_ = nullptr, *after_ = nullptr;
 };
 
+/// Take all its tangents from a tensor, as detach_() does.
+void forget_tangents(const Tensor& t);
 /// Called when a dual tensor dies.
 void drop_tangents(TensorImpl* t) noexcept;
 

@@ -412,3 +412,21 @@ def test_compositions_that_ask_whether_they_are_differentiated(call, wanted):
     with dual_level():
         found = tangent(call(dual([1.0, 2.0], [1.0, 0.0])))
         assert found.tolist() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_detach_in_place_takes_the_tangent_away():
+    x, t = ad.tensor([0.5, 2.0]), ad.tensor([1.0, 10.0])
+
+    def f(x):
+        y = x * 3
+        y.detach_()
+        return y * x
+
+    assert ad.func.jvp(f, (x,), (t,))[1].tolist() == (x * 3 * t).tolist()
+    with ad.no_grad():
+        assert ad.func.jvp(f, (x,), (t,))[1].tolist() == (x * 3 * t).tolist()
+    with dual_level():
+        dual = make_dual(x, t) * 2
+        before = dual.sin()
+        assert unpack_dual(dual.detach_()).tangent is None
+        assert unpack_dual(before).tangent.tolist() == (2 * t * (2 * x).cos()).tolist()

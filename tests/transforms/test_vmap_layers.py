@@ -10,6 +10,7 @@ import pytest
 from helpers import assert_near
 
 import adjoint as ad
+import adjoint.utils.checkpoint
 from adjoint.func import grad, jvp, vmap, vmap_fallbacks
 
 X = ad.arange(12.0).reshape(3, 4)
@@ -304,3 +305,26 @@ def test_gradients_of_samples_in_memory_of_others():
 
     with pytest.raises(RuntimeError, match="belongs to somebody else"):
         vmap(grad(f), strict=True)(x)
+
+
+# --- checkpoints --------------------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_inside_of_a_batch():
+    def part(x):
+        return (x.sin() * x).sum()
+
+    def kept(x):
+        return ad.utils.checkpoint.checkpoint(part, x, use_reentrant=False) * x[0]
+
+    def plain(x):
+        return part(x) * x[0]
+
+    assert_near(vmap(kept)(X), vmap(plain)(X))
+    assert_near(vmap(grad(kept))(X), vmap(grad(plain))(X))
+    assert_near(grad(lambda x: vmap(kept)(x).sum())(X), grad(lambda x: vmap(plain)(x).sum())(X))
+    x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+    vmap(vmap(lambda v: kept(v[None])))(x).sum().backward()
+    vmap(vmap(lambda v: plain(v[None])))(y).sum().backward()
+    assert_near(x.grad, y.grad)
+    assert_near(jvp(vmap(kept), (X,), (X.cos(),))[1], jvp(vmap(plain), (X,), (X.cos(),))[1])

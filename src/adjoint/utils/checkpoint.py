@@ -318,7 +318,8 @@ def checkpoint(
         )
     facts_of = _facts if determinism_check == "default" else lambda tensor: {}
     first, again = _as_factories(*(context_fn or noop_context_fn)())
-    if not _C.is_grad_enabled():
+    # A pass that runs after a vmap() could not run the part again inside of it: so it is recorded as it is.
+    if not _C.is_grad_enabled() or _C._records_outside():
         with first():
             return function(*args, **kwargs)
     state = _random_state() if preserve_rng_state else None
