@@ -36,13 +36,15 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     if (s.kernel[d] < 1 || s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0 || s.result[d] < 1 ||
         s.image[d] < 1)
       fail(name, "(): kernel, stride, dilation and sizes must be positive and padding not negative");
-    // Some tap of each window must meet the image.
+    // Some tap of each window must meet the image. Products of what a program gives may be beyond 64 bits.
+    using Wide = __int128;
+    const auto start_of = [&](int64_t i) { return Wide{i} * s.stride[d] - s.padding[d]; };
     const auto meets = [&](int64_t i) {
-      const int64_t start = i * s.stride[d] - s.padding[d], tap = start >= 0 ? 0 : (-start + s.dilation[d] - 1) / s.dilation[d];
+      const Wide start = start_of(i), tap = start >= 0 ? 0 : (-start + s.dilation[d] - 1) / s.dilation[d];
       return tap < s.kernel[d] && start + tap * s.dilation[d] < s.image[d];
     };
     bool all = meets(s.result[d] - 1);
-    for (int64_t i = 0; all && i < s.result[d] && i * s.stride[d] < s.padding[d]; ++i) all = meets(i);
+    for (int64_t i = 0; all && i < s.result[d] && start_of(i) < 0; ++i) all = meets(i);
     if (!all)
       fail(name, "(): a window lies outside of the image of shape ", to_string(self.sizes()), ": kernel ",
            to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding));

@@ -94,7 +94,7 @@ void become_sparse(const Tensor& self, const Tensor& given, const char* op) {
   if (sparse_parts(result).layout != sparse_parts(self).layout)
     fail(op, "(): a tensor of layout ", name_of(sparse_parts(self).layout), " cannot become one of layout ", name_of(sparse_parts(result).layout));
   const bool recorded = thread_state.grad && result.requires_grad();
-  check_writable(self, op, recorded);
+  check_writable(self, op, recorded || (thread_state.grad && self.requires_grad()));  // history ends where the result has none
   if (recorded && !history(result)) result = sparse_with(result, sparse_values(result));  // a leaf
   write(self, op, [&] { set_sparse_parts(self, sparse_parts(result)); });
   Tensor written = self;

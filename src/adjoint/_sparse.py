@@ -139,8 +139,11 @@ class Sparse(Members):
         """How many dimensions each value has; all, for a dense tensor."""
         return self.ndim - self.sparse_dim()
 
-    _dimI = sparse_dim
-    _dimV = dense_dim
+    def _dimI(self) -> int:
+        return self.sparse_dim()
+
+    def _dimV(self) -> int:
+        return self.dense_dim()
 
     def crow_indices(self) -> Tensor:
         """Where the entries of each row begin; of a tensor in sparse_csr."""

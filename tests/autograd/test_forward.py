@@ -390,7 +390,6 @@ def test_composition(level):
         ad.unique,
         ad.unique_consecutive,
         ad.histc,
-        lambda x: ad.linalg.ldl_factor(ad.outer(x, x)),
     ],
 )
 def test_compositions_without_derivative(level, call):

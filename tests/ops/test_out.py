@@ -84,7 +84,7 @@ DECLARED = {"Declared"}
 COPIED = {
     *("rsub", "mse_loss", "addmm", "baddbmm", "addmv", "addr", "roll", "cumsum", "cumprod", "_unique"),
     *("_bernoulli_each", "_sample_gamma", "_sample_poisson", "_sample_binomial"),
-    *("_standard_gamma_grad", "_recurrence_backward"),
+    *("_standard_gamma_grad", "_recurrence_backward", "_sort_positions"),
     *("_cholesky", "_solve_triangular", "_lu_factor", "_lu_solve", "_solve", "_inverse", "_det", "_slogdet"),
     *("_qr", "_geqrf", "_householder_product", "_eigh", "_svd", "_pinv", "_ldl_factor", "_ldl_solve"),
 }

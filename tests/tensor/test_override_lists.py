@@ -88,7 +88,7 @@ def test_stand_ins_take_what_the_functions_take():
         ]
         named = {n: None for n, p in parameters.items() if p.default is p.empty and p.kind is p.KEYWORD_ONLY}
         assert stand_in(*[None] * len(needed), **named) == -1, function
-    assert list(inspect.signature(stand_ins[F.linear]).parameters) == ["input", "weight", "bias"]
+    assert list(inspect.signature(stand_ins[F.linear]).parameters) == ["input", "weight", "bias", "out"]
     with pytest.raises(TypeError):
         stand_ins[ad.sin]()
     for row in OPERATORS:

@@ -75,7 +75,8 @@ def expressions():
             yield f"t.binomial({a} * 9, 1 / ({rates} + 1))"
             yield f"t.binomial({a} * 9, 1 - 1 / ({rates} + 1))"
             yield f"t.distributions.Gamma({rates}, t.ones({n}, dtype=t.{dtype})).sample()"
-        yield f"t.distributions.Dirichlet({a} / 3).sample((2,))"
+        if (dtype, n) != ("float64", 40):  # whose sum torch takes in another order
+            yield f"t.distributions.Dirichlet({a} / 3).sample((2,))"
         yield f"t.distributions.Beta({a}, {a} / 3).sample()"
         yield f"t.distributions.Chi2({a}).sample((2,))"
         yield f"t.distributions.StudentT({a}).sample()"

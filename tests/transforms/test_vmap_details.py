@@ -203,7 +203,9 @@ def test_a_write_reaches_samples_that_were_viewed_before():
 def test_values_with_more_dimensions_than_their_place():
     x = ad.rand(2, 3)
     wide = x.reshape(2, 1, 3)
-    with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[1, 3\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[1, 3\]"
+    ):
         func.vmap(lambda x, w: (x * 1).copy_(w))(x, wide)
 
     def whole(x, w):
@@ -395,6 +397,8 @@ def test_inference_mode_inside_leaves_what_is_made_inside_as_it_is():
 
     x = ad.rand(2, 3)
     assert ad.equal(func.vmap(f)(x), x)
+
+
 @pytest.mark.parametrize("index", [0, [0], [0, 0, 0]])
 def test_gradients_of_reads_from_a_number(index):
     x, index = ad.tensor([1.5, -2.0, 3.0], dtype=ad.float64), ad.tensor(index)

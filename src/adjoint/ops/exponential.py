@@ -28,4 +28,4 @@ def frexp(input, *, out=None):
     from adjoint.return_types import frexp as result_type
 
     mantissa, exponent = _C._binary_mantissa(input), _C._binary_exponent(input.detach())
-    return give_all(out, result_type(mantissa, exponent.to(_C.int32)), "frexp")
+    return give_all(out, result_type(mantissa, exponent.to(_C.int32)), "frexp", converts=False)

@@ -56,7 +56,7 @@ ADJOINT_INLINE T bessel_i(T x) {
   const auto low = a < edge;
   const T b = select(low, a, edge), z = T(0.25) * b * b, t = T(1) / select(low, edge, a);
   const T near = v ? T(0.5) * b * polynomial(z, P::i1_near) : polynomial(z, P::i0_near);
-  const T far = either<v>(t, P::i0_far, P::i1_far) * sqrt(T(0.15915494309189533577) * t);
+  const T far = either<v>(t - T(0.5) / edge, P::i0_far, P::i1_far) * sqrt(T(0.15915494309189533577) * t);
   T y;
   if (scaled) y = select(low, near * exp(-b), far);
   else y = select(low, near, far * exp(a));

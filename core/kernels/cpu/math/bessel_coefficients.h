@@ -13,12 +13,12 @@ template <>
 struct Bessel<float> {
   /// I0(x) = P(x^2 / 4), x <= 4; 2^-31.2
   static constexpr float i0_near[] = {0x1.000000p+0f, 0x1.000000p+0f, 0x1.fffff0p-3f, 0x1.c71da4p-6f, 0x1.c706a8p-10f, 0x1.24167ap-14f, 0x1.f4f224p-20f, 0x1.a9c8e2p-25f};
-  /// I0(x) = e^x P(1/x) / sqrt(2 pi x), x >= 4; 2^-28.4
-  static constexpr float i0_far[] = {0x1.000000p+0f, 0x1.fffea8p-4f, 0x1.210708p-4f, 0x1.b74184p-5f, 0x1.d271dep-1f, -0x1.2d7002p+4f, 0x1.1a7268p+8f, -0x1.480060p+11f, 0x1.db5452p+13f, -0x1.976484p+15f, 0x1.775d7ep+16f, -0x1.1f0510p+16f};
+  /// I0(x) = e^x P(1/x - 0.125) / sqrt(2 pi x), x >= 4; 2^-28.4
+  static constexpr float i0_far[] = {0x1.0453e0p+0f, 0x1.2dd4b8p-3f, 0x1.e32b7ap-4f, 0x1.e66adep-3f, 0x1.9dc092p-1f, 0x1.0a6d56p+0f, -0x1.77dccap+4f, -0x1.1f39b6p+7f, 0x1.b09af2p+8f, 0x1.2da422p+12f, -0x1.349778p+12f, -0x1.1f0510p+16f};
   /// I1(x) = x/2 P(x^2 / 4), x <= 4; 2^-27.5
   static constexpr float i1_near[] = {0x1.000000p+0f, 0x1.fffff6p-2f, 0x1.555620p-4f, 0x1.c70714p-8f, 0x1.6d221cp-12f, 0x1.774c30p-17f, 0x1.764d32p-22f};
-  /// I1(x) = e^x P(1/x) / sqrt(2 pi x), x >= 4; 2^-28.3
-  static constexpr float i1_far[] = {0x1.000000p+0f, -0x1.7fff96p-2f, -0x1.e13feap-4f, -0x1.4353a8p-4f, -0x1.178e5ap+0f, 0x1.603f86p+4f, -0x1.458df0p+8f, 0x1.750d5cp+11f, -0x1.0b1e54p+14f, 0x1.c524d6p+15f, -0x1.9dcef4p+16f, 0x1.3a0690p+16f};
+  /// I1(x) = e^x P(1/x - 0.125) / sqrt(2 pi x), x >= 4; 2^-28.3
+  static constexpr float i1_far[] = {0x1.e6ef70p-1f, -0x1.a4ace2p-2f, -0x1.71de46p-3f, -0x1.34bd70p-2f, -0x1.ed4056p-1f, -0x1.7820b6p+0f, 0x1.8b773ep+4f, 0x1.46f0ccp+7f, -0x1.a542aap+8f, -0x1.4d2a24p+12f, 0x1.1fa126p+12f, 0x1.3a0690p+16f};
   /// erfinv(x) = x P(w - middle), w = -log(1 - x^2) = 3, w <= 6; 2^-27.7
   static constexpr float erfinv_near[] = {0x1.9fa072p+0f, 0x1.eedbecp-3f, -0x1.780e76p-8f, -0x1.b66604p-11f, 0x1.9928c0p-13f, -0x1.aad37ap-17f, -0x1.da7db6p-20f, 0x1.e54652p-22f, -0x1.4d7d14p-26f, -0x1.96ab62p-28f, 0x1.72d206p-31f, 0x1.5a96b8p-36f};
   /// erfinv(x) = x P(s - 3.34375), s = sqrt(w) from 2.4375 to 4.25; 2^-28.4
@@ -31,12 +31,12 @@ template <>
 struct Bessel<double> {
   /// I0(x) = P(x^2 / 4), x <= 8; 2^-60.0
   static constexpr double i0_near[] = {0x1.0000000000000p+0, 0x1.0000000000000p+0, 0x1.ffffffffffff3p-3, 0x1.c71c71c71c85cp-6, 0x1.c71c71c71a934p-10, 0x1.23456789c5e91p-14, 0x1.02e85c06c9265p-19, 0x1.522a442191eb9p-25, 0x1.522a41267bad4p-31, 0x1.0b3153e8e6e2ap-37, 0x1.55ff4d6b95becp-44, 0x1.69e62025c22bap-51, 0x1.40a5d713df41ep-58, 0x1.f2a328b7383ecp-66, 0x1.108b00830c627p-73, 0x1.1cb034ae29267p-80};
-  /// I0(x) = e^x P(1/x) / sqrt(2 pi x), x >= 8; 2^-57.0
-  static constexpr double i0_far[] = {0x1.0000000000000p+0, 0x1.0000000000522p-3, 0x1.1ffffffbcfe26p-4, 0x1.2c000aeac9867p-4, 0x1.cb50d5d5c50cdp-4, 0x1.d79c19fe54951p-3, 0x1.ae94d24b78a11p-4, 0x1.96596ec802146p+5, -0x1.dc36f39a54e2ap+11, 0x1.b9b0eff0323f2p+17, -0x1.3e08d51084017p+23, 0x1.6987f676b6244p+28, -0x1.47bbbb155466cp+33, 0x1.dd06a745248a5p+37, -0x1.17b1a7b4c3fe9p+42, 0x1.0865e0b9d26ffp+46, -0x1.9200f98ab3be8p+49, 0x1.e8c6ea33b4e21p+52, -0x1.d6ab8149814afp+55, 0x1.61a19cb6a7803p+58, -0x1.953f81ab3ccb6p+60, 0x1.55b58518e9dd9p+62, -0x1.8f6a95c501bfbp+63, 0x1.20ed45e034ab5p+64, -0x1.85a63c0e60cdap+63};
+  /// I0(x) = e^x P(1/x - 0.0625) / sqrt(2 pi x), x >= 8; 2^-57.0
+  static constexpr double i0_far[] = {0x1.02134d0ead7f4p+0, 0x1.1406bc8de0193p-3, 0x1.66076ca936aaep-4, 0x1.d49ca2fb8a4a9p-4, 0x1.f3377949e0fecp-3, 0x1.902af4362f785p-1, 0x1.dd969f682ded4p+1, 0x1.a76127f349013p+4, 0x1.cfe7e747f06a7p+7, 0x1.4547fce916c86p+10, -0x1.21ce47c912b55p+14, -0x1.209df9ececbf4p+19, -0x1.d6fe909b4ed7dp+21, 0x1.44b99bc703f90p+26, 0x1.466e63b9e3587p+30, -0x1.2c38896ef455ap+33, -0x1.0a7d1758443f8p+38, 0x1.0204284140516p+40, 0x1.4e45b37bfa183p+45, -0x1.7f3eb9f030bcfp+46, -0x1.326deeefb355fp+52, 0x1.94606cfe620e8p+52, 0x1.650b4c02a9e67p+58, -0x1.a7b39549f771ap+57, -0x1.85a63c0e60cdap+63};
   /// I1(x) = x/2 P(x^2 / 4), x <= 8; 2^-56.6
   static constexpr double i1_near[] = {0x1.0000000000000p+0, 0x1.ffffffffffff9p-2, 0x1.5555555555600p-4, 0x1.c71c71c71adb0p-8, 0x1.6c16c16c357e2p-12, 0x1.845c8a0a2c137p-17, 0x1.27e4fb9ee837fp-22, 0x1.522a40f95a128p-28, 0x1.2c9781267b867p-34, 0x1.ab7eeae77808ap-41, 0x1.f19f20d790497p-48, 0x1.e0e1e343d2740p-55, 0x1.959f20b3f049fp-62, 0x1.d9fff0aae71c0p-70, 0x1.0ce312a64790cp-76};
-  /// I1(x) = e^x P(1/x) / sqrt(2 pi x), x >= 8; 2^-57.6
-  static constexpr double i1_far[] = {0x1.0000000000000p+0, -0x1.800000000026dp-2, -0x1.dffffffbc3a29p-4, -0x1.a4000bbbcd501p-4, -0x1.274766eff83dap-3, -0x1.2018b2359c44fp-2, -0x1.908fc8db75812p-4, -0x1.03f50a992e212p+6, 0x1.3bb2beed3684ap+12, -0x1.2d44aaf19cf7ap+18, 0x1.bd8403a042591p+23, -0x1.03ba4694c8f7fp+29, 0x1.e2fb65de540edp+33, -0x1.68f6a3595dd97p+38, 0x1.b3d50aad39362p+42, -0x1.aa07b3cd1b8cbp+46, 0x1.5106dfaeef776p+50, -0x1.ae35b757b35d4p+53, 0x1.b852aa3cee160p+56, -0x1.65bd3fd3554bfp+59, 0x1.c65fc3e69ba9bp+61, -0x1.b8b2452bbf750p+63, 0x1.3ab87414ea3c0p+65, -0x1.37855fb343e25p+66, 0x1.7d393d80848e3p+66, -0x1.b1d9d28634382p+65};
+  /// I1(x) = e^x P(1/x - 0.0625) / sqrt(2 pi x), x >= 8; 2^-57.6
+  static constexpr double i1_far[] = {0x1.f3c0639d4cae8p-1, -0x1.9066c647d50e2p-2, -0x1.201e5abc7183bp-3, -0x1.3c37a55627cc9p-3, -0x1.34a9bc9cab780p-2, -0x1.d4d5c79220e22p-1, -0x1.0d2e82c13421cp+2, -0x1.d04f12e2f3387p+4, -0x1.f74b322ee3e75p+7, -0x1.6b6799bf1ce5ep+10, 0x1.2223ee763d7dcp+14, 0x1.2f59cff97a321p+19, 0x1.00d0d3f60747ep+22, -0x1.50a059dfcf77bp+26, -0x1.529bde7770cefp+30, 0x1.479c8c91dae81p+33, 0x1.0b1f5b8e001e7p+38, -0x1.5724bdb36fb0ap+40, -0x1.4345edffaa9e5p+45, 0x1.7128af725e62ep+47, 0x1.1d8e914c73cf4p+52, -0x1.4aa45ad43f169p+54, -0x1.40d1341b77469p+58, 0x1.86b6ccb81684bp+60, 0x1.5238883d5e128p+63, -0x1.b1d9d28634382p+65};
   /// K0(x) = -(log(x/2) + gamma) I0(x) + P(z), x <= 1, z = x^2 / 4; 2^-60.1
   static constexpr double k0_near[] = {-0x1.d17be4bb61a6cp-61, 0x1.0000000000002p+0, 0x1.7fffffffffd9dp-2, 0x1.a12f684c003e3p-5, 0x1.da12f65f44da1p-9, 0x1.4c88ea2d473d3p-13, 0x1.3d1da74a2d32fp-18, 0x1.bda46d389f78bp-24};
   /// K1(x) = 1/x + (log(x/2) + gamma) I1(x) - x/2 P(z), x <= 1, z = x^2 / 4; 2^-63.3

@@ -183,8 +183,8 @@ def rows():
             yield (
                 bits,
                 f"i{v}_far",
-                f"I{v}(x) = e^x P(1/x) / sqrt(2 pi x), x >= {edge}",
-                fit(scaled_i(v), 0, one / edge, bits),
+                f"I{v}(x) = e^x P(1/x - {0.5 / edge}) / sqrt(2 pi x), x >= {edge}",
+                fit(scaled_i(v), 0, one / edge, bits, centred=True),
             )
     small = "x <= 1, z = x^2 / 4"
     yield (
