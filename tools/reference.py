@@ -53,7 +53,7 @@ def signature(value):
     except (TypeError, ValueError):
         return "(…)"
     text = re.sub(r" -> .*$", "", text)
-    text = re.sub(r"<(?:function|class) '?([\w.]+)'?[^>]*>", r"\1", text)
+    text = re.sub(r"<(?:function|class|module) '?([\w.]+)'?[^>]*>", r"\1", text)
     return escape(re.sub(r"\((self|cls)(?:, )?", "(", re.sub(r" at 0x\w+", "", text)))
 
 
