@@ -11,9 +11,9 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
-/// Lanes of short rows: a vector of the longest kind. Long ones take four of them.
+/// Lanes of short rows: a vector of the longest kind. Long ones take eight of them, so that each lane adds up few.
 template <class T> inline constexpr int kShort = sizeof(T) >= 4 ? 64 / sizeof(T) : 16;
-/// Vectors of a row that are worth putting four times the lanes together at the end.
+/// Vectors of a row that are worth putting so many more lanes together at the end.
 inline constexpr int kLong = 16;
 
 /// join over S lanes of step(… step(identity, 0), …, n - 1), where n >= S: the last elements are taken by S lanes that end with
@@ -56,7 +56,7 @@ ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
   }
   if (n < S) return fold_whole<S / 2>(n, identity, step, join);
   if (n < kLong * S) return fold_whole<S>(n, identity, step, join);
-  return fold_whole<4 * S>(n, identity, step, join);
+  return fold_whole<8 * S>(n, identity, step, join);
 }
 
 /// The sum of f(i) over i < n in T; n is at most some thousands, so that rounding errors stay small.
