@@ -11,7 +11,8 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Generator, Tensor
-from adjoint._creation import _size, creation, empty_laid
+from adjoint._creation import _size, empty_laid
+from adjoint._creation_keywords import creation
 from adjoint._register import Members, extend, publish
 
 __all__ = [

@@ -14,7 +14,8 @@ from __future__ import annotations
 from adjoint import _C, _register
 from adjoint._arguments import give, need_tensors
 from adjoint._C import Tensor
-from adjoint._creation import arange, creation
+from adjoint._creation import arange
+from adjoint._creation_keywords import creation
 from adjoint.fft._transforms import c2c, c2r, r2c
 
 __all__ = [

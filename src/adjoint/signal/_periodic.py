@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation import creation
+from adjoint._creation_keywords import creation
 from adjoint.signal.windows import cosines, kaiser_of, places, triangle
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]

@@ -11,7 +11,8 @@ from math import pi
 
 from adjoint import _C, _register
 from adjoint._C import Tensor
-from adjoint._creation import arange, creation
+from adjoint._creation import arange
+from adjoint._creation_keywords import creation
 
 __all__ = [
     "bartlett",

@@ -1,0 +1,102 @@
+"""The keywords of all functions that make tensors: `dtype`, `device`, `requires_grad`, `layout`, `pin_memory`, and `out`.
+
+A function states what it makes of its own arguments and `dtype`; `creation` publishes it with the rest.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._arguments import give
+from adjoint._device import device_number, strided
+from adjoint._register import published
+
+__all__ = ["creation"]
+
+
+def creation(function=None, *, out=True, like=False, consults=False, plain=()):
+    """Publish a function that makes a tensor, with the keywords that all of these take.
+
+    The function itself sees `dtype` alone, which is that of `out` where this is given.
+
+    Parameters
+    ----------
+    out : bool
+        Whether it takes `out`.
+    like : bool
+        Whether it is a method, whose tensor says where the new one is made.
+    consults : bool
+        Whether it takes a tensor, which may answer by `__torch_function__`.
+
+    plain : tuple
+        Forms of a call that are a call of one row, which is then called at once: the row, and each of its arguments as a number;
+        as "size", all that is given by place, spelt out or as one sequence; or as "0", "1", what is given there ("0i": an integer).
+
+    A function with a parameter `device` takes that as a number, and has to see to it itself.
+    """
+    if function is None:
+        return lambda f: creation(f, out=out, like=like, consults=consults, plain=plain)
+    name, takes_out = function.__name__, out
+    takes_device = "device" in (function.__kwdefaults__ or ())
+
+    def make(
+        *args, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **own
+    ):
+        if layout is not None and layout is not strided:
+            made = make(*args, dtype=dtype, device=device, **own)
+            if made._layout_number == 0:
+                if "zeros" not in name and "empty" not in name:
+                    raise RuntimeError(
+                        f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})"
+                    )
+                made = made.zero_().to_sparse(layout=layout)
+            return made.requires_grad_() if requires_grad else made
+        if device is not None or like:
+            place = args[0]._device_number if device is None else device_number(device)
+            if takes_device:
+                own["device"] = place
+            elif place != (before := _C._default_device()):
+                _C._set_default_device(place)
+                try:
+                    place = args[0].device if device is None else device
+                    return make(*args, out=out, dtype=dtype, requires_grad=requires_grad, device=place, **own)
+                finally:
+                    _C._set_default_device(before)
+        if out is None:
+            # Ordinary calls have nothing to hand on.
+            if own:
+                made = function(*args, dtype=dtype, **own)
+            else:
+                made = function(*args) if dtype is None else function(*args, dtype=dtype)
+        elif not takes_out:
+            raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
+        elif dtype is None or _C._dtype(dtype) is out.dtype:
+            made = give(out, function(*args, dtype=out.dtype, **own), name, warns=False)
+        else:
+            raise RuntimeError(
+                f"dtype {_C._dtype(dtype)._type_name} does not match dtype of out parameter ({out.dtype._type_name})"
+            )
+        return made.requires_grad_() if requires_grad else made
+
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(make, attribute, getattr(function, attribute))
+    make.__wrapped__ = function
+    public = published(make, consults=consults)
+    if plain:
+        public._plain = [*plain]
+    public._signature = lambda: _signature(function, make.__kwdefaults__, takes_out)
+    return public
+
+
+def _signature(function, keywords, takes_out):
+    """The parameters of a function and, after them, the keywords that `creation` adds."""
+    from inspect import Parameter, signature
+
+    found = signature(function)
+    own = [p for p in found.parameters.values() if p.name not in ("dtype", "device")]
+    rest = [own.pop()] if own[-1].kind is Parameter.VAR_KEYWORD else []
+    added = [
+        Parameter(key, Parameter.KEYWORD_ONLY, default=default)
+        for key, default in keywords.items()
+        if takes_out or key != "out"
+    ]
+    return found.replace(parameters=[*own, *added, *rest])
