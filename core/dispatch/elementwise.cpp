@@ -86,11 +86,14 @@ bool write_straight(const ElementwiseInfo& op, const Tensor* in, const double* p
 
 /// Refuse to write what the call comes to into `out`.
 void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, bool inplace) {
-  if (!inplace) need_out_type(r.result_type, out.dtype(), op.name, op.row->out_converts);
-  if (!can_cast(r.result_type, out.dtype()))
-    fail("result type ", type_name_of(r.result_type), " can't be cast to the desired output type ", type_name_of(out.dtype()), " in ", op.name, "_()");
-  if (inplace && !same(out.sizes(), r.sizes))
-    fail(op.name, "_(): output with shape ", to_string(out.sizes()), " doesn't match the broadcast shape ", to_string(r.sizes));
+  if (!inplace) {
+    need_out_type(r.result_type, out.dtype(), op.name, op.row->out_converts);
+  } else {
+    if (!can_cast(r.result_type, out.dtype()))
+      fail("result type ", type_name_of(r.result_type), " can't be cast to the desired output type ", type_name_of(out.dtype()), " in ", op.name, "_()");
+    if (!same(out.sizes(), r.sizes))
+      fail(op.name, "_(): output with shape ", to_string(out.sizes()), " doesn't match the broadcast shape ", to_string(r.sizes));
+  }
   if (!inplace && (r.tracked || (thread_state.grad && out.requires_grad())))
     fail(op.name, "(): functions with out=... arguments don't support automatic differentiation, but one of the "
          "arguments requires grad.");

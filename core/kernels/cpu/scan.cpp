@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/reduction.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/slices.h"
 #include "tensor/access.h"
 
@@ -31,16 +32,6 @@ template <class Acc, class Step> void sweep(const Slices& s, bool reverse, const
       }
     }
   });
-}
-
-template <class F> void with_number(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::Int64: return f(TypeTag<int64_t>{});
-    case DType::Float64: return f(TypeTag<double>{});
-    case DType::Complex64: return f(TypeTag<Complex<float>>{});
-    case DType::Complex128: return f(TypeTag<Complex<double>>{});
-    default: return f(TypeTag<float>{});
-  }
 }
 
 /// The type that a scan computes in, and an input of it.

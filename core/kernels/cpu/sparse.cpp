@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/sparse.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -60,15 +61,6 @@ struct ByRow {
   }
 };
 
-template <class F> void with_number(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::Int64: return f(TypeTag<int64_t>{});
-    case DType::Float64: return f(TypeTag<double>{});
-    case DType::Complex64: return f(TypeTag<Complex<float>>{});
-    case DType::Complex128: return f(TypeTag<Complex<double>>{});
-    default: return f(TypeTag<float>{});
-  }
-}
 DType number_type(DType d, const char* op) {
   if (d == DType::Bool) fail<NotImplemented>(op, "(): \"addmm_sparse\" not implemented for 'Bool'; convert both with .to()");
   return is_integral(d) ? DType::Int64 : compute_dtype(d);
