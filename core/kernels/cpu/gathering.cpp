@@ -9,6 +9,7 @@
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
+#include "runtime/function_ref.h"
 #include "runtime/interrupt.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -81,8 +82,7 @@ class Lines {
 
   /// f(pointers, steps, n) for runs of n elements. One thread works on a line, from its
   /// first element on, unless lines may be `cut`.
-  template <class F>
-  void run(const F& f, bool cut = false) const {
+  void run(runtime::FunctionRef<void(char* const* p, const int64_t* steps, int64_t n)> f, bool cut = false) const {
     const int outer = static_cast<int>(sizes_.size()) - (across_ ? 1 : 0);
     int64_t lines = 1;
     for (int i = 0; i < outer; ++i) lines *= sizes_[i];
@@ -203,12 +203,11 @@ struct Begin {
   bool by_line;
 };
 
-/// combine(old, value) where `index` says.
-template <class T, class F>
-void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, const Tensor& src, T value,
-                  const F& combine) {
+/// combine(old, value) where `index` says. A single `value` is read again and again. `Fast` has loops of its own for what lies
+/// side by side.
+template <class T, bool Fast, class F>
+void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, bool fixed, T value, const F& combine) {
   const int64_t step = lines.step();
-  const bool fixed = !src.defined();
   const auto caller = std::this_thread::get_id();
   lines.run([&](char* const* first, const int64_t* steps, int64_t total) {
     if (begin.by_line) begin.line(first[1], lines.size() * static_cast<int64_t>(sizeof(T)));
@@ -219,33 +218,31 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
       const char* const at = first[0] + done * steps[0];
       bounds.check(at, steps[0], n);
       char* const to = first[1] + done * steps[1];
-      const int64_t across = steps[1];
-      auto run = [&](auto&& place) {
-        if (fixed)
-          return each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
-            T& o = place(i, v);
-            o = combine(o, value);
-          });
-        const char* const from = first[2] + done * steps[2];
-        if (steps[2] == sizeof(T)) {
-          each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
-            T& o = place(i, v);
-            o = combine(o, reinterpret_cast<const T*>(from)[i]);
-          });
-        } else {
-          const int64_t stride = steps[2];
-          each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
-            T& o = place(i, v);
-            o = combine(o, *reinterpret_cast<const T*>(from + i * stride));
-          });
-        }
-      };
-      if (across == 0 && step == sizeof(T))
-        run([to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; });
-      else
-        run([to, across, step](int64_t i, int64_t v) -> T& {
-          return *reinterpret_cast<T*>(to + i * across + v * step);
+      const int64_t across = steps[1], stride = fixed ? 0 : steps[2];
+      const char* const from = fixed ? reinterpret_cast<const char*>(&value) : first[2] + done * stride;
+      const auto strided = [&](int64_t i) { return *reinterpret_cast<const T*>(from + i * stride); };
+      const auto anywhere = [&](int64_t i, int64_t v) -> T& { return *reinterpret_cast<T*>(to + i * across + v * step); };
+      const auto run = [&](const auto& place, const auto& element) {
+        each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
+          T& o = place(i, v);
+          o = combine(o, element(i));
         });
+      };
+      if constexpr (Fast) {
+        const auto dense = [from](int64_t i) { return reinterpret_cast<const T*>(from)[i]; };
+        const auto in_line = [to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; };
+        const bool by_line = across == 0 && step == sizeof(T);
+        if (stride == sizeof(T)) {
+          if (by_line) run(in_line, dense);
+          else run(anywhere, dense);
+          continue;
+        }
+        if (by_line) {
+          run(in_line, strided);
+          continue;
+        }
+      }
+      run(anywhere, strided);
     }
   });
 }
@@ -325,27 +322,30 @@ void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor
   const Lines lines(index, out, d, src);
   const Begin begin(out, base, lines.whole_lines(out) && (!base.defined() || base.is_contiguous()));
   const Bounds bounds(0, lines.size(), d, op);
-  if (how == Scattering::Write)
-    return visit(out.dtype(), [&](auto tag) {
+  const bool fixed = !src.defined();
+  if (how == Scattering::Write) {
+    alignas(16) char bits[16] = {};
+    if (fixed) visit(out.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      const T fixed = src.defined() ? T() : value.to<T>();
-      visit_size(sizeof(T), [&](auto size) {
-        using U = typename decltype(size)::type;
-        U bits;
-        std::memcpy(static_cast<void*>(&bits), &fixed, sizeof(U));
-        scatter_with<U>(lines, bounds, begin, src, bits, [](const U&, const U& v) { return v; });
-      });
+      const T number = value.to<T>();
+      std::memcpy(bits, static_cast<const void*>(&number), sizeof(T));
     });
+    return visit_size(out.itemsize(), [&](auto size) {
+      using U = typename decltype(size)::type;
+      U number;
+      std::memcpy(static_cast<void*>(&number), bits, sizeof(U));
+      scatter_with<U, true>(lines, bounds, begin, fixed, number, [](const U&, const U& v) { return v; });
+    });
+  }
   visit(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T fixed = src.defined() ? T() : value.to<T>();
+    const T number = fixed ? value.to<T>() : T();
     if (how == Scattering::Add)
-      scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return added<T>(a, b); });
-    else if (how != Scattering::Multiply)
-      scatter_with<T>(lines, bounds, begin, src, fixed,
-                      [largest = how == Scattering::Largest](T a, T b) { return extreme(a, b, largest); });
+      scatter_with<T, true>(lines, bounds, begin, fixed, number, [](T a, T b) { return added<T>(a, b); });
     else
-      scatter_with<T>(lines, bounds, begin, src, fixed, [](T a, T b) { return multiplied<T>(a, b); });
+      scatter_with<T, false>(lines, bounds, begin, fixed, number, [how](T a, T b) {
+        return how == Scattering::Multiply ? multiplied<T>(a, b) : extreme(a, b, how == Scattering::Largest);
+      });
   });
 }
 
