@@ -4,6 +4,7 @@
 // runs, one for each image; or, where channels are the innermost dimension or images are small, in columns, of which
 // neighbouring ones are worked on together. Start reading at `Pieces`.
 #include "for_size.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/normalization.h"
 
 #include <cmath>
@@ -101,10 +102,6 @@ struct Moments {
   }
 };
 
-template <class F> void with_floating(DType dtype, const F& f) {
-  if (dtype == DType::Float64) f(TypeTag<double>{});
-  else f(TypeTag<float>{});
-}
 template <class T> const T* values(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 
 /// `t` of dtype c, with channels first or last.

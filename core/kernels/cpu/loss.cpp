@@ -1,5 +1,6 @@
 // Losses over classes, squared distance, embedding: checks and loops. The exponentials of cross-entropy are those of
 // softmax and logsumexp; what is here touches one element per sample.
+#include "kernels/cpu/with_number.h"
 #include "kernels/loss.h"
 
 #include <cmath>
@@ -16,11 +17,6 @@
 namespace adjoint::kernels {
 
 namespace {
-
-template <class F> decltype(auto) with_floating(DType dtype, F&& f) {
-  if (dtype == DType::Float64) return f(TypeTag<double>{});
-  return f(TypeTag<float>{});
-}
 
 /// Samples and what each weighs: x is (N, C, S) with S positions per sample.
 struct Classes {

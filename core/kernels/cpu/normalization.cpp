@@ -3,6 +3,7 @@
 #include "kernels/cpu/normalization.h"
 
 #include "kernels/cpu/variants.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/slices.h"
 #include "kernels/normalization.h"
 #include "tensor/access.h"
@@ -10,11 +11,6 @@
 namespace adjoint::kernels {
 
 namespace {
-
-template <class F> void with_floating(DType dtype, F&& f) {
-  if (dtype == DType::Float64) f(TypeTag<double>{});
-  else f(TypeTag<float>{});
-}
 
 template <class T> const T* values(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
 

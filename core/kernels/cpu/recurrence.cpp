@@ -1,5 +1,6 @@
 // Recurrent layers: sequences are independent of each other, so a thread takes some of them through all steps.
 #include "for_size.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/recurrence.h"
 
 #include "kernels/cpu/recurrence.h"
@@ -48,18 +49,13 @@ void each_run(const Steps& s, size_t t, int64_t begin, int64_t end, const T* y, 
   if (end > first) f(first, end - first, h0 + first * s.hidden, at(c0, first * s.hidden));
 }
 
-template <class F> void with_floating(const Tensor& t, const F& f) {
-  if (t.dtype() == DType::Float64) f(TypeTag<double>{});
-  else f(TypeTag<float>{});
-}
-
 }  // namespace
 
 void forward(const Steps& s, const Tensor& x, const Tensor& h0, const Tensor& c0, const Tensor& weight, const Tensor& bias, const Tensor& y,
              const Tensor& c, const Tensor& kept) {
   const int64_t n = s.hidden, wide = gates_of(s.kind) * n, keep = kept_of(s.kind) * n;
   const Access access(x);
-  if (access) with_floating(x, [&]<class T>(TypeTag<T>) {
+  if (access) with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<RecurrenceTable<T>>();
     const Tensor panels = packed(weight.data<T>(), n, wide, 1, n, table.panel);
     const Kind kind = s.kind;
@@ -98,7 +94,7 @@ Cotangents backward(const Steps& s, const Tensor& g, const Tensor& g_c, const Te
                  empty(all_states, dtype)};
   out.products = s.kind == Kind::Gru ? empty(all_gates, dtype) : out.x;
   const Access access(y);
-  if (access) with_floating(y, [&]<class T>(TypeTag<T>) {
+  if (access) with_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<RecurrenceTable<T>>();
     const Tensor panels = packed(weight.data<T>(), wide, n, n, 1, table.panel);
     const Kind kind = s.kind;

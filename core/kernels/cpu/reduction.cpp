@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/cpu/math/math.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/reducer.h"
 #include "kernels/reduction.h"
 #include "runtime/warning.h"
@@ -41,11 +42,6 @@ template <class F> decltype(auto) with_compute(DType dtype, F&& f) {
     default: return f(TypeTag<int64_t>{});
   }
 }
-template <class F> decltype(auto) with_floating(DType dtype, F&& f) {
-  if (dtype == DType::Float64) return f(TypeTag<double>{});
-  return f(TypeTag<float>{});
-}
-
 /// Writes value(acc) for results first, first + stride, … in out's type.
 template <class Acc, class Value>
 void write(const Tensor& out, const Acc* acc, int64_t first, int64_t stride, int64_t n, const Value& value) {

@@ -1,20 +1,12 @@
 #include "kernels/cpu/softmax.h"
 
 #include "kernels/cpu/variants.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/slices.h"
 #include "kernels/softmax.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels {
-
-namespace {
-
-template <class F> void with_floating(DType dtype, F&& f) {
-  if (dtype == DType::Float64) f(TypeTag<double>{});
-  else f(TypeTag<float>{});
-}
-
-}  // namespace
 
 Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool log, const char* op) {
   const DType type = dtype.value_or(self.dtype());

@@ -1,4 +1,4 @@
-// The types in which sums and products of elements are computed: long integers, and numbers of full precision.
+// The types in which loops compute: long integers, and numbers of full precision.
 #pragma once
 
 #include "tensor/dtype.h"
@@ -14,6 +14,12 @@ template <class F> void with_number(DType dtype, F&& f) {
     case DType::Complex128: return f(TypeTag<Complex<double>>{});
     default: return f(TypeTag<float>{});
   }
+}
+
+/// The same of the floating types that loops are in: half types are computed as float.
+template <class F> void with_floating(DType dtype, F&& f) {
+  if (dtype == DType::Float64) f(TypeTag<double>{});
+  else f(TypeTag<float>{});
 }
 
 }  // namespace adjoint
