@@ -246,7 +246,7 @@ def test_modules_inside_of_standins():
         from torch.backends import mkl
         show(cudnn is torch.backends.cudnn, cudnn.is_available(), mkl is torch.backends.mkl)
         cudnn.benchmark = True
-        for code in ("cudnn.flags", "torch.backends.mps.no_such", "import torch.backends.no_such"):
+        for code in ("cudnn.no_such", "torch.backends.mps.no_such", "import torch.backends.no_such"):
             try: exec(code)
             except (AttributeError, ImportError) as error: show(str(error).partition(": ")[2])
         show(torch.mps.is_available(), torch.xpu.device_count(), torch.mps is torch.xpu)
@@ -254,7 +254,7 @@ def test_modules_inside_of_standins():
         except AttributeError as error: show(str(error).partition(": ")[2])
     """) == [
         (True, False, True),
-        "Adjoint does not have torch.backends.cudnn.flags",
+        "Adjoint does not have torch.backends.cudnn.no_such",
         "Adjoint does not have torch.backends.mps.no_such",
         "Adjoint does not have torch.backends.no_such",
         (False, 0, False),

@@ -41,6 +41,7 @@ RENAMED = {
     "torch._functorch.vmap": "adjoint.func._vmap",
     "torch._functorch.batch_norm_replacement": "adjoint.func._modules",
     "torch.__config__": f"{STANDINS}.config",
+    "torch.__future__": f"{STANDINS}.future",
     "torch.autograd.profiler": f"{STANDINS}.profiler",
     "torch.utils._pytree": "adjoint.utils._pytree",
     "torch.utils._python_dispatch": "adjoint.utils._python_dispatch",
@@ -90,6 +91,12 @@ PRIVATE = {
         "_ConvTransposeNd": "adjoint.nn.convolution._Transposed",
     },
     "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.state_dict.IncompatibleKeys"},
+    "adjoint.nn.utils.prune": {
+        "_compute_nparams_toprune": "adjoint.nn.utils.prune._count",
+        "_compute_norm": "adjoint.nn.utils.prune._norms",
+        "_validate_pruning_amount": "adjoint.nn.utils.prune._count",
+        "_validate_pruning_amount_init": "adjoint.nn.utils.prune._check_amount",
+    },
     "adjoint.nn.transformer": {
         "_get_activation_fn": "adjoint.nn.transformer._activation",
         "_get_clones": "adjoint.nn.transformer._copies",
