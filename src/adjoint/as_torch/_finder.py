@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import adjoint
+from adjoint.as_torch import _processes
 
 __all__ = ["install"]
 
@@ -121,6 +122,7 @@ def install():
     sys.meta_path.append(_Names)
     _print_as_torch()
     adjoint._C._draw_as_torch()
+    _processes.reach_children()
     return import_module("torch")
 
 
