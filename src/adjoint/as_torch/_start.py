@@ -1,5 +1,8 @@
-"""Importing this calls `as_torch`: what a server of processes is told to import."""
+"""What a server of processes is told to import: it calls `as_torch` there, and does nothing elsewhere."""
 
-from adjoint.as_torch import as_torch
+import sys
 
-as_torch()
+if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
+    from adjoint.as_torch import as_torch
+
+    as_torch()
