@@ -90,7 +90,7 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  if (input.dim() == 0) fail("linear(): input must have at least one dimension");
+  if (input.dim() == 0) fail("both arguments to linear need to be at least 1D, but they are 0D and ", weight.dim(), "D");
   if (weight.dim() != 2 && weight.dim() != 1) fail("linear(): weight must be a matrix, but got shape ", to_string(weight.sizes()));
   if (bias.defined() && (bias.dim() > 1 || (bias.dim() == 1 && bias.size(0) != weight.size(0))))
     fail("linear(): bias has shape ", to_string(bias.sizes()), " but the weight of shape ", to_string(weight.sizes()), " has ", weight.size(0), " rows");

@@ -20,6 +20,10 @@ class Sequence(Members):
         lambda self: (None,) * self.ndim, doc="Names of the dimensions, which are not supported."
     )
 
+    _grad = property(
+        lambda self: self.grad, lambda self, grad: setattr(self, "grad", grad), doc="The gradient."
+    )
+
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")

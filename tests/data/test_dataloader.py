@@ -4,6 +4,7 @@ import glob
 import os
 import signal
 import time
+import warnings
 
 import pytest
 
@@ -189,7 +190,7 @@ def test_nothing_is_left_behind():
     loader = DataLoader(Numbers(n=40, size=5000), 2, num_workers=2)
     iterator = iter(loader)
     next(iterator)
-    processes = iterator._processes
+    processes = iterator._workers
     iterator.close()
     assert not any(p.is_alive() for p in processes) and left_behind() == []
     list(loader)
@@ -215,6 +216,14 @@ def test_received_tensors_are_ordinary():
         ({"batch_sampler": [[0]], "batch_size": 2}, "mutually exclusive with batch_size"),
         ({"batch_size": None, "drop_last": True}, "mutually exclusive with drop_last"),
         ({"batch_size": 0}, "batch_size should be a positive integer"),
+        (
+            {"multiprocessing_context": "fork"},
+            r"multi-process loading \(num_workers > 0\), but got num_workers=0",
+        ),
+        (
+            {"multiprocessing_context": "none such", "num_workers": 1},
+            "should specify a valid start method in",
+        ),
     ],
 )
 def test_refusals(keywords, text):
@@ -227,3 +236,72 @@ def test_streams_have_no_order():
         DataLoader(Shared(3), shuffle=True)
     with pytest.raises(ValueError, match="expected unspecified sampler option"):
         DataLoader(Shared(3), sampler=[1])
+
+
+def test_what_a_loader_keeps_as_it_was_made():
+    loader = DataLoader(range(3))
+    for name in ("batch_size", "sampler", "batch_sampler", "drop_last", "dataset", "persistent_workers"):
+        with pytest.raises(
+            ValueError, match=f"{name} attribute should not be set after DataLoader is initialized"
+        ):
+            setattr(loader, name, None)
+    loader.num_workers = 1
+    with pytest.raises(TypeError, match="should be a valid context object or a string"):
+        loader.multiprocessing_context = object()
+
+
+def test_more_workers_than_processors():
+    with pytest.warns(UserWarning, match="This DataLoader will create 100000 worker processes in total"):
+        DataLoader(range(3), num_workers=100000)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pass_goes_on_after_an_error(workers):
+    def fails():
+        raise KeyError("bad sample")
+
+    iterator, seen = iter(DataLoader(Numbers(5, 2, fails), num_workers=workers)), []
+    while True:
+        try:
+            seen.append(int(next(iterator)[0, 0]))
+        except KeyError:
+            seen.append("error")
+        except StopIteration:
+            break
+    assert seen == [0, 1, "error", 3, 4]
+
+
+class SaysLess(data.IterableDataset):
+    def __iter__(self):
+        return iter(range(4))
+
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stream_that_is_longer_than_it_said(workers):
+    loader = DataLoader(SaysLess(), num_workers=workers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(loader)) == 4
+    assert len(loader) == 3
+    with pytest.warns(UserWarning, match="was reported to be 3 .* but 4 samples have been fetched") as caught:
+        assert len(list(loader)) == 4
+    assert len(caught) == 1 and ("multiprocessing" in str(caught[0].message)) is bool(workers)
+
+
+class Info(data.Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, i):
+        info = get_worker_info()
+        with pytest.raises(RuntimeError, match="Cannot assign attributes to WorkerInfo objects"):
+            info.id = 3
+        return repr(info)
+
+
+def test_what_a_worker_knows_is_not_to_be_changed():
+    ((text,),) = DataLoader(Info(), num_workers=1)
+    assert all(f"{name}=" in text for name in ("id", "num_workers", "seed", "dataset"))

@@ -154,3 +154,39 @@ def test_convert():
         and isinstance(converted["b"][1], ad.Tensor)
         and converted["c"] == "x"
     )
+
+
+def test_stacks_of_data_sets_refuse():
+    for args, keywords, text in (
+        ((), {}, "At least one dataset should be passed"),
+        ((Squares(2),), {"a": Squares(2)}, "Supported either"),
+        ((Squares(2), Squares(3)), {}, "Size mismatch between datasets"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            data.StackDataset(*args, **keywords)
+
+
+class Many(Squares):
+    """Gives several samples at once, and one too few where it is asked for three."""
+
+    def __getitems__(self, indices):
+        self.asked = indices
+        return [self[i] for i in indices][: 2 if len(indices) == 3 else None]
+
+
+def test_stacks_fetch_several_samples_at_once():
+    many = Many(5)
+    assert data.StackDataset(many, Squares(5)).__getitems__([1, 3]) == [(1, 1), (9, 9)]
+    assert many.asked == [1, 3]
+    assert data.StackDataset(a=many, b=range(5)).__getitems__([2]) == [{"a": 4, "b": 2}]
+    with pytest.raises(ValueError, match="Nested dataset's output size mismatch. Expected 3, got 2"):
+        data.StackDataset(many, Squares(5)).__getitems__([0, 1, 2])
+    loader = data.DataLoader(data.StackDataset(many, Squares(5)), batch_size=2)
+    assert [column.tolist() for column in next(iter(loader))] == [[0, 1], [0, 1]]
+
+
+def test_an_empty_part_of_a_split_and_an_old_name():
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        assert [len(part) for part in data.random_split(range(2), [0.99, 0.01])] == [2, 0]
+    with pytest.warns(FutureWarning, match="renamed to `cumulative_sizes`"):
+        assert data.ConcatDataset([range(2), range(3)]).cummulative_sizes == [2, 5]

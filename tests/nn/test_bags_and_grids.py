@@ -249,7 +249,7 @@ def test_the_identity_reads_the_image():
             lambda x, g: F.grid_sample(x, g, "x"),
         ),
         (ValueError, "expected padding_mode to be", lambda x, g: F.grid_sample(x, g, "nearest", "x")),
-        (RuntimeError, "same number of dimensions", lambda x, g: F.grid_sample(x, g[0])),
+        (RuntimeError, "same number of dimensions", lambda x, g: F.grid_sample(x, g[:, 0])),
         (RuntimeError, "to have same batch size", lambda x, g: F.grid_sample(x, g[:1])),
         (
             RuntimeError,

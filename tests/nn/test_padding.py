@@ -46,7 +46,14 @@ def test_refused():
         (lambda: pad(x, (4, 0), "circular"), RuntimeError, "wrapping around more than once"),
         (lambda: pad(x, (1, 0), "reflect", 2.0), ValueError, "doesn't take in value argument"),
         (lambda: pad(x, (1, 0, 1, 0), "reflect"), NotImplementedError, "Only 2D, 3D, 4D, 5D padding"),
-        (lambda: pad(ad.ones(1, 0), (1, 0), "replicate"), RuntimeError, "size is 0"),
+        (
+            lambda: pad(ad.ones(1, 0), (1, 0), "replicate"),
+            RuntimeError,
+            "Expected 2D or 3D .* with possibly 0 batch size and other non-zero",
+        ),
+        (lambda: pad(ad.ones(3, 0, 4), (1, 0), "reflect"), RuntimeError, "Expected 2D or 3D"),
+        (lambda: pad(ad.ones(3, 0, 4, 4), (1, 0, 1, 0), "reflect"), RuntimeError, "Expected 3D or 4D"),
+        (lambda: pad(ad.ones(1, 0), (1, 0), "circular"), RuntimeError, "size is 0"),
         (lambda: pad(x, (-2, -1), "replicate"), RuntimeError, "too small"),
     ):
         with pytest.raises(error, match=message):

@@ -153,3 +153,124 @@ def test_skip_init():
         nn.utils.skip_init(nn.Flatten)
     with pytest.raises(RuntimeError, match="Expected a Module"):
         nn.utils.skip_init(list)
+
+
+# ---- what torch's own tests ask for ---------------------------------------------------------------------------------------
+
+
+class Half(nn.Module):
+    def forward(self, x):
+        return x.half()
+
+
+class FirstRow(nn.Module):
+    def forward(self, x):
+        return x[:1]
+
+
+class Only(nn.Module):
+    """Takes back only what it could have given."""
+
+    def forward(self, x):
+        return x / x.norm()
+
+    def right_inverse(self, x):
+        if abs(x.norm().item() - 1) > 1e-5:
+            raise ValueError("not of length 1")
+        return x
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("part, what", [(Half(), "dtype"), (FirstRow(), "shape")])
+def test_what_a_parametrisation_may_not_change(part, what, earlier):
+    layer = nn.Linear(3, 3)
+    if earlier:
+        parametrize.register_parametrization(layer, "weight", Symmetric())
+    with pytest.raises(
+        ValueError, match=f"Registering a parametrization may not change the {what} of the tensor"
+    ):
+        parametrize.register_parametrization(layer, "weight", part)
+
+
+def test_a_further_one_is_not_asked_for_the_original():
+    layer = nn.Linear(3, 3)
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    before = layer.weight.detach().numpy()
+    parametrize.register_parametrization(layer, "weight", Only())
+    np.testing.assert_allclose(layer.weight.detach().numpy(), before / np.linalg.norm(before), rtol=1e-5)
+    with pytest.raises(ValueError, match="not of length 1"):
+        layer.weight = ad.ones(3, 3)
+
+
+def test_an_inverse_that_is_not_implemented():
+    class NotYet(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+        def right_inverse(self, x):
+            raise NotImplementedError("not yet")
+
+    layer = nn.Linear(2, 2)
+    before = layer.weight.detach().numpy().copy()
+    parametrize.register_parametrization(layer, "weight", NotYet())
+    np.testing.assert_array_equal(layer.weight.detach().numpy(), 2 * before)
+    with pytest.raises(NotImplementedError):
+        layer.weight = ad.ones(2, 2)
+
+
+@pytest.mark.parametrize(
+    "back, text",
+    [
+        (lambda x: 1, "right_inverse must return a tensor. Got: int"),
+        (lambda x: x.double(), "must have the same dtype as module.weight"),
+        (lambda x: x[:1], "must have the same shape as module.weight"),
+    ],
+)
+def test_what_a_further_one_gives_back_is_checked(back, text):
+    class Same(nn.Module):
+        def forward(self, x):
+            return x
+
+        def right_inverse(self, x):
+            return back(x)
+
+    layer = nn.Linear(3, 3)
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    with pytest.raises(ValueError, match=text):
+        parametrize.register_parametrization(layer, "weight", Same())
+
+
+@pytest.mark.parametrize(
+    "many, later, text",
+    [
+        (False, lambda x: (x, x), "`right_inverse` should return a tensor. Got tuple"),
+        (False, lambda x: x.double(), "while `original` has dtype"),
+        (True, lambda x: x, "must return a sequence of tensors. Got Tensor"),
+        (True, lambda x: (x,), "of length 2. Got a sequence of length 1"),
+        (True, lambda x: (x, 1), "Got element 1 of type int"),
+        (True, lambda x: (x, x.double()), "Tensor 1 returned by `right_inverse` has dtype"),
+    ],
+)
+def test_what_assignment_finds(many, later, text):
+    class Part(nn.Module):
+        inverse = staticmethod((lambda x: (x, x)) if many else (lambda x: x))
+
+        def forward(self, x, y=None):
+            return x
+
+        def right_inverse(self, x):
+            return type(self).inverse(x)
+
+    layer = nn.Linear(2, 2)
+    parametrize.register_parametrization(layer, "weight", Part())
+    Part.inverse = staticmethod(later)
+    with pytest.raises(ValueError, match=text):
+        layer.weight = ad.ones(2, 2)
+
+
+def test_weight_norm_takes_the_state_of_the_one_of_old():
+    old = nn.utils.weight_norm(nn.Linear(3, 2))
+    new = parametrizations.weight_norm(nn.Linear(3, 2))
+    new.load_state_dict(old.state_dict())
+    x = ad.ones(1, 3)
+    np.testing.assert_allclose(new(x).detach().numpy(), old(x).detach().numpy(), rtol=1e-6)

@@ -73,7 +73,7 @@ def test_pruning_again_prunes_what_is_left():
     prune.ln_structured(module, "weight", amount=1, n=2, dim=0)
     row = array(module.weight_mask).all(1)
     prune.l1_unstructured(module, "weight", amount=4)
-    (hook,) = [h for h, _ in module._forward_pre_hooks.values()]
+    (hook,) = module._forward_pre_hooks.values()
     assert (
         isinstance(hook, prune.PruningContainer)
         and len(hook) == 2

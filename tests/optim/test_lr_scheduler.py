@@ -267,3 +267,35 @@ def test_plateau_thresholds(mode, threshold_mode, good, bad):
     assert scheduler.is_better(good, 10.0) and not scheduler.is_better(bad, 10.0)
     scheduler.step(ad.tensor(10.0))
     assert scheduler.best == 10.0
+
+
+def test_a_step_that_is_put_in_place_after_the_schedule_began():
+    p = ad.nn.Parameter(ad.zeros(1))
+
+    def schedule(before, after):
+        optimizer = ad.optim.SGD([p], lr=0.1)
+        step = optimizer.step
+        if before:
+            optimizer.step = lambda: step()
+        scheduler = ad.optim.lr_scheduler.StepLR(optimizer, 1)
+        if after:
+            optimizer.step = lambda: step()
+        optimizer.step()
+        scheduler.step()
+
+    with pytest.warns(
+        UserWarning, match=r"`optimizer.step\(\)` has been overridden .*how-to-adjust-learning-rate"
+    ):
+        schedule(False, True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        schedule(True, False)
+
+
+def test_the_text_about_epochs_has_a_name():
+    optimizer = ad.optim.SGD([ad.nn.Parameter(ad.zeros(1))], lr=0.1)
+    scheduler = ad.optim.lr_scheduler.StepLR(optimizer, 1)
+    optimizer.step()
+    with pytest.warns(UserWarning) as caught:
+        scheduler.step(2)
+    assert [str(w.message) for w in caught] == [ad.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING]

@@ -361,3 +361,28 @@ def test_rates_of_asgd_are_float32_after_loading_too():
             optimizer.step()
         steps.append(p.tolist())
     assert steps[0] == steps[1]
+
+
+def test_hooks_of_all_steps():
+    from adjoint.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    p = ad.nn.Parameter(ad.zeros(1))
+    p.grad = ad.ones(1)
+    plain, hooked, seen = ad.optim.SGD([p], lr=0.1), ad.optim.Adam([p]), []
+    hooked.register_step_pre_hook(lambda o, a, k: seen.append("own before"))
+    hooked.register_step_post_hook(lambda o, a, k: seen.append("own after"))
+    with (
+        register_optimizer_step_pre_hook(lambda o, a, k: seen.append("all before")),
+        register_optimizer_step_post_hook(lambda o, a, k: seen.append("all after")),
+    ):
+        hooked.step()
+        assert seen == ["all before", "own before", "own after", "all after"]
+        seen.clear()
+        plain.step()
+        assert seen == ["all before", "all after"]
+    seen.clear()
+    plain.step()
+    assert seen == [] and ad.optim.Optimizer._hooks is None

@@ -22,7 +22,7 @@ def as_torch() -> types.ModuleType:
     """Let `import torch`, and imports of its submodules, find Adjoint in this process from now on.
 
     The package is callable: ``adjoint.as_torch()`` is this function. A second call changes nothing. From then on the
-    types print as torch's do (``torch.float32``), and processes that this one starts are not touched.
+    types print as torch's do (``torch.float32``). Processes that `multiprocessing` starts do the same; others are not touched.
 
     Returns
     -------

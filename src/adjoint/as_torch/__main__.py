@@ -94,7 +94,8 @@ def _run(source, name, path):
     names = {"__builtins__": __builtins__, "__file__": path} if path else {"__builtins__": __builtins__}
     vars(module).update(names)
     sys.modules["__main__"] = module
-    exec(compile(source, name, "exec"), vars(module))
+    # Not with the future statements of this file.
+    exec(compile(source, name, "exec", dont_inherit=True), vars(module))
 
 
 if __name__ == "__main__":

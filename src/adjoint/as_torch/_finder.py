@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import adjoint
+from adjoint.as_torch import _processes
 
 __all__ = ["install"]
 
@@ -41,6 +42,7 @@ RENAMED = {
     "torch._functorch.vmap": "adjoint.func._vmap",
     "torch._functorch.batch_norm_replacement": "adjoint.func._modules",
     "torch.__config__": f"{STANDINS}.config",
+    "torch.__future__": f"{STANDINS}.future",
     "torch.autograd.profiler": f"{STANDINS}.profiler",
     "torch.utils._pytree": "adjoint.utils._pytree",
     "torch.utils._python_dispatch": "adjoint.utils._python_dispatch",
@@ -90,6 +92,12 @@ PRIVATE = {
         "_ConvTransposeNd": "adjoint.nn.convolution._Transposed",
     },
     "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.state_dict.IncompatibleKeys"},
+    "adjoint.nn.utils.prune": {
+        "_compute_nparams_toprune": "adjoint.nn.utils.prune._count",
+        "_compute_norm": "adjoint.nn.utils.prune._norms",
+        "_validate_pruning_amount": "adjoint.nn.utils.prune._count",
+        "_validate_pruning_amount_init": "adjoint.nn.utils.prune._check_amount",
+    },
     "adjoint.nn.transformer": {
         "_get_activation_fn": "adjoint.nn.transformer._activation",
         "_get_clones": "adjoint.nn.transformer._copies",
@@ -114,6 +122,7 @@ def install():
     sys.meta_path.append(_Names)
     _print_as_torch()
     adjoint._C._draw_as_torch()
+    _processes.reach_children()
     return import_module("torch")
 
 

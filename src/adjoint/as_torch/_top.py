@@ -227,4 +227,5 @@ _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
+_EXTRA["native_channel_shuffle"] = adjoint.nn.functional.channel_shuffle
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)

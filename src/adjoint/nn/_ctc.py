@@ -18,6 +18,8 @@ _NEVER = -1e30
 
 
 def _lengths(lengths, count, name):
+    if isinstance(lengths, ad.Tensor) and (lengths.is_floating_point() or lengths.is_complex()):
+        raise RuntimeError(f"{name} must be integral")
     lengths = lengths.tolist() if isinstance(lengths, ad.Tensor) else list(lengths)
     if len(lengths) != count:
         raise RuntimeError(f"{name} must be of size batch_size: got {len(lengths)}, expected {count}")
@@ -103,6 +105,8 @@ def ctc_loss(
         raise RuntimeError(
             f"ctc_loss: log_probs must have shape (T, N, C) or (T, C), but got {list(log_probs.shape)}"
         )
+    if log_probs.numel() == 0:
+        raise RuntimeError("log_probs tensor must not be empty")
     batched = log_probs.dim() == 3
     if not batched:
         log_probs = log_probs.unsqueeze(1)

@@ -32,6 +32,8 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
             f"{name}(): Expected {n + 1}D or {n + 2}D tensor with non-empty spatial dimensions, but got: {list(input.shape)}"
         )
     sizes = tuple(input.shape[-n:])
+    if output_size is None and isinstance(output_ratio, (tuple, list)) and len(output_ratio) != n:
+        raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
     if output_size is None:
         counts = tuple(int(s * r) for s, r in zip(sizes, _numbers(output_ratio, n), strict=True))
     else:

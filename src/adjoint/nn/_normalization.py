@@ -133,6 +133,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
     ------
     RuntimeError
         The groups do not divide the channels, or shapes do not fit.
+    ValueError
+        A group has one value.
     """
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
@@ -144,6 +146,9 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(input.shape)} and num_groups={num_groups}"
         )
+    if input.numel() == num_groups:
+        rest = [input.shape[0] * channels // num_groups, num_groups, *input.shape[2:]]
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {rest}")
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and tuple(t.shape) != (channels,):
             raise RuntimeError(

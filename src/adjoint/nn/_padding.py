@@ -16,10 +16,18 @@ def pad_with_own(input, pad, mode, value):
     if value is not None:
         raise ValueError(f"Padding mode {mode!r} doesn't take in value argument")
     padded = len(pad) // 2
-    if len(pad) % 2 or not 1 <= padded <= 3 or input.ndim not in (padded + 1, padded + 2):
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {tuple(pad)}")
+    if not 1 <= padded <= 3 or input.ndim not in (padded + 1, padded + 2):
         raise NotImplementedError(
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: the last one, two or three "
-            f"dimensions with one or two before them, but got padding {tuple(pad)} for {input.ndim} dimensions"
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\nOnly 2D, 3D, 4D, 5D padding with "
+            "non-constant padding are supported for now: the last one, two or three dimensions with one or two before them."
+        )
+    # Only a batch may be empty.
+    if mode != "circular" and 0 in input.shape[input.ndim - padded - 1 :]:
+        raise RuntimeError(
+            f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(input.shape)}"
         )
     given = input
     if mode != "circular":

@@ -110,6 +110,16 @@ def _antialiased(x, dim, count, scale, mode, align_corners):
     return ad.matmul(x.movedim(dim, -1), weight.t()).movedim(-1, dim)
 
 
+#: The largest size of a dimension.
+_LARGEST = 2**63 - 1
+
+
+def _is_whole(size):
+    if isinstance(size, ad.Tensor):
+        return not size.is_floating_point()
+    return hasattr(size, "__index__")
+
+
 def interpolate(
     input,
     size=None,
@@ -179,6 +189,11 @@ def interpolate(
         if recompute_scale_factor:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         size = (size,) * n if isinstance(size, int) else tuple(size)
+        if not all(_is_whole(s) for s in size):
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with "
+                f"types {[type(s) for s in size]}"
+            )
         if len(size) != n:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
@@ -195,14 +210,16 @@ def interpolate(
         size = tuple(math.floor(s * f) for s, f in zip(spatial, scales))
         if recompute_scale_factor:
             scales = [None] * n
-    if min(size) < 1 or min(spatial) < 1:
+    if min(size) < 1 or min(spatial) < 1 or max(size) > _LARGEST:
         raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input {spatial} output {list(size)}"
+            f"Input and output sizes should be greater than 0, and numbers of 64 bits, but got input {spatial} output "
+            f"{list(size)}"
         )
     if mode == "area":
         return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
     byte = input.dtype is ad.uint8 and mode in _RANKS
-    half = input.dtype in (ad.float16, ad.bfloat16) and mode in _RANKS
+    # The nearest are picked as they are, but their gradients are sums.
+    half = input.dtype in (ad.float16, ad.bfloat16) and (mode in _RANKS or input.requires_grad)
     x = input.to(ad.float32) if half or byte else input
     for d in range(n):
         if antialias:
@@ -265,7 +282,7 @@ def pixel_shuffle(input, upscale_factor):
     if r == 1:
         return input.clone()  # never a view, as in torch
     parts = input.reshape(*lead, c // (r * r), r, r, h, w).movedim((-4, -3), (-3, -1))
-    return parts.reshape(*lead, c // (r * r), h * r, w * r)
+    return like(parts.reshape(*lead, c // (r * r), h * r, w * r), input)
 
 
 def pixel_unshuffle(input, downscale_factor):
@@ -304,7 +321,15 @@ def channel_shuffle(input, groups):
     RuntimeError
         The channels are not divisible by the groups.
     """
-    if groups <= 0 or input.shape[1] % groups:
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
+        )
+    if groups <= 0:
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
+    if input.shape[1] % groups:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups."
         )
@@ -385,11 +410,15 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
             f"input.size(1)={x.shape[1]} and kernel_size={kernel}."
         )
     rows, columns = _blocks(size, kernel, dilation, padding, stride)
-    if rows < 1 or columns < 1 or x.shape[2] != rows * columns:
+    given = f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}, "
+    if x.shape[2] != rows * columns or rows * columns == 0:
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}, "
-            f"expected size of input's dimension 2 to match the calculated number of sliding blocks {rows} * {columns} = "
+            f"{given}expected size of input's dimension 2 to match the calculated number of sliding blocks {rows} * {columns} = "
             f"{rows * columns}, but got input.size(2)={x.shape[2]}."
+        )
+    if rows < 1 or columns < 1:
+        raise RuntimeError(
+            f"{given}calculated shape of the array of sliding blocks as ({rows}, {columns}), which is too small (non-positive)"
         )
     # Where each number of a channel's blocks goes in the padded, flattened image.
     height, width = (s + 2 * p for s, p in zip(size, padding))

@@ -31,18 +31,18 @@ def _check(input, grid, mode, padding_mode):
             f"'{padding_mode}'"
         )
     sizes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
-    if input.dim() not in (4, 5) or input.dim() != grid.dim():
-        raise RuntimeError(
-            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got {sizes}"
-        )
-    if input.shape[0] != grid.shape[0]:
+    if input.dim() and grid.dim() and input.shape[0] != grid.shape[0]:
         raise RuntimeError(
             f"grid_sampler(): expected grid and input to have same batch size, but got {sizes}"
         )
     n = input.dim() - 2
-    if grid.shape[-1] != n:
+    if grid.dim() and grid.shape[-1] != n:
         raise RuntimeError(
             f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with sizes {list(grid.shape)}"
+        )
+    if input.dim() not in (4, 5) or input.dim() != grid.dim():
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got {sizes}"
         )
     if mode == "bicubic" and n != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import adjoint as ad
 
 from . import functional, init
@@ -69,6 +71,14 @@ class _Statistics(Module):
             expected = " or ".join(f"{r}D" for r in self._ranks)
             raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
 
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *others):
+        # States of before version 2 have no count of batches: it stays, or is 0 where there is none yet.
+        count, key = self.num_batches_tracked, prefix + "num_batches_tracked"
+        if (local_metadata.get("version") or 0) < 2 and self.track_running_stats and key not in state_dict:
+            known = count is not None and not count.is_meta
+            state_dict[key] = count if known else ad.tensor(0, dtype=ad.int64)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+
     def extra_repr(self):
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
@@ -130,13 +140,23 @@ class _InstanceNorm(_Statistics):
     ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
+    def _get_no_batch_dim(self):
+        return self._ranks[0]
+
     def forward(self, input):
         self._check(input)
         batched = input.ndim == self._ranks[-1]
-        if input.shape[1 if batched else 0] != self.num_features and self.affine:
-            raise ValueError(
-                f"expected input's size at dim={1 if batched else 0} to match num_features ({self.num_features}), "
-                f"but got: {input.shape[1 if batched else 0]}."
+        channels = input.shape[1 if batched else 0]
+        if channels != self.num_features:
+            at = f"input's size at dim={1 if batched else 0}"
+            if self.affine:
+                raise ValueError(
+                    f"expected {at} to match num_features ({self.num_features}), but got: {channels}."
+                )
+            warnings.warn(
+                f"{at} does not match num_features. You can silence this warning by not passing in num_features, which is not "
+                "used because affine=False",
+                stacklevel=2,
             )
         result = functional.instance_norm(
             input if batched else input.unsqueeze(0),

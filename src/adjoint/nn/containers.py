@@ -68,7 +68,7 @@ class _ModuleSequence(Module):
     def insert(self, index, module):
         """Put `module` before position `index`; return self."""
         if not isinstance(module, Module):
-            raise TypeError(f"module should be of type: {Module}")
+            raise AssertionError(f"module should be of type: {Module}")
         modules = list(self._modules.values())
         if not -len(modules) <= index <= len(modules):
             raise IndexError(f"Index out of range: {index}")

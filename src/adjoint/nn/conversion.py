@@ -7,10 +7,14 @@ parameter stays the same object, so an optimiser that holds it goes on holding t
 from __future__ import annotations
 
 import warnings
+from types import NoneType
 
 import adjoint as ad
 
 __all__ = ["Conversion"]
+
+#: Whether a conversion makes other parameters, instead of giving those there are other memory: ``torch.__future__`` sets it.
+overwrites = False
 
 
 class Conversion:
@@ -27,13 +31,14 @@ class Conversion:
             with ad.no_grad():
                 # The parameter itself is what `fn` sees, and may write: it and its gradient stay who they are.
                 applied = fn(parameter)
-                if applied.device != parameter.device:
-                    # Memory of one device cannot take the place of another's: another parameter does.
+                if overwrites or applied.device != parameter.device or applied.layout != parameter.layout:
+                    # Memory of one kind cannot take the place of another's: another parameter does.
                     made = ad.Tensor._make_subclass(
                         type(parameter), applied.detach(), parameter.requires_grad
                     )
                     made.__dict__.update(parameter.__dict__)
-                    made.grad = None if grad is None else fn(grad)
+                    if grad is not None:
+                        made.grad = fn(grad).detach().requires_grad_(grad.requires_grad)
                     self._parameters[name] = made
                     continue
                 parameter.data = applied
@@ -67,15 +72,33 @@ class Conversion:
         True
         """
         memory_format = kwargs.pop("memory_format", None)
+        if "copy" in kwargs:
+            raise RuntimeError(".to() does not accept copy argument")
         if kwargs:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
-        for arg in args:
-            if isinstance(arg, (ad.dtype, type)):
-                dtype = arg
-            elif isinstance(arg, ad.Tensor):
-                device, dtype = arg.device, arg.dtype
-            elif arg is not None and not isinstance(arg, bool):  # a bool is non_blocking: nothing to do
-                device = arg
+        if args:
+            first, rest = args[0], args[1:]
+            if isinstance(first, (ad.dtype, type)):
+                dtype = first
+            elif isinstance(first, ad.Tensor):
+                device, dtype = first.device, first.dtype
+            else:
+                device = first
+                if rest:
+                    dtype, rest = rest[0], rest[1:]
+            wrong = (
+                not isinstance(dtype, (ad.dtype, type, NoneType))
+                or not isinstance(device, (str, int, ad.device, NoneType))
+                or isinstance(device, bool)
+                or len(rest) > 1
+                or not all(isinstance(blocking, bool) for blocking in rest)
+            )
+            if wrong:
+                said = ", ".join(type(arg).__name__ for arg in args)
+                raise TypeError(
+                    f"to() received an invalid combination of arguments - got ({said}), but expected one of: (device, dtype, "
+                    "non_blocking), (dtype, non_blocking), (tensor, non_blocking)"
+                )
         if dtype is not None:
             dtype = ad._C._dtype(dtype)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
@@ -126,8 +149,8 @@ class Conversion:
         return self._cast_floating(ad.bfloat16)
 
     def type(self, dst_type):
-        """Convert every parameter and buffer to the dtype `dst_type`."""
-        return self._apply(lambda tensor: tensor.to(dst_type))
+        """Convert every parameter and buffer to the dtype `dst_type`, or to a tensor type of old."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self):
         """Move parameters and buffers to memory that processes share; see `Tensor.share_memory_`.

@@ -312,7 +312,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dim : int, the dimension along which the vectors lie; it vanishes
     eps : float
     """
-    x1, x2 = ad.broadcast_tensors(x1, x2)
+    dtype = ad.result_type(x1, x2)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dtype}")
+    x1, x2 = ad.broadcast_tensors(x1.to(dtype), x2.to(dtype))
     norms = [ad.linalg.vector_norm(x, 2.0, dim, True).clamp(min=eps) for x in (x1, x2)]
     return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
 
@@ -341,7 +344,10 @@ def pdist(input, p=2.0):
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = ad.triu_indices(input.shape[0], input.shape[0], 1)
-    return ad.linalg.vector_norm(input[first] - input[second], p, -1)
+    differences = input[first] - input[second]
+    if input.shape[1] == 0:
+        return differences.sum(-1)
+    return ad.linalg.vector_norm(differences, p, -1)
 
 
 def pad(input, pad, mode="constant", value=None):

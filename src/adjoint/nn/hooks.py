@@ -1,12 +1,13 @@
 """Hooks on modules: how they are registered (`Hookable`) and the call that runs them (`call_with_hooks`).
 
 A module without hooks never enters this file: ``Module.__call__`` tests one attribute, ``_hooks``, and goes
-straight to ``forward``. Full backward hooks are built on hooks of nodes: the inputs and the outputs pass one
+straight to ``forward``. Hooks of all modules are in `global_hooks`; they run before a module's own. Full backward hooks are built on hooks of nodes: the inputs and the outputs pass one
 node each, so that a hook sees exactly the gradients that flow through this call (`_BackwardCall`).
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import adjoint as ad
@@ -18,26 +19,39 @@ __all__ = ["Hookable", "call_with_hooks"]
 
 
 class ModuleHooks:
-    """The hooks of one module, one table for each moment."""
+    """The hooks of one module: a table of functions for each moment, and tables that say which are called how."""
 
-    __slots__ = ("forward_pre", "forward", "backward_pre", "backward", "full")
+    _TABLES = (
+        "forward_pre",
+        "forward",
+        "backward_pre",
+        "backward",
+        "forward_pre_with_kwargs",
+        "forward_with_kwargs",
+        "forward_always_called",
+    )
+    __slots__ = (*_TABLES, "full")
     forward_pre: HookTable
     forward: HookTable
     backward_pre: HookTable
     backward: HookTable
+    forward_pre_with_kwargs: HookTable
+    forward_with_kwargs: HookTable
+    forward_always_called: HookTable
 
     full: bool | None
 
     def __init__(self):
-        for name in ("forward_pre", "forward", "backward_pre", "backward"):
+        for name in self._TABLES:
             setattr(self, name, HookTable())
         # Whether those of `backward` see all gradients of inputs, or those of the last node alone; None before the first.
         self.full = None
 
     def __getstate__(self):
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if hasattr(self, name)}
 
     def __setstate__(self, state):
+        self.__init__()
         for name, table in state.items():
             setattr(self, name, table)
 
@@ -52,10 +66,11 @@ def _table(which):
 class Hookable:
     """The registration methods of `Module`."""
 
+    #: None, or an empty object while there are hooks of all modules (see `global_hooks`).
     _hooks: ModuleHooks | None = None
 
     def _own_hooks(self) -> ModuleHooks:
-        hooks = self._hooks
+        hooks = self.__dict__.get("_hooks")
         if hooks is None:
             hooks = ModuleHooks()
             object.__setattr__(self, "_hooks", hooks)
@@ -83,7 +98,8 @@ class Hookable:
         2.0
         >>> handle.remove()
         """
-        return self._own_hooks().forward_pre.add((hook, with_kwargs), prepend)
+        hooks = self._own_hooks()
+        return hooks.forward_pre.add(hook, prepend, [(hooks.forward_pre_with_kwargs, with_kwargs)])
 
     def register_forward_hook(
         self, hook, *, prepend=False, with_kwargs=False, always_call=False
@@ -102,7 +118,9 @@ class Hookable:
         always_call : bool
             Run it even when ``forward`` raises (the output is then None); its own errors become warnings.
         """
-        return self._own_hooks().forward.add((hook, with_kwargs, always_call), prepend)
+        hooks = self._own_hooks()
+        marks = [(hooks.forward_with_kwargs, with_kwargs), (hooks.forward_always_called, always_call)]
+        return hooks.forward.add(hook, prepend, marks)
 
     def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
         """Run ``hook(module, grad_output)`` before the gradient of the inputs is computed.
@@ -156,43 +174,67 @@ class Hookable:
     _forward_hooks = _table("forward")
     _backward_pre_hooks = _table("backward_pre")
     _backward_hooks = _table("backward")
+    _forward_pre_hooks_with_kwargs = _table("forward_pre_with_kwargs")
+    _forward_hooks_with_kwargs = _table("forward_with_kwargs")
+    _forward_hooks_always_called = _table("forward_always_called")
 
 
 def call_with_hooks(module, args, kwargs):
-    """``module.forward(*args, **kwargs)`` between its hooks."""
-    hooks = module._hooks
+    """``module.forward(*args, **kwargs)`` between its hooks; those of all modules come first."""
+    hooks, shared = module._hooks, vars(sys.modules[f"{__package__}.module"])
+    with_kwargs = (hooks.forward_with_kwargs, shared["_global_forward_hooks_with_kwargs"])
     output, ran = None, set()
     try:
-        for hook, with_kwargs in list(hooks.forward_pre.values()):
-            args, kwargs = _run_pre_hook(module, hook, with_kwargs, args, kwargs)
+        before = [*shared["_global_forward_pre_hooks"].items(), *hooks.forward_pre.items()]
+        for key, hook in before:
+            args, kwargs = _run_pre_hook(module, hook, key in hooks.forward_pre_with_kwargs, args, kwargs)
+        full, regular = _backward_hooks(hooks, shared)
+        pre = [*shared["_global_backward_pre_hooks"].values(), *hooks.backward_pre.values()]
         backward = None
-        if hooks.backward_pre or (hooks.backward and hooks.full is not False):
-            backward = _BackwardCall(module)
+        if full or pre:
+            backward = _BackwardCall(module, pre, full)
             args = backward.watch_inputs(args)
         output = module.forward(*args, **kwargs)
-        for key, (hook, with_kwargs, _) in list(hooks.forward.items()):
+        for key, hook in [*shared["_global_forward_hooks"].items(), *hooks.forward.items()]:
             ran.add(key)
-            result = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
-            if result is not None:
-                output = result
-        if hooks.backward and hooks.full is False:
-            _watch_node(module, args, output)
+            output = _run_hook(module, hook, any(key in table for table in with_kwargs), args, kwargs, output)
+        if regular:
+            _watch_node(module, regular, args, output)
         return output if backward is None else backward.watch_outputs(output)
     except Exception:
-        for key, (hook, with_kwargs, always_call) in list(hooks.forward.items()):
-            if not always_call or key in ran:
-                continue
-            try:
-                result = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
-                if result is not None:
-                    output = result
-            except Exception as error:
-                warnings.warn(
-                    "module forward hook with ``always_call=True`` raised an exception that was silenced, "
-                    f"because forward itself raised: {error}",
-                    stacklevel=2,
-                )
+        for which, table, always in (
+            ("global module", shared["_global_forward_hooks"], shared["_global_forward_hooks_always_called"]),
+            ("module", hooks.forward, hooks.forward_always_called),
+        ):
+            for key, hook in list(table.items()):
+                if key not in always or key in ran:
+                    continue
+                try:
+                    flag = any(key in table for table in with_kwargs)
+                    output = _run_hook(module, hook, flag, args, kwargs, output)
+                except Exception as error:
+                    warnings.warn(
+                        f"{which} forward hook with ``always_call=True`` raised an exception that was silenced as another "
+                        f"error was raised in forward: {error}",
+                        stacklevel=2,
+                    )
         raise
+
+
+def _run_hook(module, hook, with_kwargs, args, kwargs, output):
+    result = hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
+    return output if result is None else result
+
+
+def _backward_hooks(hooks, shared):
+    """The full backward hooks, and the hooks of old: a module can have some of one kind, and all modules of the other."""
+    found: tuple[list, list] = [], []
+    for table, full in (
+        (shared["_global_backward_hooks"], shared["_global_is_full_backward_hook"]),
+        (hooks.backward, hooks.full),
+    ):
+        found[full is False].extend(table.values())
+    return found
 
 
 def _run_pre_hook(module, hook, with_kwargs, args, kwargs):
@@ -230,8 +272,9 @@ class _BackwardCall:
     gradients of inputs at once, and one before the second all gradients of outputs.
     """
 
-    def __init__(self, module):
+    def __init__(self, module, pre, hooks):
         self.module = module
+        self.pre, self.hooks = pre, hooks
         # Where tensors that require gradients stand among the arguments and the results; None where none does.
         self.inputs = self.outputs = None
         self.n_inputs = self.n_outputs = 0
@@ -265,13 +308,13 @@ class _BackwardCall:
 
     def _on_grad_outputs(self, gradients):
         grad_outputs = _spread(gradients, self.outputs, self.n_outputs)
-        for hook in list(self.module._hooks.backward_pre.values()):
+        for hook in self.pre:
             result = hook(self.module, grad_outputs)
             if result is not None:
                 grad_outputs = _checked(result, self.n_outputs, "Backward pre hook", "grad_output")
         self.grad_outputs = grad_outputs
         if self.inputs is None:
-            if self.module._hooks.backward:
+            if self.hooks:
                 warnings.warn(
                     "Full backward hook is firing when gradients are computed with respect to module outputs since no "
                     "inputs require gradients. Every gradient of an input that it is shown is None.",
@@ -292,7 +335,7 @@ class _BackwardCall:
 
     def _run_backward_hooks(self, grad_inputs):
         grad_outputs, self.grad_outputs = self.grad_outputs, None  # the same graph may run again
-        for hook in list(self.module._hooks.backward.values()):
+        for hook in self.hooks:
             result = hook(self.module, grad_inputs, grad_outputs)
             if result is not None:
                 grad_inputs = _checked(result, self.n_inputs, "Backward hook", "grad_input")
@@ -329,7 +372,10 @@ def _checked(result, count, who, name):
     return result
 
 
-def _watch_node(module, args, output):
+_INSTEAD = "is deprecated and will be removed in future versions. This hook will be missing some {missing}. Please use register_full_backward_hook to get the documented behavior."
+
+
+def _watch_node(module, hooks, args, output):
     """Tie the hooks of old to the node that made the output."""
     first = output
     while not isinstance(first, ad.Tensor):
@@ -340,18 +386,41 @@ def _watch_node(module, args, output):
     node = first.grad_fn
     if node is None:
         return
-    for hook in list(module._hooks.backward.values()):
+    for hook in hooks:
 
         def call(grad_inputs, grad_outputs, hook=hook):
             return hook(module, grad_inputs, grad_outputs)
 
         node.register_hook(call)
-    made_by = {x.grad_fn for x in args if isinstance(x, ad.Tensor) and x.grad_fn is not None}
-    if made_by != {following for following, _ in node.next_functions if following is not None}:
-        warnings.warn(
-            "Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated and will be "
-            "removed in future versions. This hook will be missing some grad_input. Please use "
-            "register_full_backward_hook to get the documented behavior.",
-            FutureWarning,
-            stacklevel=4,
+    lacking = _what_hooks_lack(node, args, output)
+    if lacking is not None:
+        what, missing = lacking
+        warnings.warn(f"{what} {_INSTEAD.format(missing=missing)}", FutureWarning, stacklevel=4)
+
+
+def _what_hooks_lack(node, args, output):
+    """Why a hook of the last node does not see all gradients, and of what; None where it does."""
+    outputs = output if isinstance(output, tuple) else (output,)
+    single = "single Tensor or a tuple of Tensors"
+    if not all(isinstance(x, ad.Tensor) for x in outputs):
+        return (
+            f"Using non-full backward hooks on a Module that does not return a {single}",
+            "of the grad_output",
         )
+    if not all(isinstance(x, ad.Tensor) for x in args):
+        return (
+            f"Using non-full backward hooks on a Module that does not take as input a {single}",
+            "of the grad_input",
+        )
+    if len({x.grad_fn for x in outputs if x.grad_fn is not None}) > 1:
+        return (
+            "Using a non-full backward hook when outputs are generated by different autograd Nodes",
+            "grad_output",
+        )
+    made_by = {x.grad_fn for x in args if x.grad_fn is not None}
+    if made_by != {following for following, _ in node.next_functions if following is not None}:
+        return (
+            "Using a non-full backward hook when the forward contains multiple autograd Nodes",
+            "grad_input",
+        )
+    return None

@@ -4,7 +4,7 @@ Start with ``Module.__setattr__`` (an assigned parameter, buffer or module is re
 ``Module.__call__`` (straight to ``forward`` when there are no hooks). The members are in three plain dicts,
 ``_parameters``, ``_buffers`` and ``_modules``, and nowhere else: a program may edit or replace them. They are read by
 ``__getattr__``, which `ModuleMembers` brings from the core, where its speed is explained. The rest is in files of its
-own: hooks in `hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
+own: hooks in `hooks` and `global_hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._C import ModuleMembers, _read_members_directly
 
+from . import global_hooks
 from ._where import PLAIN, locate
 from .conversion import Conversion
+from .global_hooks import *  # noqa: F403
+from .global_hooks import replaced
 from .hooks import Hookable, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state_dict import StateDict
 
-__all__ = ["Module"]
+__all__ = ["Module", *global_hooks.__all__]
+
+# The hooks of all modules: see `global_hooks`.
+globals().update({name: table() for name, table in global_hooks.TABLES.items()})
+_global_is_full_backward_hook: bool | None = None
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -39,6 +46,11 @@ def _check_new_name(module, registry, name, kind):
         raise KeyError(f'{kind} name can\'t be empty string ""')
     if name not in registry and hasattr(module, name):
         raise KeyError(f"attribute '{name}' already exists")
+
+
+def _replaced(kind, module, name, value):
+    table = globals()[f"_global_{kind}_registration_hooks"]
+    return replaced(table, module, name, value) if table else value
 
 
 class Module(Conversion, StateDict, Hookable, ModuleMembers):
@@ -128,31 +140,39 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             registry = _own_registry(self, "_modules", "module")
             self._forget(name, but="_modules")
             self.__dict__.pop(name, None)
-            registry[name] = value
-        elif isinstance(value, Buffer) and name not in self.__dict__.get("_buffers", ()):
-            _own_registry(self, "_buffers", "buffer")
-            self._forget(name, but="_buffers")
-            self.__dict__.pop(name, None)
-            self.register_buffer(name, value, persistent=value.persistent)
+            registry[name] = _replaced("module", self, name, value)
         else:
             own = self.__dict__
             if name in own.get("_parameters", ()):
-                self._replace("_parameters", name, value, (), "as parameter", "torch.nn.Parameter")
+                self._check_none(name, value, "as parameter", "torch.nn.Parameter")
+                self.register_parameter(name, value)
             elif name in own.get("_buffers", ()):
-                self._replace(
-                    "_buffers", name, value, ad.Tensor, "as buffer", "torch.nn.Buffer, torch.Tensor"
-                )
+                if not isinstance(value, ad.Tensor):
+                    self._check_none(name, value, "as buffer", "torch.nn.Buffer, torch.Tensor")
+                default = name not in self._non_persistent_buffers_set
+                self._assign_buffer(name, value, getattr(value, "persistent", default))
             elif name in own.get("_modules", ()):
-                self._replace("_modules", name, value, (), "as child module", "torch.nn.Module")
+                self._check_none(name, value, "as child module", "torch.nn.Module")
+                own["_modules"][name] = _replaced("module", self, name, value)
+            elif isinstance(value, Buffer):
+                _own_registry(self, "_buffers", "buffer")
+                self._assign_buffer(name, value, value.persistent)
             else:
                 object.__setattr__(self, name, value)
 
-    def _replace(self, which, name, value, allowed, role, expected):
-        if value is not None and not isinstance(value, allowed):
+    @staticmethod
+    def _check_none(name, value, role, expected):
+        if value is not None:
             raise TypeError(
                 f"cannot assign '{type_name(value)}' {role} '{name}' ({expected} or None expected)"
             )
-        _own_registry(self, which)[name] = value
+
+    def _assign_buffer(self, name, value, persistent):
+        # Subclasses of old override register_buffer without the last parameter: every buffer is persistent there.
+        if persistent:
+            self.register_buffer(name, value)
+        else:
+            self.register_buffer(name, value, persistent=False)
 
     def _forget(self, name, but=None):
         """Remove `name` from every registry but one: a name means one thing."""
@@ -192,6 +212,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                     f"Cannot assign non-leaf Tensor to parameter '{name}': a parameter has no history. To make "
                     f"'{name}' a function of other tensors, compute it in forward()."
                 )
+            param = _replaced("parameter", self, name, param)
         registry[name] = param
 
     def register_buffer(self, name, tensor, persistent=True) -> None:
@@ -210,7 +231,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        registry[name] = tensor
+        registry[name] = tensor if tensor is None else _replaced("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -230,7 +251,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
         _check_new_name(self, registry, name, "module")
-        registry[name] = module
+        registry[name] = module if module is None else _replaced("module", self, name, module)
 
     register_module = add_module
 
@@ -419,6 +440,15 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+
+    def _replicate_for_data_parallel(self):
+        """Another module with the same children, buffers and attributes, to which parameters can be given."""
+        replica = self.__new__(type(self))
+        replica.__dict__.update(self.__dict__)
+        replica.__dict__.update(_parameters={}, _buffers={**self._buffers}, _modules={**self._modules})
+        replica._is_replica = True
+        return replica
 
     def __dir__(self):
         members = {name for which in _REGISTRIES for name in self.__dict__.get(which, ())}

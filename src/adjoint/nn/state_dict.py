@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import adjoint as ad
 
@@ -46,44 +48,58 @@ class IncompatibleKeys(tuple):
         return IncompatibleKeys, tuple(self)
 
 
+def _table(which):
+    """A table of hooks by torch's name for it, made when it is asked for; a program may take it away."""
+
+    def get(self):
+        tables = self.__dict__.setdefault("_state_hooks", {})
+        return tables.setdefault(which, HookTable())
+
+    def remove(self):
+        get(self)
+        del self._state_hooks[which]
+
+    return property(get, fdel=remove)
+
+
 class StateDict:
     """`state_dict`, `load_state_dict` and their hooks."""
 
     _version = 1
-    _state_dict_pre_hooks = None
-    _state_dict_hooks = None
-    _load_pre_hooks = None
-    _load_post_hooks = None
+    #: By name, the tables that have been asked for.
+    _state_hooks: Mapping[str, HookTable] = MappingProxyType({})
+    _state_dict_pre_hooks = _table("pre")
+    _state_dict_hooks = _table("post")
+    _load_state_dict_pre_hooks = _table("load_pre")
+    _load_state_dict_post_hooks = _table("load_post")
 
-    def _add_state_hook(self, table, entry, prepend=False):
-        if getattr(self, table) is None:
-            object.__setattr__(self, table, HookTable())
-        return getattr(self, table).add(entry, prepend)
+    def _hooks_of_state(self, which):
+        return list(self._state_hooks.get(which, {}).values())
 
     def register_state_dict_pre_hook(self, hook):
         """Run ``hook(module, prefix, keep_vars)`` before `state_dict` collects this module."""
-        return self._add_state_hook("_state_dict_pre_hooks", hook)
+        return self._state_dict_pre_hooks.add(hook)
 
     def register_state_dict_post_hook(self, hook):
         """Run ``hook(module, state_dict, prefix, local_metadata)`` after this module was collected.
 
         The hook edits the dict in place and must return None.
         """
-        return self._add_state_hook("_state_dict_hooks", (hook, True))
+        return self._state_dict_hooks.add((hook, True))
 
     def _register_state_dict_hook(self, hook):
-        return self._add_state_hook("_state_dict_hooks", (hook, False))
+        return self._state_dict_hooks.add((hook, False))
 
     def register_load_state_dict_pre_hook(self, hook):
         """Run ``hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`` first."""
-        return self._add_state_hook("_load_pre_hooks", (hook, True))
+        return self._load_state_dict_pre_hooks.add((hook, True))
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        return self._add_state_hook("_load_pre_hooks", (hook, with_module))
+        return self._load_state_dict_pre_hooks.add((hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook):
         """Run ``hook(module, incompatible_keys)`` after loading; it may edit the two lists in place."""
-        return self._add_state_hook("_load_post_hooks", hook)
+        return self._load_state_dict_post_hooks.add(hook)
 
     def get_extra_state(self):
         """Return what else belongs into `state_dict`, any picklable object; see `set_extra_state`."""
@@ -139,6 +155,11 @@ class StateDict:
         ['weight', 'bias']
         """
         if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead: state_dict(destination=…, prefix=…, keep_vars=…)",
+                FutureWarning,
+                stacklevel=2,
+            )
             destination, prefix, keep_vars = (args + (destination, prefix, keep_vars)[len(args) :])[:3]
         if destination is None:
             destination = OrderedDict()
@@ -146,13 +167,13 @@ class StateDict:
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        for hook in list((self._state_dict_pre_hooks or {}).values()):
+        for hook in self._hooks_of_state("pre"):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook, public in list((self._state_dict_hooks or {}).values()):
+        for hook, public in self._hooks_of_state("post"):
             result = hook(self, destination, prefix, local_metadata)
             if result is None:
                 continue
@@ -165,7 +186,7 @@ class StateDict:
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ):
         """Load what belongs to this module itself, children left to the caller; errors are collected."""
-        for hook, with_module in list((self._load_pre_hooks or {}).values()):
+        for hook, with_module in self._hooks_of_state("load_pre"):
             arguments = (
                 state_dict,
                 prefix,
@@ -204,8 +225,8 @@ class StateDict:
     def _load_tensor(self, name, key, tensor, value, assign, error_msgs):
         if not isinstance(value, ad.Tensor):
             error_msgs.append(
-                f'While copying the parameter named "{key}", expected Tensor or Tensor-like object from '
-                f"checkpoint but received {type(value).__name__}"
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(value)}"
             )
             return
         # Checkpoints of old programs hold a scalar as a tensor of one element.
@@ -213,8 +234,8 @@ class StateDict:
             value = value[0]
         if tuple(value.shape) != tuple(tensor.shape):
             error_msgs.append(
-                f"size mismatch for {key}: copying a param with shape {tuple(value.shape)} from checkpoint, "
-                f"the shape in current model is {tuple(tensor.shape)}."
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"the shape in current model is {tensor.shape}."
             )
             return
         if tensor.is_meta and not value.is_meta and not assign:
@@ -290,15 +311,17 @@ class StateDict:
             module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
             for name, child in module._modules.items():
                 if child is not None:
-                    load(child, state, f"{prefix}{name}.")
-            for hook in list((module._load_post_hooks or {}).values()):
+                    below = f"{prefix}{name}."
+                    load(child, {k: v for k, v in state.items() if k.startswith(below)}, below)  # noqa: F821
+            for hook in module._hooks_of_state("load_post"):
                 if hook(module, keys) is not None:
-                    raise RuntimeError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` must return None: edit "
-                        "the lists of incompatible_keys in place"
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                        "if incompatible_keys need to be modified, it should be done inplace."
                     )
 
         load(self, state_dict, "")
+        del load  # which refers to itself: no cycle is left for the garbage collector
         if strict:
             if unexpected:
                 errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")

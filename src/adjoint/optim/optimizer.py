@@ -27,8 +27,14 @@ import adjoint as ad
 from adjoint import _C
 
 from ..utils.hooks import HookTable
+from .step_hooks import StepHooks, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-__all__ = ["Optimizer", "required"]
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
 
 
 class _Required:
@@ -41,39 +47,7 @@ class _Required:
 required = _Required()
 
 
-def _with_hooks(step):
-    """The step of a class between the hooks of the instance; without hooks it goes straight through."""
-
-    def hooked(self, *args, **kwargs):
-        self._steps_taken += 1
-        if self._hooks is None or self._in_hooked_step:
-            return step(self, *args, **kwargs)
-        pre, post = self._hooks[0], self._hooks[1]
-        self._in_hooked_step = True  # a step may call that of its base class: the hooks run once
-        try:
-            for hook in list(pre.values()):
-                result = hook(self, args, kwargs)
-                if result is None:
-                    continue
-                if not (isinstance(result, tuple) and len(result) == 2):
-                    raise RuntimeError(
-                        f"{type(self).__name__}.step: a step pre-hook must return None or a tuple of "
-                        f"(new_args, new_kwargs), but got {result}."
-                    )
-                args, kwargs = result
-            output = step(self, *args, **kwargs)
-            for hook in list(post.values()):
-                hook(self, args, kwargs)
-            return output
-        finally:
-            self._in_hooked_step = False
-
-    hooked.__name__, hooked.__qualname__, hooked.__doc__ = step.__name__, step.__qualname__, step.__doc__
-    hooked.__wrapped__ = step
-    return hooked
-
-
-class Optimizer:
+class Optimizer(StepHooks):
     """Base class of all optimisers.
 
     Parameters
@@ -100,16 +74,7 @@ class Optimizer:
     #: Whether a step takes gradients in the layout sparse_coo.
     takes_sparse = False
 
-    _hooks = None
-    _in_hooked_step = False
     _state_hooks = None
-    # Schedulers look at this to warn when they step first.
-    _steps_taken = 0
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.__dict__["step"])
 
     def __init__(self, params, defaults):
         if isinstance(params, ad.Tensor):
@@ -221,31 +186,7 @@ class Optimizer:
         with ad.enable_grad():
             return closure()
 
-    # ---- hooks ----------------------------------------------------------------------------------------
-
-    def _own_hooks(self):
-        if self._hooks is None:
-            self._hooks = HookTable(), HookTable()
-        return self._hooks
-
-    def register_step_pre_hook(self, hook):
-        """Run ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
-        return self._own_hooks()[0].add(hook)
-
-    def register_step_post_hook(self, hook):
-        """Run ``hook(optimizer, args, kwargs)`` after each step.
-
-        Examples
-        --------
-        >>> import adjoint as ad
-        >>> p = ad.nn.Parameter(ad.ones(1))
-        >>> p.grad = ad.ones(1)
-        >>> optimizer = ad.optim.SGD([p], lr=0.5)
-        >>> handle = optimizer.register_step_post_hook(lambda o, args, kwargs: print(p.item()))
-        >>> optimizer.step()
-        0.5
-        """
-        return self._own_hooks()[1].add(hook)
+    # ---- hooks of the state ----------------------------------------------------------------------------
 
     def _own_state_hook(self, name, hook, prepend):
         if self._state_hooks is None:

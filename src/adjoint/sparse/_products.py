@@ -126,6 +126,10 @@ def _addmv(x, a, b, beta=1, alpha=1):
 
 @form("linear")
 def _linear(x, weight, bias=None):
+    if weight._layout_number and not x._layout_number and weight.ndim == 2 and x.ndim:
+        columns = x.reshape(-1, x.shape[-1]).t()
+        made = product(weight, columns, "linear").t().reshape(*x.shape[:-1], weight.shape[0])
+        return made if bias is None else made + bias
     if x.ndim != 2 or not x._layout_number or weight._layout_number:
         return NotImplemented
     made = product(x, weight.t(), "linear")

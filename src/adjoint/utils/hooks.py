@@ -23,9 +23,15 @@ class HookTable(dict):
 
     __slots__ = ("__weakref__",)
 
-    def add(self, entry, prepend=False) -> RemovableHandle:
-        """Append `entry` (or put it first) and return the handle that removes it."""
-        handle = RemovableHandle(self)
+    def add(self, entry, prepend=False, marks=()) -> RemovableHandle:
+        """Append `entry` (or put it first) and return the handle that removes it.
+
+        `marks` are pairs of another table and whether it holds this entry's id too, from which it goes with the entry.
+        """
+        handle = RemovableHandle(self, extra_dict=[table for table, _ in marks])
+        for table, marked in marks:
+            if marked:
+                table[handle.id] = True
         if prepend:
             rest = list(self.items())
             self.clear()
@@ -85,6 +91,16 @@ class RemovableHandle:
         if extra_dict is not None:
             tables += extra_dict if isinstance(extra_dict, list) else [extra_dict]
         self._tables = tuple(weakref.ref(table) for table in tables)
+
+    @property
+    def hooks_dict_ref(self):
+        """A weak reference to the table."""
+        return self._tables[0]
+
+    @property
+    def extra_dict_ref(self):
+        """Weak references to the further tables."""
+        return self._tables[1:]
 
     def remove(self) -> None:
         for reference in self._tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import ModuleType
 
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
@@ -30,7 +31,19 @@ class _Backend(ModuleType):
         return None
 
 
-cudnn = _Backend(
+class _Switched(_Backend):
+    @contextmanager
+    def flags(self, **switches):
+        """The switches in other positions within the context."""
+        before = {name: vars(self)[name] for name in switches if name in vars(self)}
+        vars(self).update(switches)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
+
+cudnn = _Switched(
     "cudnn", enabled=False, benchmark=False, deterministic=False, allow_tf32=False, benchmark_limit=0
 )
 cuda = _Backend(
@@ -38,7 +51,7 @@ cuda = _Backend(
 )
 mkl, mkldnn, mps, openmp = (
     _Backend("mkl"),
-    _Backend("mkldnn", enabled=False),
+    _Switched("mkldnn", enabled=False),
     _Backend("mps"),
     _Backend("openmp"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator
 
 import adjoint as ad
 from adjoint import _register
@@ -71,7 +72,10 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     >>> [round(v, 3) for v in p.grad.tolist()]
     [0.6, 0.8]
     """
+    empty = isinstance(parameters, Generator)
     parameters = _tensors(parameters)
+    if empty and not parameters:
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     grads = [p.grad for p in parameters if p.grad is not None]
     with ad.no_grad():
         total = get_total_norm(grads, norm_type, error_if_nonfinite)

@@ -52,7 +52,22 @@ def weight_norm(module, name="weight", dim=0):
     >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()][1:]
     [('parametrizations.weight.original0', (2, 1)), ('parametrizations.weight.original1', (2, 3))]
     """
-    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    module._register_load_state_dict_pre_hook(_OldNames(name))
+    return module
+
+
+class _OldNames:
+    """A hook of a state dict: what `nn.utils.weight_norm` calls length and direction are the two originals."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, state_dict, prefix, *others):
+        old = [f"{prefix}{self.name}_{which}" for which in "gv"]
+        if all(key in state_dict for key in old):
+            for i, key in enumerate(old):
+                state_dict[f"{prefix}parametrizations.{self.name}.original{i}"] = state_dict.pop(key)
 
 
 class _SpectralNorm(Module):

@@ -80,7 +80,7 @@ class ParametrizationList(ModuleList):
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
         with ad.no_grad():
-            new = self._inverse(original)
+            new = self._inverse(original, strict=False)
         self.is_tensor = isinstance(new, ad.Tensor)
         if not self.is_tensor and not isinstance(new, (list, tuple)):
             raise ValueError(
@@ -110,26 +110,23 @@ class ParametrizationList(ModuleList):
                     tensor = Parameter(tensor.detach(), original.requires_grad)
                 _keep(self, f"original{i}", tensor)
         if not unsafe:
-            value = self()
-            if not isinstance(value, ad.Tensor):
-                raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
-            if value.dtype != dtype or value.shape != shape:
-                raise ValueError(
-                    "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
-                    f"`unsafe` flag is enabled.\nunparametrized: {tuple(shape)}, {dtype}\n"
-                    f"parametrized: {tuple(value.shape)}, {value.dtype}"
-                )
+            _check_alike(self(), shape, dtype)
 
     def _originals(self):
         if self.is_tensor:
             return (self.original,)
         return tuple(getattr(self, f"original{i}") for i in range(self.ntensors))
 
-    def _inverse(self, value):
+    def _inverse(self, value, strict=True):
+        # Where the first value is sought, a module without an inverse counts as the identity.
         for module in reversed(list(self)):
             if not hasattr(module, "right_inverse"):
                 continue
-            value = module.right_inverse(value)
+            try:
+                value = module.right_inverse(value)
+            except NotImplementedError:
+                if strict:
+                    raise
         return value
 
     def right_inverse(self, value) -> None:
@@ -141,8 +138,37 @@ class ParametrizationList(ModuleList):
                 )
         with ad.no_grad():
             new = self._inverse(value)
+            self._check_originals(new)
             for original, tensor in zip(self._originals(), (new,) if self.is_tensor else new, strict=True):
                 original.copy_(tensor)
+
+    def _check_originals(self, new):
+        if self.is_tensor:
+            if not isinstance(new, ad.Tensor):
+                raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")
+            if new.dtype != self.original.dtype:
+                raise ValueError(
+                    f"The tensor returned by `right_inverse` has dtype {new.dtype} while `original` has dtype "
+                    f"{self.original.dtype}"
+                )
+            return
+        if not isinstance(new, (list, tuple)):
+            raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(new).__name__}.")
+        if len(new) != self.ntensors:
+            raise ValueError(
+                f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length "
+                f"{len(new)}."
+            )
+        for i, (original, tensor) in enumerate(zip(self._originals(), new, strict=True)):
+            if not isinstance(tensor, ad.Tensor):
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors. Got element {i} of type {type(tensor).__name__}"
+                )
+            if tensor.dtype != original.dtype:
+                raise ValueError(
+                    f"Tensor {i} returned by `right_inverse` has dtype {tensor.dtype} while `original{i}` has dtype "
+                    f"{original.dtype}"
+                )
 
     def forward(self):
         """The value of the tensor."""
@@ -153,6 +179,37 @@ class ParametrizationList(ModuleList):
         for module in rest:
             value = module(value)
         return value
+
+
+def _check_alike(value, shape, dtype):
+    """That a computed value is a tensor like the one whose place it takes."""
+    if not isinstance(value, ad.Tensor):
+        raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
+    for name, before, after in (("dtype", dtype, value.dtype), ("shape", shape, value.shape)):
+        if before != after:
+            raise ValueError(
+                f"Registering a parametrization may not change the {name} of the tensor, unless `unsafe` flag is enabled.\n"
+                f"unparametrized {name}: {before}\nparametrized {name}: {after}"
+            )
+
+
+def _check_inverse(parametrization, result, tensor_name, value):
+    """That a parametrisation of a computed value goes back to a tensor like that one."""
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        back = parametrization.right_inverse(result)
+    except NotImplementedError:
+        return
+    if not isinstance(back, ad.Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
+    for name in ("dtype", "shape"):
+        before, after = getattr(value, name), getattr(back, name)
+        if before != after:
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {name} as module.{tensor_name}, "
+                f"unless the `unsafe` flag is enabled.\nmodule.{tensor_name}.{name}: {before}\nreturned {name}: {after}"
+            )
 
 
 def _own_class(module):
@@ -233,28 +290,9 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         if not unsafe:
             value = getattr(module, tensor_name)
             result = parametrization(value)
-            if (
-                not isinstance(result, ad.Tensor)
-                or result.dtype != value.dtype
-                or result.shape != value.shape
-            ):
-                raise ValueError(
-                    "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
-                    f"`unsafe` flag is enabled: {tensor_name} is {tuple(value.shape)}, {value.dtype}"
-                )
-        if hasattr(parametrization, "right_inverse"):
-            old = getattr(module, tensor_name).detach()
-            chain.append(parametrization)
-            with ad.no_grad():
-                inner = parametrization.right_inverse(old)
-                for earlier in reversed(list(chain)[:-1]):
-                    inner = earlier.right_inverse(inner) if hasattr(earlier, "right_inverse") else inner
-                for original, tensor in zip(
-                    chain._originals(), (inner,) if chain.is_tensor else inner, strict=True
-                ):
-                    original.copy_(tensor)
-        else:
-            chain.append(parametrization)
+            _check_alike(result, value.shape, value.dtype)
+            _check_inverse(parametrization, result, tensor_name, value)
+        chain.append(parametrization)
         chain.unsafe |= unsafe
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:

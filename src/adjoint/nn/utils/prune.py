@@ -36,7 +36,7 @@ __all__ = [
 
 def _methods_of(module):
     """The pruning methods among a module's hooks, by key."""
-    for key, (hook, _) in list((module._forward_pre_hooks or {}).items()):
+    for key, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, BasePruningMethod):
             yield key, hook
 
@@ -222,15 +222,15 @@ def _check_amount(amount):
     return amount
 
 
-def _count(amount, size):
-    """How many of `size` to prune: an int as it is, a float as a share."""
+def _count(amount, tensor_size):
+    """How many of `tensor_size` to prune: an int as it is, a float as a share."""
     if isinstance(amount, numbers.Integral):
-        if amount > size:
+        if amount > tensor_size:
             raise ValueError(
-                f"amount={amount} should be smaller than the number of parameters to prune={size}"
+                f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}"
             )
         return amount
-    return round(amount * size)
+    return round(amount * tensor_size)
 
 
 def _check_slices(t, dim):
@@ -241,6 +241,11 @@ def _check_slices(t, dim):
         )
     if not -t.dim() <= dim < t.dim():
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+
+
+def _norms(t, n, dim):
+    """The n-norm of each slice along `dim`."""
+    return ad.norm(t, p=n, dim=[d for d in range(t.dim()) if d != dim % t.dim()])
 
 
 def _without(mask, scores, count):
@@ -329,9 +334,8 @@ class LnStructured(BasePruningMethod):
 
     def compute_mask(self, t, default_mask):
         _check_slices(t, self.dim)
-        dim = self.dim % t.dim()
-        norms = ad.norm(t, p=self.n, dim=[d for d in range(t.dim()) if d != dim])
-        return default_mask * _slices(t, dim, norms, _count(self.amount, t.shape[dim]))
+        norms = _norms(t, self.n, self.dim)
+        return default_mask * _slices(t, self.dim, norms, _count(self.amount, t.shape[self.dim]))
 
     @classmethod
     def apply(cls, module, name, amount, n, dim, importance_scores=None):

@@ -6,6 +6,7 @@ ordered by falling length, so that the batch only shrinks. Start with `pack_padd
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import adjoint as ad
@@ -288,6 +289,10 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     """
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"padding_side must be one of 'left' or 'right', but got {padding_side}")
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
     sequences = list(sequences.unbind(0)) if isinstance(sequences, ad.Tensor) else list(sequences)
     if not sequences:
         raise RuntimeError("pad_sequence: received an empty list of sequences")

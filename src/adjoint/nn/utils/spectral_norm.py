@@ -75,11 +75,46 @@ class SpectralNorm:
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(hook)
+        module._register_state_dict_hook(_NoteVersion(hook))
+        module._register_load_state_dict_pre_hook(_FindV(hook))
         return hook
 
 
+class _OfState:
+    """A hook of the module's state dict, which belongs to a `SpectralNorm`."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+
+class _NoteVersion(_OfState):
+    def __call__(self, module, state_dict, prefix, local_metadata):
+        local_metadata.setdefault("spectral_norm", {})[self.fn.name + ".version"] = self.fn._version
+
+
+class _FindV(_OfState):
+    """States of before version 1 hold the divided weight, and no v: it follows from the weights and u."""
+
+    def __call__(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        if local_metadata.get("spectral_norm", {}).get(self.fn.name + ".version") is not None:
+            return
+        weight = prefix + self.fn.name
+        if weight not in state_dict and all(weight + which in state_dict for which in ("_orig", "_u", "_v")):
+            return  # a state of now that somebody put together
+        missing = [weight + which for which in ("_orig", "", "_u") if weight + which not in state_dict]
+        if missing:
+            missing_keys.extend(missing if strict else ())
+            return
+        with ad.no_grad():
+            original, u = state_dict[weight + "_orig"], state_dict[weight + "_u"]
+            sigma = (original / state_dict.pop(weight)).mean()
+            matrix = self.fn.reshape_weight_to_matrix(original)
+            v = ad.linalg.pinv(matrix).mv(u)  # W v is along u
+            state_dict[weight + "_v"] = v * (sigma / u.dot(matrix.mv(v)))
+
+
 def _hook_of(module, name):
-    for key, (hook, _) in (module._forward_pre_hooks or {}).items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             return key, hook
     return None, None
@@ -128,6 +163,10 @@ def remove_spectral_norm(module, name="weight"):
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
     hook.remove(module)
     del module._forward_pre_hooks[key]
+    for table in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
+        for key, (other, _) in list(table.items()):
+            if isinstance(other, _OfState) and other.fn is hook:
+                del table[key]
     return module
 
 

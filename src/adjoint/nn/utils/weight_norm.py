@@ -78,7 +78,7 @@ def _hook_of(module, name, asked):
         raise TypeError(
             f"{asked}(): argument 'module' (position 1) must be Module, not {type(module).__name__}"
         )
-    for key, (hook, _) in (module._forward_pre_hooks or {}).items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             return key, hook
     return None, None

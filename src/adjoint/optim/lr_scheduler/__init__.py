@@ -5,6 +5,7 @@ called after the optimiser's. Most are factors: the rate of this epoch is the ra
 `_factor()`, so that several schedulers compose. Start with `LRScheduler` in `_base` and `StepLR` in `_factors`.
 """
 
+from ._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._base import LRScheduler
 from ._cosines import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from ._cycles import CyclicLR, OneCycleLR

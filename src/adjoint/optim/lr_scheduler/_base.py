@@ -42,11 +42,19 @@ def _own(value):
     return value.detach().clone() if isinstance(value, ad.Tensor) else value
 
 
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+    "`scheduler.step()` to step the scheduler: with an epoch the rates come from the closed form, where there is one, and "
+    "not from the rates before."
+)
+
+
+_SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
 def _warn_epoch(stacklevel):
     warnings.warn(
-        "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
-        "Please use `scheduler.step()` to step the scheduler: with an epoch the rates come from the closed form, "
-        "where there is one, and not from the rates before.",
+        EPOCH_DEPRECATION_WARNING,
         UserWarning,
         stacklevel=stacklevel + 1,
     )
@@ -75,6 +83,7 @@ class LRScheduler:
     def __init__(self, optimizer, last_epoch=-1):
         _check_optimizer(optimizer)
         self.optimizer = optimizer
+        optimizer._step_known = vars(optimizer).get("step")
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", _own(group["lr"]))
@@ -100,7 +109,13 @@ class LRScheduler:
         if self._step_count == 1 and self.optimizer._steps_taken == 0:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
-                "order, `optimizer.step()` first, or the first value of the schedule is skipped.",
+                f"order, `optimizer.step()` first, or the first value of the schedule is skipped. {_SEE}",
+                stacklevel=2,
+            )
+        elif self._step_count == 1 and vars(self.optimizer).get("step") is not self.optimizer._step_known:
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make "
+                f"sure to call `optimizer.step()` before `lr_scheduler.step()`. {_SEE}",
                 stacklevel=2,
             )
         self._step_count += 1

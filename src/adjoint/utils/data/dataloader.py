@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from adjoint.utils.data._utils import shared, worker
+from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data.dataset import IterableDataset
 from adjoint.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, _generator
@@ -63,6 +63,10 @@ class _Endless:
         return itertools.repeat(None)
 
 
+#: What a loader keeps as it was made.
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
 class DataLoader:
     """Iterates over a data set in batches.
 
@@ -106,6 +110,8 @@ class DataLoader:
     [1.0, 5.0, 4.0]
     """
 
+    _made = False
+
     def __init__(
         self,
         dataset,
@@ -127,44 +133,12 @@ class DataLoader:
         pin_memory_device="",
         in_order=True,
     ):
-        if num_workers < 0:
-            raise ValueError(
-                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-            )
-        if timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError(
-                "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
-                "multiprocessing, otherwise set prefetch_factor to None."
-            )
-        if prefetch_factor is not None and prefetch_factor < 0:
-            raise ValueError("prefetch_factor option should be non-negative")
-        if persistent_workers and num_workers == 0:
-            raise ValueError("persistent_workers option needs num_workers > 0")
+        options.check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self._iterable = isinstance(dataset, IterableDataset)
-        if self._iterable:
-            if shuffle not in (False, None):
-                raise ValueError(
-                    f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}"
-                )
-            for name, value in (("sampler", sampler), ("batch_sampler", batch_sampler)):
-                if value is not None:
-                    raise ValueError(
-                        f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
-                    )
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+        kind = "stream" if self._iterable else "numbered"
+        options.check(kind, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-                )
             batch_size = None
-        elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
         if sampler is None:
             if self._iterable:
                 sampler = _Endless()
@@ -191,6 +165,23 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._kept: _Workers | None = None
+        # How long a stream said that it is, once it was asked.
+        self._said_length: int | None = None
+        self._made = True
+
+    def __setattr__(self, name, value):
+        if self._made and name in _FIXED:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self):
+        """How worker processes are started; None for the usual way."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context):
+        self._context = options.checked_context(context, self.num_workers)
 
     def __class_getitem__(cls, item):
         return cls
@@ -217,7 +208,7 @@ class DataLoader:
     def __len__(self):
         if not self._iterable:
             return len(self._index_sampler)
-        length = len(self.dataset)
+        length = self._said_length = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
@@ -225,6 +216,22 @@ class DataLoader:
 
 class _Iterator:
     """What both kinds of passes are."""
+
+    def _watch(self, loader):
+        self._count_given, self._said_length = 0, loader._said_length
+        self._dataset, self._num_workers = loader.dataset, loader.num_workers
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        batch = self._next()
+        self._count_given += 1
+        if self._said_length is not None and self._count_given > self._said_length:
+            options.warn_of_more_samples(
+                self._dataset, self._said_length, self._count_given, self._num_workers
+            )
+        return batch
 
 
 class _OneProcess(_Iterator):
@@ -237,11 +244,9 @@ class _OneProcess(_Iterator):
         kind = _InTurn if loader._iterable else _ByNumber
         self._fetcher = kind(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
         self._length = loader.__len__
+        self._watch(loader)
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
+    def _next(self):
         return self._fetcher.fetch(next(self._numbers))
 
     def __len__(self):
@@ -276,12 +281,11 @@ class _Workers(_Iterator):
     def __init__(self, loader):
         self._loader = loader
         context = loader.multiprocessing_context
-        if context is None or isinstance(context, str):
+        if context is None:
             import multiprocessing
 
-            if context is None and "fork" in multiprocessing.get_all_start_methods():
-                context = "fork"
-            context = multiprocessing.get_context(context)
+            fork = "fork" in multiprocessing.get_all_start_methods()
+            context = multiprocessing.get_context("fork" if fork else None)
         prefix = f"adjoint-{os.getpid()}-{next(self._count)}-"
         settings = _Settings(
             loader.num_workers,
@@ -294,9 +298,9 @@ class _Workers(_Iterator):
             prefix,
         )
         kind = _InTurn if loader._iterable else _ByNumber
-        self._tasks, self._pipes, self._processes = [], [], []
+        self._tasks, self._pipes, self._workers = [], [], []
         self.closed = False
-        self._end = weakref.finalize(self, _end, self._tasks, self._pipes, self._processes, prefix)
+        self._end = weakref.finalize(self, _end, self._tasks, self._pipes, self._workers, prefix)
         for number in range(loader.num_workers):
             tasks = context.Queue()
             tasks.cancel_join_thread()
@@ -310,18 +314,19 @@ class _Workers(_Iterator):
             send.close()
             self._tasks.append(tasks)
             self._pipes.append(receive)
-            self._processes.append(process)
+            self._workers.append(process)
         self._begin()
 
     def _begin(self):
+        self._watch(self._loader)
         self._numbers = iter(self._loader._index_sampler)
         self._sent = self._given = 0
         self._arrived: dict = {}  # answers that came before their turn, by task number
         self._of: dict = {}  # which worker has which task
-        self._alive = list(range(len(self._processes)))  # workers whose stream goes on
+        self._alive = list(range(len(self._workers)))  # workers whose stream goes on
         self._turn = 0
         for _ in range(self._loader.prefetch_factor or 1):
-            for _ in range(len(self._processes)):
+            for _ in range(len(self._workers)):
                 self._ask()
 
     def restart(self):
@@ -330,7 +335,7 @@ class _Workers(_Iterator):
         seed = _base_seed(self._loader)
         for tasks in self._tasks:
             tasks.put(worker.Restart(seed))
-        waiting = set(range(len(self._processes)))
+        waiting = set(range(len(self._workers)))
         while waiting:
             number, answer, index = self._receive()
             if isinstance(number, worker.Restart):
@@ -368,7 +373,7 @@ class _Workers(_Iterator):
         return number, answer, index
 
     def _died(self, index):
-        process = self._processes[index]
+        process = self._workers[index]
         process.join(5)
         code, pid = process.exitcode, process.pid
         self.close()
@@ -381,13 +386,10 @@ class _Workers(_Iterator):
             f"DataLoader worker (pid {pid}) {how} Rerunning with num_workers=0 may give better error trace."
         )
 
-    def __iter__(self):
-        return self
-
     def __len__(self):
         return len(self._loader)
 
-    def __next__(self):
+    def _next(self):
         if self.closed:
             raise StopIteration
         while True:
@@ -424,9 +426,7 @@ class _Workers(_Iterator):
             self._given += 1
         self._ask()
         if isinstance(answer, worker.Failure):
-            if not self._loader.persistent_workers:
-                self.close()
-            answer.reraise()
+            answer.reraise()  # and the pass goes on, if somebody asks for more
         return shared.unpack(answer)
 
     def close(self):

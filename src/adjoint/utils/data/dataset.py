@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import warnings
 
 from adjoint import _random
 
@@ -79,9 +80,12 @@ class StackDataset(Dataset):
     """Samples that are tuples, or dicts where keywords are given, of the samples of several data sets of one length."""
 
     def __init__(self, *args, **kwargs):
-        if bool(args) == bool(kwargs):
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        if args and kwargs:
             raise ValueError(
-                "StackDataset takes data sets as arguments, for tuples, or by keyword, for dicts, and at least one"
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types "
+                "are given."
             )
         self.datasets = args or kwargs
         members = list(args or kwargs.values())
@@ -93,6 +97,20 @@ class StackDataset(Dataset):
         if isinstance(self.datasets, dict):
             return {key: dataset[index] for key, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
+
+    def __getitems__(self, indices):
+        members = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+        columns = []
+        for dataset in members:
+            many = getattr(dataset, "__getitems__", None)
+            column = many(indices) if callable(many) else [dataset[index] for index in indices]
+            if len(column) != len(indices):
+                raise ValueError(
+                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}"
+                )
+            columns.append(column)
+        samples = list(zip(*columns))
+        return [dict(zip(self.datasets, s)) for s in samples] if isinstance(self.datasets, dict) else samples
 
     def __len__(self):
         return self._length
@@ -120,6 +138,14 @@ class ConcatDataset(Dataset):
         which = bisect.bisect_right(self.cumulative_sizes, index)
         before = self.cumulative_sizes[which - 1] if which else 0
         return self.datasets[which][index - before]
+
+    @property
+    def cummulative_sizes(self):
+        """`cumulative_sizes`, by its old name."""
+        warnings.warn(
+            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2
+        )
+        return self.cumulative_sizes
 
 
 class ChainDataset(IterableDataset):
@@ -189,6 +215,11 @@ def random_split(dataset, lengths, generator=None):
         for i in range(total - sum(sizes)):
             sizes[i % len(sizes)] += 1
         lengths = sizes
+        for i, length in enumerate(lengths):
+            if length == 0:
+                warnings.warn(
+                    f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2
+                )
     if sum(lengths) != total:
         raise ValueError(
             "Sum of input lengths does not equal the length of the input dataset!"

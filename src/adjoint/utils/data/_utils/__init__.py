@@ -3,3 +3,5 @@
 from adjoint.utils.data._utils import collate, worker
 
 __all__ = ["collate", "worker"]
+
+MP_STATUS_CHECK_INTERVAL = worker.MP_STATUS_CHECK_INTERVAL

@@ -16,6 +16,10 @@ from typing import Any
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
+#: How often, in seconds, a worker that waits looks whether somebody is there to ask.
+MP_STATUS_CHECK_INTERVAL = 5.0
+
+
 class _Pickler(ForkingPickler):
     """Small tensors go as bytes, since this process may have gone when they are read; large ones are shared already."""
 
@@ -30,6 +34,14 @@ class WorkerInfo:
     num_workers: int
     seed: int
     dataset: Any
+
+    def __post_init__(self):
+        self.__dict__["_made"] = True
+
+    def __setattr__(self, name, value):
+        if "_made" in self.__dict__:
+            raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
+        self.__dict__[name] = value
 
 
 @dataclasses.dataclass
@@ -146,7 +158,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
     exhausted = False
     while True:
         try:
-            task = tasks.get(timeout=5.0)
+            task = tasks.get(timeout=MP_STATUS_CHECK_INTERVAL)
         except queue.Empty:
             if os.getppid() != parent:
                 return  # nobody is there to ask any more

@@ -1,0 +1,28 @@
+"""``torch.__future__``: how a conversion of a module gives its parameters what they are converted to."""
+
+from __future__ import annotations
+
+from adjoint.nn import conversion
+
+__all__: list[str] = []
+
+_swaps = False
+
+
+def set_overwrite_module_params_on_conversion(value) -> None:
+    """Whether `Module.to` and its kin make other parameters, instead of giving those there are other memory."""
+    conversion.overwrites = bool(value)
+
+
+def get_overwrite_module_params_on_conversion() -> bool:
+    return conversion.overwrites
+
+
+def set_swap_module_params_on_conversion(value) -> None:
+    """Nothing to switch: parameters stay the same objects in any case, where they stay on their device."""
+    global _swaps
+    _swaps = bool(value)
+
+
+def get_swap_module_params_on_conversion() -> bool:
+    return _swaps
