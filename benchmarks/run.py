@@ -29,7 +29,7 @@ def cells(row):
     return [row.name, *values, ratio, spread, row.target, verdict, row.note]
 
 
-#: The order of the table: what the project promises first, first.
+#: The order of the table: what the project promises first, first. Other groups follow in the order of their names.
 GROUPS = [
     "small",
     "calls",
@@ -104,7 +104,7 @@ def main(argv=None):
     chosen = [
         c for c in harness.CASES if not options.only or any(o in c.name or o == c.group for o in options.only)
     ]
-    chosen.sort(key=lambda c: GROUPS.index(c.group))
+    chosen.sort(key=lambda c: (GROUPS.index(c.group), "") if c.group in GROUPS else (len(GROUPS), c.group))
     if options.list:
         for c in chosen:
             print(f"{c.group:10} {c.name}")
