@@ -240,6 +240,16 @@ TABLE: dict[str, Special] = {
         slope_scale=_reflection(0),
         ends={INF: (INF, INF), 0.0: (INF, None)},
     ),
+    # Blocks of positive numbers have a way of their own.
+    "lgamma of positive numbers": Special(
+        ad.lgamma,
+        lambda x: mp.loggamma(x),
+        (mp.digamma,),
+        ((0.0, INF),),
+        ((0.0, *range(1, 13), 1.4616321449683622),),
+        ulp=(2, 6),
+        ends={INF: (INF, INF), 0.0: (INF, None)},
+    ),
     "digamma": Special(
         ad.special.digamma,
         mp.digamma,

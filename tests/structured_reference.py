@@ -347,7 +347,7 @@ WITHOUT_DIFFERENCES = {"_sample_gamma"}
 WIDE_RESULTS = {("_attention", 1)}
 
 #: A batch may choose other signs of its vectors than a matrix alone.
-SIGNS = {"_eigh"}
+SIGNS = {"_eigh", "_svd"}
 
 INVARIANTS = {
     "_solve": lambda x, lu, pivots, info: x,

@@ -17,6 +17,7 @@ def decomposed(m, name, count, n, dtype):
         "solve_triangular": lambda x: linalg.solve_triangular(x, b, upper=False),
         # Of vectors only what does not depend on their signs.
         "eigh": lambda x: (lambda r: r[0] + (r[1] * r[1])[..., 0])(linalg.eigh(x)),
+        "qr": lambda x: (lambda r: r[0] * r[0] + r[1] * r[1])(linalg.qr(x)),
     }.get(name) or getattr(linalg, name)
     a.requires_grad_()
 
@@ -29,7 +30,7 @@ def decomposed(m, name, count, n, dtype):
     return run
 
 
-for _name in ("solve", "inv", "cholesky", "det", "solve_triangular", "eigh"):
+for _name in ("solve", "inv", "cholesky", "det", "solve_triangular", "eigh", "qr", "svdvals"):
     for _count, _n, _target in ((200, 16, 2), (10_000, 3, 2), (1, 500, 1)):
         for _dtype in ("float32", "float64"):
             case(

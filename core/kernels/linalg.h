@@ -5,6 +5,8 @@
 // LAPACK says. What a result is made `from` may lie anyhow.
 #pragma once
 
+#include <utility>
+
 #include "tensor/tensor.h"
 
 namespace adjoint::kernels::linalg {
@@ -32,6 +34,8 @@ void permutation_of(const Tensor& pivots, const Tensor& permutation);
 void cholesky(const Tensor& from, const Tensor& a, const Tensor& info);
 /// x becomes X with A X = b, or X A = b where `left` is false. a may lie anyhow.
 void solve_triangular(const Tensor& a, const Tensor& b, const Tensor& x, bool upper, bool left, bool unit_diagonal);
+/// Q of `wide` columns and R of as many rows of a batch of small matrices; nothing where the batch is another.
+std::pair<Tensor, Tensor> small_qr(const Tensor& from, int64_t wide);
 /// a becomes R above its diagonal and the reflectors below.
 void reflectors(const Tensor& a, const Tensor& tau);
 /// a's first columns become the orthonormal columns that the reflectors in it make.
@@ -41,8 +45,8 @@ void eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tenso
           bool vectors);
 /// Complex eigenvalues and, where defined, eigenvectors; a is overwritten.
 void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info);
-/// Singular values and, where defined, vectors: all of them or as many as there are values; a is overwritten.
-void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info);
+/// Singular values and, where defined, vectors: all of them or as many as there are values.
+void svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info);
 /// a becomes the factors L and D of A = L D Lᵀ, or L D Lᴴ where `hermitian`.
 void ldl(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian);
 void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian);

@@ -113,10 +113,28 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
 Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   need_steps(n, "linspace");
-  const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
-  // From both ends, so that the last element is the end exactly.
-  const auto value = [&](int64_t i) { return i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i); };
-  return made(generate(n, dtype.value_or(default_dtype()), value), requires_grad);
+  const int64_t sizes[] = {n};
+  const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
+  const Access access(t);
+  if (access) visit(t.dtype(), [&]<class T>(TypeTag<T>) {
+    // From both ends, so that the last element is the end exactly. As torch rounds: floats in their own type with fused steps,
+    // 16-bit types after each operation, integers from ends that are integers.
+    using Step = std::conditional_t<std::is_same_v<T, float>, float, double>;
+    const auto rounded = [](double x) { return static_cast<Step>(is_half_v<T> || is_integer_v<T> ? convert<double>(convert<T>(x)) : x); };
+    const Step first = rounded(start), last = rounded(end), steps = rounded(static_cast<double>(std::max<int64_t>(n - 1, 1)));
+    const Step step = is_half_v<T> ? rounded(rounded(last - first) / steps) : (last - first) / static_cast<Step>(std::max<int64_t>(n - 1, 1));
+    T* p = t.data<T>();
+    runtime::parallel_for(0, n, 16384, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) {
+        const bool near = i < n / 2 || n == 1;
+        const Step from = near ? first : last, by = near ? step : -step, count = static_cast<Step>(near ? i : n - 1 - i);
+        if constexpr (is_half_v<T>) p[i] = convert<T>(from + rounded(by * rounded(count)));
+        else if constexpr (std::is_same_v<T, float>) p[i] = static_cast<float>(double(from) + double(by) * double(count));
+        else p[i] = convert<T>(std::fma(by, count, from));
+      }
+    });
+  });
+  return made(t, requires_grad);
 }
 
 Tensor Logspace::forward(double start, double end, int64_t n, double base, OptionalType dtype, bool requires_grad) {

@@ -85,7 +85,9 @@ std::pair<Tensor, Tensor> sign_and_log(const Tensor& lu, const Tensor& pivots) {
               size = std::hypot(d.re, d.im);
             else
               size = std::abs(d);
-            s = size == 0 ? T(0) : s * (d / T(size));
+            // Of infinity, too; and 0 of NaN, as torch has it.
+            if constexpr (is_complex_v<T>) s = size == 0 ? T(0) : s * (d / T(size));
+            else s *= T(d > 0) - T(d < 0);
             if (pivots.data<int>()[i * n + k] != k + 1) s = -s;
             sum += std::log(size);
           }
@@ -191,11 +193,11 @@ Four Slogdet::forward(const Tensor& self) {
 
 Two Qr::forward(const Tensor& self, bool complete) {
   need_matrices(self, name);
-  const int64_t m = self.size(-2), n = self.size(-1), k = least(self);
+  const int64_t m = self.size(-2), n = self.size(-1), k = least(self), wide = complete ? m : k;
+  if (auto [q, r] = kernel::small_qr(self, wide); q.defined()) return {q, r};
   const Tensor a = kernel::columns_of(self), tau = empty(kernel::batch_and(self, {k}).span(), self.dtype());
   kernel::reflectors(a, tau);
   const Tensor r = copy_of(Triu::forward(complete ? a : call<Narrow>(a, int64_t{-2}, int64_t{0}, k), 0));
-  const int64_t wide = complete ? m : k;
   const Tensor q = wide <= n ? kernel::columns_of(call<Narrow>(a, int64_t{-1}, int64_t{0}, wide))
                              : kernel::columns(kernel::batch_and(self, {m, wide}).span(), self.dtype());
   if (wide > n) {
@@ -259,7 +261,7 @@ Four Svd::forward(const Tensor& self, bool full_matrices, bool vectors) {
     u = kernel::columns(kernel::batch_and(self, {m, full_matrices ? m : k}).span(), self.dtype());
     vh = kernel::columns(kernel::batch_and(self, {full_matrices ? n : k, n}).span(), self.dtype());
   }
-  kernel::svd(kernel::columns_of(self), u, s, vh, info);
+  kernel::svd(self, u, s, vh, info);
   if (!vectors) u = vh = empty(Dims{0}.span(), self.dtype());
   return {u, s, vh, info};
 }

@@ -73,6 +73,7 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
     if constexpr (Op::arity == 1) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       if constexpr (kInDouble<Op, T>) return double_loop<Op>(o, a, n);
+      if constexpr (requires { Op::all(o, a, n); }) return Op::all(o, a, n);
       if constexpr (HasNear<Op, T>) {
         for (int64_t at = 0; at < n; at += kNearBlock) {
           const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;

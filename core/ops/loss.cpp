@@ -39,9 +39,13 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
   if (!is_differentiable(target.dtype()))
     return call<ClassCrossEntropy>(self, target, OptionalTensor(weight), reduction, ignore, smoothing);
   const kernels::Reduce reduce = kernels::reduce_of(reduction, op);
+  if (self.dim() > 1 && target.dim() > 0 && self.size(0) != target.size(0))
+    fail<ValueError>(op, "(): Expected input batch_size (", self.size(0), ") to match target batch_size (", target.size(0), "); the shapes are ",
+                     to_string(self.sizes()), " and ", to_string(target.sizes()));
   if (self.dim() == 0 || !same(self.sizes(), target.sizes()))
-    fail(op, "(): Expected target probabilities in the shape of the input, ", to_string(self.sizes()), ", but got ", to_string(target.sizes()),
-         "; class indices are of an integer type");
+    fail(op, "(): expected target dtype to be Long or Byte, but got ", type_name_of(target.dtype()),
+         ": probabilities have the shape of the input, ", to_string(self.sizes()), ", and not ", to_string(target.sizes()));
+  if (ignore >= 0) fail(op, "(): ignore_index is not supported for floating point target");
   if (!self.is_floating() || !target.is_floating())
     fail(op, "(): Expected floating point type for target with class probabilities, got ", name_of(target.dtype()), " beside input of ", name_of(self.dtype()));
   if (ignore >= 0) fail(op, "(): ignore_index is not supported for floating point target, but got ", ignore);

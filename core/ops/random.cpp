@@ -167,8 +167,19 @@ void fill_integers(const Tensor& t, int64_t low, std::optional<int64_t> high, Op
     const Tensor to = t.dtype() == DType::Int64 && ordered.is_contiguous() ? ordered : empty(ordered.sizes(), DType::Int64);
     // All of a type of up to 32 bits takes one word.
     const bool narrow = !high && low == 0 && range <= uint64_t{1} << 32;
-    for (int64_t i = 0, n = to.numel(); i < n; ++i)
-      to.data<int64_t>()[i] = narrow ? static_cast<int64_t>(stream.word() % range) : stream.integer(low, range);
+    int64_t* const out = to.data<int64_t>();
+    const int64_t n = to.numel();
+    if (narrow || (range != 0 && range < uint64_t{1} << 28)) {
+      uint32_t words[256];
+      const auto below = static_cast<uint32_t>(range);  // 0 where all words are below
+      for (int64_t i = 0; i < n; i += 256) {
+        const int64_t some = std::min<int64_t>(256, n - i);
+        stream.words(words, some);
+        for (int64_t j = 0; j < some; ++j) out[i + j] = static_cast<int64_t>(static_cast<uint64_t>(low) + (below ? words[j] % below : words[j]));
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) out[i] = stream.integer(low, range);
+    }
     if (to.get() != ordered.get()) copy_into(ordered, to);
   });
   if (drawn) return;
@@ -301,7 +312,7 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
 }
 
 Tensor Uniform::forward(const Tensor& self, double low, double high, OptionalGenerator generator) {
-  fill_uniform(self, low, high, generator);
+  fill_uniform(parts_of(self), low, high, generator);
   return self;
 }
 Tensor Normal::forward(const Tensor& self, double mean, double std, OptionalGenerator generator) {

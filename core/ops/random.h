@@ -118,7 +118,7 @@ struct Uniform : RandomWrite {
   static constexpr auto name = "_uniform";
   static constexpr auto doc = "Write numbers drawn evenly from [low, high).";
   static constexpr auto signature = "self, low, high, generator=None";
-  static constexpr TypeSet types = types::floating;
+  static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(2, 3), -1.0, 3.0", "(0, 3), 0.0, 1.0, generator=None"};
   static Tensor forward(const Tensor& self, double low, double high, OptionalGenerator generator);
 };

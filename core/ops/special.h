@@ -50,6 +50,7 @@ struct Lgamma : RealFunction {
   static constexpr auto doc = "Logarithm of the absolute value of the gamma function of each element.";
   static constexpr Domain samples{0.4, 5};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::lgamma(x); }
+  template <class T> static void all(T* out, const T* x, int64_t n) { math::lgamma_of_all(out, x, n); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Digamma>(x.value); }
 };
 

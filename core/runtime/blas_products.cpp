@@ -120,20 +120,41 @@ bool product_by_small(int64_t m, int64_t n, T alpha, Strided<T> a, Strided<T> b,
   }
 }
 
-template <class T, class F>
-void with_conjugation(Op op_a, Op op_b, F&& f);
+/// product_by_sums of complex numbers by their parts, since their operators are calls where code is compiled for size.
+template <class R>
+void product_of_parts(bool conj_a, bool conj_b, int64_t m, int64_t n, int64_t k, std::complex<R> alpha, Strided<std::complex<R>> a,
+                      Strided<std::complex<R>> b, std::complex<R> beta, std::complex<R>* c, int64_t ldc) {
+  const R of_a = conj_a ? R(-1) : R(1), of_b = conj_b ? R(-1) : R(1), scale = alpha.real(), turn = alpha.imag();
+  const bool plain = beta == std::complex<R>();
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      R re = 0, im = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        const R* x = reinterpret_cast<const R*>(a.data + i * a.row + p * a.column);
+        const R* y = reinterpret_cast<const R*>(b.data + p * b.row + j * b.column);
+        const R xi = of_a * x[1], yi = of_b * y[1];
+        re += x[0] * y[0] - xi * yi;
+        im += x[0] * yi + xi * y[0];
+      }
+      R* out = reinterpret_cast<R*>(c + i * ldc + j);
+      const R old_re = plain ? R(0) : out[0], old_im = plain ? R(0) : out[1];
+      out[0] = scale * re - turn * im + (beta.real() * old_re - beta.imag() * old_im);
+      out[1] = scale * im + turn * re + (beta.real() * old_im + beta.imag() * old_re);
+    }
+  }
+}
 
 template <class T>
 void tiny_product(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha, Strided<T> a, Strided<T> b,
                   T beta, T* c, int64_t ldc) {
-  if (!is_complex<T> || (op_a != Op::adjoint && op_b != Op::adjoint)) {
+  if constexpr (is_complex<T>) {
+    product_of_parts(op_a == Op::adjoint, op_b == Op::adjoint, m, n, k, alpha, a, b, beta, c, ldc);
+  } else {
     if (k == 2 && product_by_small<2>(m, n, alpha, a, b, beta, c, ldc)) return;
     if (k == 3 && product_by_small<3>(m, n, alpha, a, b, beta, c, ldc)) return;
     if (k == 4 && product_by_small<4>(m, n, alpha, a, b, beta, c, ldc)) return;
+    product_by_sums<false, false>(m, n, k, alpha, a, b, beta, c, ldc);
   }
-  with_conjugation<T>(op_a, op_b, [&](auto conj_a, auto conj_b) {
-    product_by_sums<conj_a, conj_b>(m, n, k, alpha, a, b, beta, c, ldc);
-  });
 }
 
 constexpr int64_t tiny_work = 128;  // above, a call into the library is no longer the larger part

@@ -24,16 +24,67 @@ void TorchStream::restart(uint64_t seed) {
   second_.reset();
 }
 
+namespace {
+
+/// The next words in place: each of three old ones, of which one lies `far` further on.
+ADJOINT_RANDOM_INLINE uint32_t twisted(uint32_t word, uint32_t next, uint32_t far) {
+  const uint32_t y = (word & 0x80000000u) | (next & 0x7fffffffu);
+  return far ^ y >> 1 ^ ((uint32_t{0} - (next & 1)) & 0x9908b0dfu);
+}
+ADJOINT_VECTOR_CLONES void twist_words(uint32_t* state) {
+  constexpr int words = 624, far = 397, wrapped = words - far;
+  for (int i = 0; i < wrapped; ++i) state[i] = twisted(state[i], state[i + 1], state[i + far]);
+  for (int i = wrapped; i < words - 1; ++i) state[i] = twisted(state[i], state[i + 1], state[i - wrapped]);
+  state[words - 1] = twisted(state[words - 1], state[0], state[far - 1]);
+}
+
+ADJOINT_VECTOR_CLONES void temper_words(const uint32_t* state, uint32_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = TorchStream::tempered(state[i]);
+}
+
+// What rounds to the upper bound becomes the lower one.
+ADJOINT_VECTOR_CLONES void make_uniform(const uint32_t* words, float* out, int64_t n, float from, float to) {
+  const float width = to - from;
+  for (int64_t i = 0; i < n; ++i) {
+    const float x = __builtin_fmaf(static_cast<float>(static_cast<int32_t>(words[i] & 0xffffff)) * 0x1p-24f, width, from);
+    out[i] = x == to ? from : x;
+  }
+}
+ADJOINT_VECTOR_CLONES void make_uniform(const uint32_t* words, double* out, int64_t n, double from, double to) {
+  const double width = to - from;
+  for (int64_t i = 0; i < n; ++i) {
+    // An integer below 2^52 in the low bits of 2^52, or of 2^84, is that many units above it.
+    const double high = std::bit_cast<double>(uint64_t{words[2 * i] & 0x1fffffu} | 0x4530000000000000u) - 0x1p84;
+    const double low = std::bit_cast<double>(uint64_t{words[2 * i + 1]} | 0x4330000000000000u) - 0x1p52;
+    const double x = __builtin_fma((high + low) * 0x1p-53, width, from);
+    out[i] = x == to ? from : x;
+  }
+}
+
+/// Numbers that are made at once, from words that stay in the nearest cache.
+constexpr int64_t kAtOnce = 1024;
+
+}  // namespace
+
 void TorchStream::twist() {
-  const auto step = [this](int i, int next, int far) {
-    const uint32_t y = (state_[i] & 0x80000000u) | (state_[next] & 0x7fffffffu);
-    state_[i] = state_[far] ^ y >> 1 ^ ((state_[next] & 1) ? 0x9908b0dfu : 0);
-  };
-  for (int i = 0; i < kWords - 397; ++i) step(i, i + 1, i + 397);
-  for (int i = kWords - 397; i < kWords - 1; ++i) step(i, i + 1, i + 397 - kWords);
-  step(kWords - 1, 0, 396);
+  twist_words(state_);
   left_ = kWords;
   next_ = 0;
+}
+
+void TorchStream::words(uint32_t* out, int64_t n) {
+  while (n > 0) {
+    if (left_ == 1) {
+      twist();
+      ++left_;
+    }
+    const int64_t some = std::min<int64_t>(n, left_ - 1);
+    temper_words(state_ + next_, out, some);
+    left_ -= static_cast<int>(some);
+    next_ += static_cast<uint32_t>(some);
+    out += some;
+    n -= some;
+  }
 }
 
 // --- The state ---------------------------------------------------------------------------------------------------------
@@ -81,20 +132,17 @@ void TorchStream::set_state(std::span<const std::byte> bytes) {
 
 // --- Fills -------------------------------------------------------------------------------------------------------------
 
-// What rounds to the upper bound becomes the lower one.
-void TorchStream::uniform(float* out, int64_t n, double low, double high) {
-  const float from = static_cast<float>(low), to = static_cast<float>(high), width = to - from;
-  for (int64_t i = 0; i < n; ++i) {
-    const float x = std::fma(unit_float(), width, from);
-    out[i] = x == to ? from : x;
+template <class T> void TorchStream::make(T* out, int64_t n, T low, T high) {
+  constexpr int64_t each = sizeof(T) / sizeof(uint32_t);
+  uint32_t drawn[kAtOnce * each];
+  for (int64_t i = 0; i < n; i += kAtOnce) {
+    const int64_t some = std::min(kAtOnce, n - i);
+    words(drawn, some * each);
+    make_uniform(drawn, out + i, some, low, high);
   }
 }
-void TorchStream::uniform(double* out, int64_t n, double low, double high) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double x = std::fma(unit(), high - low, low);
-    out[i] = x == high ? low : x;
-  }
-}
+void TorchStream::uniform(float* out, int64_t n, double low, double high) { make(out, n, static_cast<float>(low), static_cast<float>(high)); }
+void TorchStream::uniform(double* out, int64_t n, double low, double high) { make(out, n, low, high); }
 
 double TorchStream::normal(double mean, double deviation) {
   double drawn;
@@ -127,10 +175,14 @@ ADJOINT_RANDOM_INLINE float log_of(float x) {
   e = e - (low ? 1.0f : 0.0f);
   m = m + more;
   const float z = m * m;
-  float y = 7.0376836292e-2f;
-  for (const float c : {-1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
-                        -2.4999993993e-1f, 3.3333331174e-1f})
-    y = __builtin_fmaf(y, m, c);
+  float y = __builtin_fmaf(7.0376836292e-2f, m, -1.1514610310e-1f);
+  y = __builtin_fmaf(y, m, 1.1676998740e-1f);
+  y = __builtin_fmaf(y, m, -1.2420140846e-1f);
+  y = __builtin_fmaf(y, m, 1.4249322787e-1f);
+  y = __builtin_fmaf(y, m, -1.6668057665e-1f);
+  y = __builtin_fmaf(y, m, 2.0000714765e-1f);
+  y = __builtin_fmaf(y, m, -2.4999993993e-1f);
+  y = __builtin_fmaf(y, m, 3.3333331174e-1f);
   y = __builtin_fmaf(y * m, z, e * -2.12194440e-4f);
   y = __builtin_fmaf(-0.5f, z, y);
   return __builtin_fmaf(e, 0.693359375f, m + y);
@@ -149,42 +201,46 @@ ADJOINT_RANDOM_INLINE void circle(float x, float& sine, float& cosine) {
   float s = __builtin_fmaf(-1.9515295891e-4f, z, 8.3321608736e-3f);
   s = __builtin_fmaf(s, z, -1.6666654611e-1f);
   s = __builtin_fmaf(s * z, x, x);
-  const bool swapped = octant & 2;
-  sine = swapped ? c : s;
-  cosine = swapped ? s : c;
-  if (octant & 4) sine = -sine;
-  if ((octant + 2) & 4) cosine = -cosine;
+  // Exchanged and with signs by masks, since a branch would keep the loop scalar.
+  const uint32_t place = static_cast<uint32_t>(octant), exchanged = uint32_t{0} - (place >> 1 & 1);
+  const uint32_t sine_bits = std::bit_cast<uint32_t>(s), cosine_bits = std::bit_cast<uint32_t>(c), both = (sine_bits ^ cosine_bits) & exchanged;
+  sine = std::bit_cast<float>(sine_bits ^ both ^ (place >> 2 & 1) << 31);
+  cosine = std::bit_cast<float>(cosine_bits ^ both ^ ((place + 2) >> 2 & 1) << 31);
 }
 
-/// Sixteen numbers of [0, 1) become normal: the first half gives the radii, the second the angles.
-ADJOINT_VECTOR_CLONES void make_normal(float* block, float mean, float deviation) {
-  for (int i = 0; i < kLanes; ++i) {
-    const float radius = __builtin_sqrtf(-2.0f * log_of(1.0f - block[i]));
-    float sine, cosine;
-    circle(2 * std::numbers::pi_v<float> * block[i + kLanes], sine, cosine);
-    block[i] = __builtin_fmaf(radius * cosine, deviation, mean);
-    block[i + kLanes] = __builtin_fmaf(radius * sine, deviation, mean);
-  }
+/// Each sixteen numbers of [0, 1) become normal: the first half gives the radii, the second the angles.
+ADJOINT_VECTOR_CLONES void make_normal(float* block, int64_t n, float mean, float deviation) {
+  for (; n > 0; n -= 2 * kLanes, block += 2 * kLanes)
+    for (int i = 0; i < kLanes; ++i) {
+      const float radius = __builtin_sqrtf(-2.0f * log_of(1.0f - block[i]));
+      float sine, cosine;
+      circle(2 * std::numbers::pi_v<float> * block[i + kLanes], sine, cosine);
+      block[i] = __builtin_fmaf(radius * cosine, deviation, mean);
+      block[i + kLanes] = __builtin_fmaf(radius * sine, deviation, mean);
+    }
 }
-void make_normal(double* block, double mean, double deviation) {
-  for (int i = 0; i < kLanes; ++i) {
-    const double radius = std::sqrt(-2 * std::log(1 - block[i])), angle = 2 * std::numbers::pi * block[i + kLanes];
-    block[i] = std::fma(radius * std::cos(angle), deviation, mean);
-    block[i + kLanes] = std::fma(radius * std::sin(angle), deviation, mean);
-  }
+void make_normal(double* block, int64_t n, double mean, double deviation) {
+  for (; n > 0; n -= 2 * kLanes, block += 2 * kLanes)
+    for (int i = 0; i < kLanes; ++i) {
+      const double radius = std::sqrt(-2 * std::log(1 - block[i])), angle = 2 * std::numbers::pi * block[i + kLanes];
+      block[i] = std::fma(radius * std::cos(angle), deviation, mean);
+      block[i + kLanes] = std::fma(radius * std::sin(angle), deviation, mean);
+    }
 }
 
 template <class T> void fill_blocks(TorchStream& stream, T* out, int64_t n, T mean, T deviation, bool blockwise) {
   constexpr int64_t block = 2 * kLanes;
-  if (!blockwise) stream.uniform(out, n, 0, 1);
-  for (int64_t i = 0; i + block <= n; i += block) {
-    if (blockwise) stream.uniform(out + i, block, 0, 1);
-    make_normal(out + i, mean, deviation);
+  const int64_t rest = n % block, whole = n - rest;
+  for (int64_t i = 0; i < whole; i += kAtOnce) {
+    const int64_t some = std::min(kAtOnce, whole - i);
+    stream.uniform(out + i, some, 0, 1);
+    make_normal(out + i, some, mean, deviation);
   }
-  if (n % block == 0) return;
+  if (rest == 0) return;
+  if (!blockwise) stream.uniform(out + whole, rest, 0, 1);
   // The last block anew, so that it is whole.
   stream.uniform(out + n - block, block, 0, 1);
-  make_normal(out + n - block, mean, deviation);
+  make_normal(out + n - block, block, mean, deviation);
 }
 
 }  // namespace

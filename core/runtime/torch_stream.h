@@ -23,14 +23,18 @@ class TorchStream {
   void restart(uint64_t seed);
   uint64_t seed() const { return seed_; }
 
-  uint32_t word() {
-    if (--left_ == 0) twist();
-    uint32_t y = state_[next_++];
+  static uint32_t tempered(uint32_t y) {
     y ^= y >> 11;
     y ^= y << 7 & 0x9d2c5680u;
     y ^= y << 15 & 0xefc60000u;
     return y ^ y >> 18;
   }
+  uint32_t word() {
+    if (--left_ == 0) twist();
+    return tempered(state_[next_++]);
+  }
+  /// As many words, one after another.
+  void words(uint32_t* out, int64_t n);
   uint64_t long_word() {
     const uint64_t high = word();
     return high << 32 | word();
@@ -77,6 +81,7 @@ class TorchStream {
  private:
   static constexpr int kWords = 624;
   void twist();
+  template <class T> void make(T* out, int64_t n, T low, T high);
 
   uint64_t seed_ = 0;
   uint32_t state_[kWords] = {};

@@ -12,7 +12,7 @@ from adjoint._C import Tensor
 from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
 
-__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor"]
 
 _tensor = _C.tensor
 
@@ -207,6 +207,49 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
         )
     result = _C._reinterpret(_C._from_buffer(view[offset : offset + count * itemsize]), dtype)
     return result.requires_grad_() if requires_grad else result
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, requires_grad=False) -> Tensor:
+    """A one-dimensional tensor over a file, of which parts are read as they are used.
+
+    Parameters
+    ----------
+    filename : str or path
+    shared : bool
+        Whether writes go to the file, which is made, or made longer, where it is too short; else they stay in memory.
+    size : int
+        The number of elements.
+    dtype : dtype, optional
+
+    Raises
+    ------
+    RuntimeError
+        The file is too short for a tensor that does not share it.
+
+    Examples
+    --------
+    >>> import adjoint as ad, tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     ad.from_file(file.name, shared=True, size=3, dtype=ad.int32).fill_(7).sum().item()
+    21
+    """
+    import mmap
+    import os
+
+    dtype = _C.get_default_dtype() if dtype is None else _C._dtype(dtype)
+    needed = size * dtype.itemsize
+    if size <= 0:
+        return _C._empty((0,), dtype, requires_grad)
+    with open(filename, "a+b" if shared else "rb") as file:
+        found = os.fstat(file.fileno()).st_size
+        if found < needed and not shared:
+            raise RuntimeError(
+                f"from_file(): {size} elements of {dtype} take {needed} bytes, but file <{filename}> has only {found}"
+            )
+        if found < needed:
+            os.ftruncate(file.fileno(), needed)
+        memory = mmap.mmap(file.fileno(), needed, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    return frombuffer(memory, dtype=dtype, count=size, requires_grad=requires_grad)
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:

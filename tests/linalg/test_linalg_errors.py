@@ -132,3 +132,76 @@ def test_inputs_are_unchanged():
     for f in FUNCTIONS.values():
         f(a)
     assert (a == before).all() and a._version == 0
+
+
+A = ad.tensor([[3.0, 1.0], [1.0, 2.0]])
+ROOT = L.cholesky(A)
+#: As torch: what LAPACK fills in place takes an `out=` of its own type, what is composed any that the result can be cast to.
+FIXED = {
+    "inv": lambda o: L.inv(A, out=o),
+    "inverse": lambda o: ad.inverse(A, out=o),
+    "solve": lambda o: L.solve(A, A, out=o),
+    "solve_triangular": lambda o: L.solve_triangular(A, A, upper=True, out=o),
+    "cholesky": lambda o: L.cholesky(A, out=o),
+    "svdvals": lambda o: L.svdvals(A, out=o),
+    "eigvalsh": lambda o: L.eigvalsh(A, out=o),
+    "det": lambda o: L.det(A, out=o),
+    "lu_solve": lambda o: L.lu_solve(*L.lu_factor(A), A, out=o),
+    "ldl_solve": lambda o: L.ldl_solve(*L.ldl_factor(A), A, out=o),
+    "matrix_power": lambda o: L.matrix_power(A, 3, out=o),
+    "multi_dot": lambda o: L.multi_dot([A, A, A], out=o),
+    "vecdot": lambda o: L.vecdot(A, A, out=o),
+    "qr": lambda o: L.qr(A, out=(o, o.clone())),
+    "eigh": lambda o: L.eigh(A, out=(o, o.clone())),
+    "svd": lambda o: L.svd(A, out=(o, o.clone(), o.clone())),
+    "slogdet": lambda o: L.slogdet(A, out=(o, o.clone())),
+    "lu": lambda o: L.lu(A, out=(o, o.clone(), o.clone())),
+    "lu_factor": lambda o: L.lu_factor(A, out=(o, o.int())),
+    "ldl_factor": lambda o: L.ldl_factor(A, out=(o, o.int())),
+    "inv_ex": lambda o: L.inv_ex(A, out=(o, o.int())),
+    "cholesky_ex": lambda o: L.cholesky_ex(A, out=(o, o.int())),
+}
+CAST = {
+    "cholesky": lambda o: ad.cholesky(A, out=o),
+    "cholesky_solve": lambda o: ad.cholesky_solve(A, ROOT, out=o),
+    "cholesky_inverse": lambda o: ad.cholesky_inverse(ROOT, out=o),
+    "householder_product": lambda o: L.householder_product(A, A[0], out=o),
+    "pinv": lambda o: L.pinv(A, out=o),
+    "cond": lambda o: L.cond(A, out=o),
+    "tensorinv": lambda o: L.tensorinv(A, ind=1, out=o),
+    "tensorsolve": lambda o: L.tensorsolve(A, A[0], out=o),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "float16", "int64"])
+@pytest.mark.parametrize("name", FIXED)
+def test_out_of_another_type(name, dtype):
+    out = ad.zeros(0, dtype=getattr(ad, dtype))
+    said = {"float64": "double", "int64": "long int", "float16": "c10::Half"}.get(
+        dtype, "c10::complex<float>"
+    )
+    with pytest.raises(
+        RuntimeError, match=f"Expected out tensor to have dtype float, but got {said} instead"
+    ):
+        FIXED[name](out)
+    assert out.numel() == 0
+    FIXED[name](ad.zeros(0))
+
+
+@pytest.mark.parametrize("name", CAST)
+def test_out_that_the_result_is_cast_to(name):
+    wide, same = ad.zeros(0, dtype=ad.float64), ad.zeros(0)
+    assert CAST[name](wide) is wide and ad.equal(wide, CAST[name](same).double())
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        CAST[name](ad.zeros(0, dtype=ad.int64))
+
+
+def test_signs_of_determinants_that_are_not_finite():
+    inf, nan = float("inf"), float("nan")
+    for a, sign, log in (
+        ([[inf, 1.0], [1.0, 2.0]], 1.0, inf),
+        ([[1.0, 0.0], [0.0, -inf]], -1.0, inf),
+        ([[nan, 1.0], [1.0, 2.0]], 0.0, nan),
+    ):
+        found = L.slogdet(ad.tensor(a))
+        assert found.sign.item() == sign and (found.logabsdet.item() == log or log != log)

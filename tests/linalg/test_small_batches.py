@@ -270,3 +270,71 @@ def test_products_of_small_matrices(count, dtype):
                 close(x[:1] @ y, a[:1] @ b, dtype)
                 close(x @ y[0], a @ b[0], dtype)
                 close(x[:1].expand(count, m, k) @ y, a[:1] @ b, dtype)
+
+
+SHAPES = [(1, 1), (2, 2), (3, 3), (5, 3), (3, 5), (9, 8), (16, 16), (17, 4), (4, 31), (32, 32), (32, 7)]
+
+
+def awkward(kind, *shape):
+    """Matrices on which factors go wrong: of low rank, of columns of all sizes, of zeros."""
+    a = normal(*shape)
+    if kind == "rank one":
+        a = a[..., :1] * a[..., :1, :]
+    elif kind == "graded":
+        a = a * 10.0 ** np.linspace(0, -12, shape[-1])
+    elif kind == "zeros":
+        a = a * (RNG.random(shape) < 0.3)
+        a[1] = 0
+    elif kind == "repeated":
+        a = np.broadcast_to(np.eye(*shape[-2:]), shape).copy()
+    return a
+
+
+@both_types
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["plain", "rank one", "graded", "zeros", "repeated"])
+def test_orthogonal_factors(kind, shape, dtype):
+    epsilon = np.finfo(str(dtype).rpartition(".")[2]).eps * 8 * max(shape)
+    for count, scale in ((4, 1.0), (17, 1e-25), (33, 1e25)):
+        a = array(tensor(awkward(kind, count, *shape) * scale, dtype)).astype(np.float64)
+        for x in layouts(a, dtype):
+            for mode in ("reduced", "complete"):
+                q, r = (array(t).astype(np.float64) for t in ad.linalg.qr(x, mode))
+                assert (np.abs(q @ r - a).max((1, 2)) <= epsilon * np.abs(a).max((1, 2))).all()
+                assert np.abs(np.swapaxes(q, 1, 2) @ q - np.eye(q.shape[2])).max() <= epsilon
+                assert (np.tril(r, -1) == 0).all()
+            u, s, vh = (array(t).astype(np.float64) for t in ad.linalg.svd(x, full_matrices=False))
+            wanted = np.linalg.svd(a, compute_uv=False)
+            assert (np.abs(s - wanted).max(1) <= epsilon * wanted[:, 0]).all() and (np.diff(s) <= 0).all()
+            assert (np.abs((u * s[:, None]) @ vh - a).max((1, 2)) <= epsilon * np.abs(a).max((1, 2))).all()
+            assert np.abs(np.swapaxes(u, 1, 2) @ u - np.eye(u.shape[2])).max() <= epsilon
+            assert np.abs(vh @ np.swapaxes(vh, 1, 2) - np.eye(u.shape[2])).max() <= epsilon
+            alone = array(ad.linalg.svdvals(x)).astype(np.float64)
+            assert (np.abs(alone - wanted).max(1) <= epsilon * wanted[:, 0]).all()
+
+
+def test_columns_of_all_sizes_have_their_own_directions():
+    """The factors of one by one, to the precision of each column."""
+    a = awkward("graded", 6, 7, 5)
+    for found, wanted in zip(ad.linalg.qr(ad.tensor(a)), np.linalg.qr(a)):
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-9, atol=1e-20)
+
+
+@both_types
+def test_orthogonal_factors_of_what_is_not_finite(dtype):
+    a = normal(5, 4, 3)
+    a[2, 1, 1] = np.nan
+    x = tensor(a, dtype)
+    assert array(ad.linalg.qr(x).Q.isnan()).any((1, 2)).tolist() == [False, False, True, False, False]
+    with pytest.raises(ad.linalg.LinAlgError, match=r"Batch element 2"):
+        ad.linalg.svd(x)
+
+
+def test_derivatives_of_orthogonal_factors():
+    a = ad.tensor(normal(5, 4, 3), requires_grad=True)
+    assert ad.autograd.gradcheck(lambda x: ad.linalg.qr(x), (a,))
+    assert ad.autograd.gradcheck(lambda x: ad.linalg.qr(x.mT), (a,))
+    assert ad.autograd.gradcheck(lambda x: ad.linalg.svdvals(x), (a,))
+    assert ad.autograd.gradcheck(
+        lambda x: (lambda u, s, vh: (u.abs(), s, vh.abs()))(*ad.linalg.svd(x, False)), (a,)
+    )

@@ -301,3 +301,17 @@ def test_padding_modes(mode, padding):
     padded = np.pad(x, [(0, 0), (0, 0), *widths], name)
     expected = reference(padded, array(layer.weight), (1, 1), (0, 0), (1, 1), 1)
     assert_close(layer(tensor(x)), expected + array(layer.bias).reshape(-1, 1, 1))
+
+
+def test_time_first():
+    x, w, bias = (
+        ad.randn(*shape, dtype=ad.float64, requires_grad=True) for shape in ((6, 2, 3), (3, 3, 4), (4,))
+    )
+    result = ad.conv_tbc(x, w, bias, 1)
+    assert result.shape == (6, 2, 4) and nn.functional.conv_tbc is ad.conv_tbc
+    padded = np.pad(x.detach().numpy(), ((1, 1), (0, 0), (0, 0)))
+    expected = sum(padded[k : k + 6] @ w.detach().numpy()[k] for k in range(3)) + bias.detach().numpy()
+    np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-12)
+    assert ad.autograd.gradcheck(ad.conv_tbc, (x, w, bias))
+    with pytest.raises(RuntimeError, match="Input must have 3 dims"):
+        ad.conv_tbc(x[0], w, bias)

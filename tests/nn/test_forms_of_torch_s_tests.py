@@ -239,6 +239,26 @@ X = ad.ones(2, 3)
 LOSSES = [
     (
         RuntimeError,
+        lambda: F.cross_entropy(X, X.long()),
+        "Expected floating point type for target with class probabilities",
+    ),
+    (
+        RuntimeError,
+        lambda: F.cross_entropy(X, ad.ones(2)),
+        "expected target dtype to be Long or Byte, but got Float",
+    ),
+    (
+        RuntimeError,
+        lambda: F.cross_entropy(X, X, ignore_index=1),
+        "ignore_index is not supported for floating point target",
+    ),
+    (
+        ValueError,
+        lambda: F.cross_entropy(X, ad.ones(4, 3)),
+        r"Expected input batch_size \(2\) to match target batch_size \(4\)",
+    ),
+    (
+        RuntimeError,
         lambda: F.multi_margin_loss(ad.ones(5, 4), ad.ones(5)),
         "expected scalar type Long but found Float",
     ),

@@ -206,3 +206,36 @@ def test_private_operators_are_no_methods():
         if n[0] == "_" and isinstance(v, ad._C.Operator) and n[:2] != "__"
     ]
     assert private == []
+
+
+# --- functions of elements in Python -----------------------------------------------------------------------------------
+
+
+def test_functions_of_each_element():
+    x = ad.arange(6).reshape(2, 3)
+    part = x.t()[1:]
+    assert part.apply_(lambda i: i * i) is part and x.tolist() == [[0, 1, 4], [3, 16, 25]]
+    y = ad.tensor([1.5, 2.5])
+    assert y.map_(ad.tensor(2.0), lambda a, b: a * b) is y and y.tolist() == [3.0, 5.0]
+    assert y.map2_(ad.tensor([1.0, 2.0]), ad.tensor(10.0), lambda a, b, c: a + b * c).tolist() == [13.0, 25.0]
+    version = y._version
+    assert y.apply_(lambda v: -v).tolist() == [-13.0, -25.0] and y._version == version + 1
+    with pytest.raises(TypeError, match=r"Can't call apply_\(\) on Variable that requires grad"):
+        ad.ones(2, requires_grad=True).apply_(abs)
+    with pytest.raises(TypeError, match="adjoint.int64 beside adjoint.float32"):
+        y.map_(x, max)
+    with pytest.raises(ZeroDivisionError):
+        y.apply_(lambda v: 1 / (v + 13))
+    assert y.tolist() == [-13.0, -25.0]
+
+
+def test_prelu_is_a_method():
+    x = ad.tensor([-2.0, 3.0])
+    assert x.prelu(ad.tensor(0.5)).tolist() == [-1.0, 3.0]
+
+
+def test_uniform_complex_numbers():
+    x = ad.empty(4000, dtype=ad.complex64).uniform_(-1, 3, generator=ad.Generator().manual_seed(1))
+    for part in (x.real, x.imag):
+        assert -1 <= part.min().item() < -0.9 and 2.9 < part.max().item() < 3
+        assert abs(part.mean().item() - 1) < 0.1

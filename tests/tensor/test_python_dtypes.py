@@ -37,6 +37,7 @@ TAKERS = {
     "to with device": lambda d: ad.ones(1).to("cpu", d),
     "type": lambda d: ad.ones(1).type(d),
     "frombuffer": lambda d: ad.frombuffer(bytearray(16), dtype=d),
+    "from_file": lambda d: ad.from_file(__file__, size=2, dtype=d),
 }
 NOT_BOOL = {
     "arange": lambda d: ad.arange(3, dtype=d),

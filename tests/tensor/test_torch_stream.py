@@ -24,6 +24,14 @@ def expressions():
     for dtype, n in itertools.product(FLOATS, (1, 2, 15, 16, 17, 33, 1001)):
         yield f"t.rand({n}, dtype=t.{dtype})"
         yield f"t.randn({n}, dtype=t.{dtype})"
+    # Across the words that are made at once, and the numbers.
+    for dtype, n in itertools.product(FLOATS, (624, 1024, 1039, 1040, 5003)):
+        yield f"t.rand({n}, dtype=t.{dtype})"
+        yield f"t.randn({n}, dtype=t.{dtype})"
+    yield "t.cat([t.rand(617), t.randn(1040), t.randn(3), t.rand(700), t.randint(9, (5,)), t.randn(40)])"
+    yield "t.cat([t.randn(3, dtype=t.float64), t.rand(301, dtype=t.float64), t.rand(1), t.randn(40, dtype=t.float64)])"
+    yield "t.empty(20, dtype=t.complex64).uniform_(-1, 2).real"
+    yield "t.view_as_real(t.empty(3, dtype=t.complex128).uniform_())"
     for dtype, n in itertools.product(FLOATS, (3, 40)):
         yield f"t.empty({n}, dtype=t.{dtype}).uniform_(-0.37, 0.713)"
         yield f"t.empty({n}, dtype=t.{dtype}).normal_(0.3, 1.7)"

@@ -251,6 +251,14 @@ void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, 
   });
 }
 
+std::pair<Tensor, Tensor> small_qr(const Tensor& from, int64_t wide) {
+  const Access access(from);
+  if (!access || !small::serves(from)) return {};
+  const Tensor q = columns(batch_and(from, {from.size(-2), wide}).span(), from.dtype()), r = columns(batch_and(from, {wide, from.size(-1)}).span(), from.dtype());
+  small::qr(from, q, r);
+  return {q, r};
+}
+
 void reflectors(const Tensor& a, const Tensor& tau) {
   const Matrices m(a);
   if (a.numel() == 0) return;
@@ -324,14 +332,19 @@ void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Ten
   });
 }
 
-void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
-  const Matrices m(a);
+void svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
+  const Matrices m(from);
+  if (!m.access) return;
+  const bool served = small::svd(from, u, s, vh, info);
+  if (served && all_zero(info)) return;
+  const Tensor a = columns_of(from);
   const int64_t least = std::min(m.rows, m.columns);
   const bool vectors = u.defined();
   const int64_t of_u = vectors ? u.size(-2) * u.size(-1) : 0, of_vh = vectors ? vh.size(-2) * vh.size(-1) : 0;
   const bool all = vectors && (u.size(-1) > least || vh.size(-2) > least);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
+      if (served && info.data<int>()[i] == 0) return;
       T* pu = vectors ? u.data<T>() + i * of_u : nullptr;
       T* pv = vectors ? vh.data<T>() + i * of_vh : nullptr;
       if (least == 0) {  // nothing to decompose: any orthonormal basis

@@ -31,7 +31,7 @@ struct Classes {
 };
 
 /// Everything that can be wrong is found here, before anything is computed.
-Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight, const ClassLoss& options, const char* op) {
+Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight, const ClassLoss& options, bool logits, const char* op) {
   Classes c;
   if (!is_floating(dtype)) fail(op, "(): not implemented for '", name_of(dtype), "'; convert the input to a floating-point type");
   if (sizes.empty()) fail<ValueError>(op, "(): Expected input to have at least 1 dimension (the classes), but it has none");
@@ -52,6 +52,8 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
     if (t.empty() || t[0] != sizes[0])
       fail<ValueError>(op, "(): Expected input batch_size (", sizes[0], ") to match target batch_size (", t.empty() ? 0 : t[0], "); the shapes are ",
                        to_string(sizes), " and ", to_string(t));
+    if (same(t, sizes) && logits)
+      fail(op, "(): Expected floating point type for target with class probabilities, got ", type_name_of(target.dtype()));
     if (!same(t.subspan(1), sizes.subspan(2))) {
       Dims wanted(sizes.subspan(2));
       wanted.insert(wanted.begin(), sizes[0]);
@@ -134,7 +136,7 @@ Reduce reduce_of(std::string_view reduction, const char* op) {
 }
 
 Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight, const ClassLoss& options, bool logits, const char* op) {
-  Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, op);
+  Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, logits, op);
   const DType type = compute_dtype(self.dtype());
   const Tensor x = arranged(self, type);
   const bool none = options.reduce == Reduce::None;
@@ -171,7 +173,7 @@ Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight
 }
 
 Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight, const ClassLoss& options) {
-  Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, "cross_entropy");
+  Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, true, "cross_entropy");
   const DType type = compute_dtype(self.dtype());
   const Tensor x = arranged(self, type), gy = dense_as(g, type);
   Tensor gx = empty_as(x, type);
@@ -214,7 +216,7 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
 }
 
 Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight, const ClassLoss& options) {
-  Classes c = classes_of(sizes, dtype, target, weight, options, "cross_entropy");
+  Classes c = classes_of(sizes, dtype, target, weight, options, true, "cross_entropy");
   const DType type = compute_dtype(dtype);
   Tensor out = zeros(sizes, type);
   const Access access(c.target);
@@ -236,7 +238,7 @@ Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Ten
 }
 
 Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const Tensor& weight, const ClassLoss& options) {
-  Classes c = classes_of(sizes, g.dtype(), target, weight, options, "nll_loss");
+  Classes c = classes_of(sizes, g.dtype(), target, weight, options, false, "nll_loss");
   const DType type = compute_dtype(g.dtype());
   const Tensor gy = dense_as(g, type);
   Tensor out = zeros(sizes, type);

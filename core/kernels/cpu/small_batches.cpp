@@ -19,11 +19,15 @@ constexpr int64_t kLeast = 4;
 
 int64_t count_of(const Tensor& a) { return a.numel() / std::max<int64_t>(1, a.size(-1) * a.size(-2)); }
 
+}  // namespace
+
 bool serves(const Tensor& a) {
-  const int64_t n = a.size(-1);
-  return (a.dtype() == DType::Float32 || a.dtype() == DType::Float64) && n >= 1 && n <= kSmallMatrix &&
+  const int64_t m = a.size(-2), n = a.size(-1);
+  return (a.dtype() == DType::Float32 || a.dtype() == DType::Float64) && std::min(m, n) >= 1 && std::max(m, n) <= kSmallMatrix &&
          count_of(a) >= kLeast;
 }
+
+namespace {
 
 /// How far the matrices of a batch lie apart, if all at the same distance.
 std::optional<int64_t> step_of(const Tensor& t) {
@@ -51,16 +55,18 @@ Batch<T> from_matrix(Batch<T> b, int64_t i) {
   return b;
 }
 
-/// f(TypeTag<T>, table, first matrix, matrices, room), in parallel; `work` multiplications for each.
+/// f(TypeTag<T>, table, first matrix, matrices, room), in parallel; `work` multiplications for each, and room for as many
+/// vectors.
 template <template <class> class Table = SmallMatrixTable, class F>
-void in_groups(const Tensor& a, int64_t work, const F& f) {
-  const int64_t n = a.size(-1), count = count_of(a);
+void in_groups(const Tensor& a, int64_t work, const F& f, int64_t vectors = 0) {
+  if (!vectors) vectors = small_room(a.size(-1));
+  const int64_t count = count_of(a);
   const auto run = [&]<class T>(TypeTag<T> tag) {
     constexpr int64_t L = kMatrixLanes<T>;
     const auto& table = best_variant<Table<T>>();
     runtime::parallel_for(0, (count + L - 1) / L, std::max<int64_t>(1, 16384 / work),
                           [&](int64_t first, int64_t last) {
-                            const size_t bytes = static_cast<size_t>(small_room<T>(n)) * sizeof(T);
+                            const size_t bytes = static_cast<size_t>(vectors * L) * sizeof(T);
                             T* room = static_cast<T*>(runtime::allocate(bytes));
                             f(tag, table, first * L, std::min(count, last * L) - first * L, room);
                             runtime::deallocate(room, bytes);
@@ -143,6 +149,35 @@ bool eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tenso
                    from_matrix(batch_of<T>(a), first), values.data<T>() + first * n, info.data<int>() + first,
                    upper, vectors, room);
       });
+  return true;
+}
+
+void qr(const Tensor& from, const Tensor& q, const Tensor& r) {
+  const int64_t m = from.size(-2), n = from.size(-1), wide = q.size(-1);
+  const Tensor source = even(from);
+  in_groups<SmallOrthogonalTable>(
+      from, 2 * m * n * wide,
+      [&]<class T>(TypeTag<T>, const SmallOrthogonalTable<T>& table, int64_t first, int64_t count, T* room) {
+        table.qr(count, m, n, wide, from_matrix(batch_of<const T>(source), first), from_matrix(batch_of<T>(q), first),
+                 from_matrix(batch_of<T>(r), first), room);
+      },
+      orthogonal_room(m, n, wide));
+}
+
+bool svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
+  const int64_t rows = from.size(-2), columns = from.size(-1), n = std::min(rows, columns), m = std::max(rows, columns);
+  if (!serves(from) || (u.defined() && (u.size(-1) > n || vh.size(-2) > n))) return false;
+  // The left vectors of the transpose are the right ones.
+  const bool turned = rows < columns;
+  const Tensor source = even(from), &left = turned ? vh : u, &right = turned ? u : vh;
+  in_groups<SmallOrthogonalTable>(
+      from, 30 * m * n * n,
+      [&]<class T>(TypeTag<T>, const SmallOrthogonalTable<T>& table, int64_t first, int64_t count, T* room) {
+        const auto vectors = [&](const Tensor& t, bool transposed) { return t.defined() ? from_matrix(batch_of<T>(t, transposed), first) : Batch<T>{}; };
+        table.svd(count, m, n, from_matrix(batch_of<const T>(source, turned), first), vectors(left, turned), vectors(right, !turned),
+                  s.data<T>() + first * n, info.data<int>() + first, room);
+      },
+      orthogonal_room(m, n, n));
   return true;
 }
 

@@ -8,6 +8,7 @@
 
 namespace adjoint::kernels::linalg::small {
 
+bool serves(const Tensor& a);
 bool lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor& info);
 bool lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, const Tensor& x, char op);
 /// Matrices with an info are left for LAPACK.
@@ -17,5 +18,9 @@ bool solve_triangular(const Tensor& a, const Tensor& b, const Tensor& x, bool up
 /// Matrices with an info are left for LAPACK.
 bool eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tensor& info, bool upper,
           bool vectors);
+/// Of a batch that `serves`.
+void qr(const Tensor& from, const Tensor& q, const Tensor& r);
+/// Not for more vectors than values. Matrices with an info are left for LAPACK.
+bool svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info);
 
 }  // namespace adjoint::kernels::linalg::small

@@ -8,21 +8,12 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-template <class T>
-struct VectorOf {
-  static constexpr int kBytes = ADJOINT_LEVEL >= 4 ? 64 : ADJOINT_LEVEL >= 3 ? 32 : 16;
-  typedef T type __attribute__((vector_size(kBytes), may_alias));
-};
-
 /// y_c -= Σ a_c x_c over `count` vectors, C sums at once; those of sum c lie c times `a_next` and so on
 /// further on.
 template <class T, int C>
 ADJOINT_INLINE void subtract_dots(int64_t count, const T* a, int64_t a_step, int64_t a_next, const T* x,
                                   int64_t x_step, int64_t x_next, T* y, int64_t y_next) {
   using Vector = typename VectorOf<T>::type;
-  const auto at = [](const T* p) __attribute__((always_inline)) -> const Vector& {
-    return *reinterpret_cast<const Vector*>(p);
-  };
   for (int64_t part = 0; part < kL<T>; part += VectorOf<T>::kBytes / sizeof(T),
                a += VectorOf<T>::kBytes / sizeof(T), x += VectorOf<T>::kBytes / sizeof(T),
                y += VectorOf<T>::kBytes / sizeof(T)) {
@@ -32,9 +23,9 @@ ADJOINT_INLINE void subtract_dots(int64_t count, const T* a, int64_t a_step, int
     const T *p = a, *q = x;
     for (int64_t k = 0; k < count; ++k, p += a_step, q += x_step)
 #pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) sum[c] += at(p + c * a_next) * at(q + c * x_next);
+      for (int c = 0; c < C; ++c) sum[c] += vector_at(p + c * a_next) * vector_at(q + c * x_next);
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) *reinterpret_cast<Vector*>(y + c * y_next) -= sum[c];
+    for (int c = 0; c < C; ++c) vector_at(y + c * y_next) -= sum[c];
   }
 }
 

@@ -55,6 +55,8 @@ def late(name):
         from adjoint.as_torch.standins.futures import Future
 
         return Future
+    if name in _kernels():
+        return _kernels()[name]
     if name in ("ScriptFunction", "ScriptModule"):
         from adjoint.as_torch.standins import jit
 
@@ -67,6 +69,12 @@ def late(name):
     if isinstance(value, types.ModuleType):
         raise AttributeError(name)
     return value
+
+
+def _kernels():
+    from adjoint.as_torch.standins._kernels import NAMES
+
+    return NAMES
 
 
 _EXTRA: dict[str, Any] = {}

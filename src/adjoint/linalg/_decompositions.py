@@ -62,7 +62,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     L, info = _C._cholesky(A.mH if upper else A)
     if check_errors:
         raise_where(info, "linalg.cholesky", _not_positive)
-    return give_all(out, CholeskyResult(L.mH if upper else L, info), "linalg.cholesky_ex")
+    return give_all(out, CholeskyResult(L.mH if upper else L, info), "linalg.cholesky_ex", converts=False)
 
 
 def _not_positive(order):
@@ -98,7 +98,7 @@ def cholesky(A, *, upper=False, out=None) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    return give(out, cholesky_ex(A, upper=upper, check_errors=True).L, "linalg.cholesky")
+    return give(out, cholesky_ex(A, upper=upper, check_errors=True).L, "linalg.cholesky", converts=False)
 
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
@@ -107,7 +107,7 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     result = LuFactorExResult(*_C._lu_factor(A, pivot))
     if check_errors:
         raise_where(result.info, "torch.linalg.lu_factor", _zero_pivot)
-    return give_all(out, result, "linalg.lu_factor_ex")
+    return give_all(out, result, "linalg.lu_factor_ex", converts=False)
 
 
 def _zero_pivot(i):
@@ -133,7 +133,7 @@ def lu_factor(A, *, pivot=True, out=None):
     tensor([2, 2], dtype=adjoint.int32)
     """
     factors = lu_factor_ex(A, pivot=pivot, check_errors=True)
-    return give_all(out, LuFactorResult(factors.LU, factors.pivots), "linalg.lu_factor")
+    return give_all(out, LuFactorResult(factors.LU, factors.pivots), "linalg.lu_factor", converts=False)
 
 
 def unpack(LU, pivots, pivot=True):
@@ -164,7 +164,7 @@ def lu(A, *, pivot=True, out=None):
     """
     matrices(A, "linalg.lu")
     LU, pivots, _ = _C._lu_factor(A, pivot)
-    return give_all(out, LuResult(*unpack(LU, pivots, pivot)), "linalg.lu")
+    return give_all(out, LuResult(*unpack(LU, pivots, pivot)), "linalg.lu", converts=False)
 
 
 def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
@@ -179,7 +179,7 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
                 f"The diagonal element {i} of D is exactly zero: the factorization is done, but ldl_solve would divide by it."
             ),
         )
-    return give_all(out, result, "linalg.ldl_factor_ex")
+    return give_all(out, result, "linalg.ldl_factor_ex", converts=False)
 
 
 def ldl_factor(A, *, hermitian=False, out=None):
@@ -192,7 +192,7 @@ def ldl_factor(A, *, hermitian=False, out=None):
     adjoint.Size([2, 2])
     """
     factors = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
-    return give_all(out, LdlResult(factors.LD, factors.pivots), "linalg.ldl_factor")
+    return give_all(out, LdlResult(factors.LD, factors.pivots), "linalg.ldl_factor", converts=False)
 
 
 def qr(A, mode="reduced", *, out=None):
@@ -223,13 +223,13 @@ def qr(A, mode="reduced", *, out=None):
         if _tracked(A):
             raise RuntimeError("linalg.qr: not differentiable when mode='r': please use mode='reduced'")
         R = _C._geqrf(A).a.narrow(-2, 0, min(A.shape[-2:])).triu()
-        return give_all(out, QrResult(_C._zeros((0,), A.dtype, False), R), "linalg.qr")
+        return give_all(out, QrResult(_C._zeros((0,), A.dtype, False), R), "linalg.qr", converts=False)
     if mode == "complete" and A.shape[-2] > A.shape[-1] and _tracked(A):
         raise RuntimeError(
             "linalg.qr: The QR decomposition is not differentiable when mode='complete' and nrows > ncols: "
             "please use mode='reduced'"
         )
-    return give_all(out, QrResult(*_C._qr(A, mode == "complete")), "linalg.qr")
+    return give_all(out, QrResult(*_C._qr(A, mode == "complete")), "linalg.qr", converts=False)
 
 
 def _finite(A, name):
@@ -293,13 +293,15 @@ def eigh(A, UPLO="L", *, out=None):
     >>> ad.linalg.eigh(ad.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    return give_all(out, _eigh(A, UPLO, True, "linalg.eigh"), "linalg.eigh")
+    return give_all(out, _eigh(A, UPLO, True, "linalg.eigh"), "linalg.eigh", converts=False)
 
 
 def eigvalsh(A, UPLO="L", *, out=None) -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending. Their derivative is finite for repeated ones too."""
     tensor(A, "linalg.eigvalsh")
-    return give(out, _eigh(A, UPLO, _tracked(A), "linalg.eigvalsh").eigenvalues, "linalg.eigvalsh")
+    return give(
+        out, _eigh(A, UPLO, _tracked(A), "linalg.eigvalsh").eigenvalues, "linalg.eigvalsh", converts=False
+    )
 
 
 def _eig(A, vectors, name):
@@ -366,14 +368,14 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
     tensor([4., 3.])
     """
     _check_driver(driver, "linalg.svd")
-    return give_all(out, _svd(A, full_matrices, True, "linalg.svd"), "linalg.svd")
+    return give_all(out, _svd(A, full_matrices, True, "linalg.svd"), "linalg.svd", converts=False)
 
 
 def svdvals(A, *, driver=None, out=None) -> Tensor:
     """The singular values, descending. Their derivative is finite for repeated ones too."""
     tensor(A, "linalg.svdvals")
     _check_driver(driver, "linalg.svdvals")
-    return give(out, _svd(A, False, _tracked(A), "linalg.svdvals").S, "linalg.svdvals")
+    return give(out, _svd(A, False, _tracked(A), "linalg.svdvals").S, "linalg.svdvals", converts=False)
 
 
 def householder_product(A, tau, *, out=None) -> Tensor:

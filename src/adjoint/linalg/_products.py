@@ -39,7 +39,7 @@ def matmul(input, other, *, out=None) -> Tensor:
 def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
     result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
-    return give(out, result, "linalg.vecdot")
+    return give(out, result, "linalg.vecdot", converts=False)
 
 
 def matrix_power(A, n, *, out=None) -> Tensor:
@@ -69,7 +69,7 @@ def matrix_power(A, n, *, out=None) -> Tensor:
     if result is None:
         # Constant, yet a function of A: its gradient is zero.
         result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape), A)
-    return give(out, result, "linalg.matrix_power")
+    return give(out, result, "linalg.matrix_power", converts=False)
 
 
 #: Padé approximants of order m are accurate to unit roundoff up to a 1-norm of theta (N. Higham, The scaling and squaring
@@ -195,7 +195,7 @@ def multi_dot(tensors, *, out=None) -> Tensor:
         result = result.squeeze(0)
     if last:
         result = result.squeeze(-1)
-    return give(out, result, "linalg.multi_dot")
+    return give(out, result, "linalg.multi_dot", converts=False)
 
 
 def _cheapest_order(sizes):

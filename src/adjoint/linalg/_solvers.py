@@ -63,7 +63,7 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
             info, "torch.linalg.solve", lambda i: "The solver failed because the input matrix is singular."
         )
     X = X.squeeze(-1) if vector else X if left else X.mT
-    return give_all(out, SolveResult(X, info), "linalg.solve_ex")
+    return give_all(out, SolveResult(X, info), "linalg.solve_ex", converts=False)
 
 
 def solve(A, B, *, left=True, out=None) -> Tensor:
@@ -87,7 +87,7 @@ def solve(A, B, *, left=True, out=None) -> Tensor:
     >>> ad.linalg.solve(ad.tensor([[2.0, 0.0], [0.0, 4.0]]), ad.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    return give(out, solve_ex(A, B, left=left, check_errors=True).result, "linalg.solve")
+    return give(out, solve_ex(A, B, left=left, check_errors=True).result, "linalg.solve", converts=False)
 
 
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None) -> Tensor:
@@ -121,7 +121,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None) -
             f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
         )
     A, B = broadcast(A, B, name)
-    return give(out, _C._solve_triangular(A, B, upper, left, unitriangular), name)
+    return give(out, _C._solve_triangular(A, B, upper, left, unitriangular), name, converts=False)
 
 
 def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None) -> Tensor:
@@ -160,7 +160,7 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None) -> Tensor:
         X = _C._lu_solve(LU, pivots, B, adjoint)
     else:  # X A = B is Aᴴ Xᴴ = Bᴴ
         X = _C._lu_solve(LU, pivots, B.mH, not adjoint).mH
-    return give(out, X, name)
+    return give(out, X, name, converts=False)
 
 
 def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
@@ -170,7 +170,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
     matrices(B, name, "B")
     same_dtype(LD, B, name)
     LD, B = broadcast(LD, B, name)
-    return give(out, _C._ldl_solve(LD, pivots.expand(LD.shape[:-1]), B, hermitian), name)
+    return give(out, _C._ldl_solve(LD, pivots.expand(LD.shape[:-1]), B, hermitian), name, converts=False)
 
 
 def inv_ex(A, *, check_errors=False, out=None):
@@ -185,7 +185,7 @@ def inv_ex(A, *, check_errors=False, out=None):
                 f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is singular."
             ),
         )
-    return give_all(out, result, "linalg.inv_ex")
+    return give_all(out, result, "linalg.inv_ex", converts=False)
 
 
 def inv(A, *, out=None) -> Tensor:
@@ -203,7 +203,7 @@ def inv(A, *, out=None) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return give(out, inv_ex(A, check_errors=True).inverse, "linalg.inv")
+    return give(out, inv_ex(A, check_errors=True).inverse, "linalg.inv", converts=False)
 
 
 def det(A, *, out=None) -> Tensor:
@@ -215,7 +215,7 @@ def det(A, *, out=None) -> Tensor:
     >>> ad.linalg.det(ad.tensor([[2.0, 1.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    return give(out, _C._det(square(A, "linalg.det"))[0], "linalg.det")
+    return give(out, _C._det(square(A, "linalg.det"))[0], "linalg.det", converts=False)
 
 
 def slogdet(A, *, out=None):
@@ -230,7 +230,7 @@ def slogdet(A, *, out=None):
     tensor(-1.)
     """
     sign, log, _, _ = _C._slogdet(square(A, "linalg.slogdet"))
-    return give_all(out, SlogdetResult(sign, log), "linalg.slogdet")
+    return give_all(out, SlogdetResult(sign, log), "linalg.slogdet", converts=False)
 
 
 def epsilon(dtype):

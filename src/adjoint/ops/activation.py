@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._register import Members, composition, extend
 
 
 @composition
@@ -15,3 +15,14 @@ def gelu(input, approximate="none") -> Tensor:
     if approximate == "tanh":
         return _C._gelu_tanh(input)
     raise RuntimeError(f"approximate argument must be either none or tanh, but got {approximate!r}")
+
+
+@extend
+class Activations(Members):
+    """Functions of `nn.functional` that are methods, too."""
+
+    def prelu(self, weight) -> Tensor:
+        """The element itself, or `weight` times it below 0; see `nn.functional.prelu`."""
+        from adjoint.nn.functional import prelu
+
+        return prelu(self, weight)

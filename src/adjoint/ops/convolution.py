@@ -257,3 +257,32 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = (
     _document(f, _TRANSPOSED, n + 1)
     for n, f in enumerate((conv_transpose1d, conv_transpose2d, conv_transpose3d))
 )
+
+
+@composition(method=False)
+def conv_tbc(input, weight, bias, pad=0):
+    """Convolve sequences of which time comes first: `conv1d` for another order of dimensions.
+
+    Parameters
+    ----------
+    input : Tensor, shape (L, N, C)
+    weight : Tensor, shape (kernel, C, out)
+    bias : Tensor, shape (out)
+    pad : int
+        Zeros at both ends.
+
+    Returns
+    -------
+    Tensor, shape (L + 2 pad - kernel + 1, N, out)
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> tuple(ad.conv_tbc(ad.ones(5, 1, 2), ad.ones(3, 2, 4), ad.zeros(4)).shape)
+    (3, 1, 4)
+    """
+    for t, n, name in ((input, 3, "Input"), (weight, 3, "Weight"), (bias, 1, "Bias")):
+        if t.ndim != n:
+            raise RuntimeError(f"{name} must have {n} dims, but has {t.ndim}, in conv_tbc()")
+    result = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return result.permute(2, 0, 1).contiguous()

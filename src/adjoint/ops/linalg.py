@@ -78,7 +78,7 @@ def matrix_exp(input) -> Tensor:
 @composition
 def cholesky(input, upper=False, *, out=None) -> Tensor:
     """The Cholesky factor: `linalg.cholesky`."""
-    return _linalg().cholesky(input, upper=upper, out=out)
+    return give(out, _linalg().cholesky(input, upper=upper), "cholesky")
 
 
 @composition
@@ -94,7 +94,7 @@ def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
     """
     solve = _linalg().solve_triangular
     lower = L.mH if upper else L
-    return solve(lower.mH, solve(lower, input, upper=False), upper=True, out=out)
+    return give(out, solve(lower.mH, solve(lower, input, upper=False), upper=True), "cholesky_solve")
 
 
 @composition
@@ -110,7 +110,7 @@ def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
     """
     n = input.shape[-1]
     eye = _C._eye(n, n, input.dtype, False).expand(input.shape)
-    return cholesky_solve(eye, input, upper, out=out)
+    return give(out, cholesky_solve(eye, input, upper), "cholesky_inverse")
 
 
 @composition

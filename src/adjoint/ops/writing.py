@@ -76,6 +76,45 @@ class Writing(Members):
         self[tuple(slice(None) if i is None else i for i in indices)] = values
         return self
 
+    def apply_(self, callable) -> Tensor:
+        """Write what a Python function gives for each element. Slow: operators do the same at once.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.arange(3).apply_(lambda i: i * i)
+        tensor([0, 1, 4])
+        """
+        return _by_elements(self, "apply_", callable)
+
+    def map_(self, tensor, callable) -> Tensor:
+        """Write ``callable(element, other)`` for each element and that of another tensor in its place."""
+        return _by_elements(self, "map_", callable, tensor)
+
+    def map2_(self, x, y, callable) -> Tensor:
+        """Write ``callable(element, of_x, of_y)`` for each element and those of two tensors in its place."""
+        return _by_elements(self, "map2_", callable, x, y)
+
+
+def _by_elements(t, name, function, *others):
+    """Write a function of each element, and of those of other tensors, which are broadcast."""
+    if t.requires_grad:
+        raise TypeError(
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+        )
+    for other in others:
+        if not isinstance(other, Tensor):
+            raise TypeError(
+                f"{name}(): expected a tensor beside the function, but got {type(other).__name__}"
+            )
+        if other.dtype is not t.dtype:
+            raise TypeError(
+                f"{name}(): expected tensors of one type, but got {other.dtype} beside {t.dtype}; convert with .to()"
+            )
+    lists = [x.expand(t.shape).reshape(-1).tolist() for x in (t, *others)]
+    made = _C.tensor([function(*elements) for elements in zip(*lists)], dtype=t.dtype)
+    return t.copy_(made.reshape(t.shape))
+
 
 def _rank_of_part(t, indices):
     """How many dimensions the part of a tensor has that these index tensors name."""

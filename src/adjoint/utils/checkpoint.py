@@ -25,9 +25,11 @@ __all__ = [
     "CheckpointFunction",
     "CheckpointPolicy",
     "SelectiveCheckpointContext",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
+    "detach_variable",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
@@ -36,6 +38,23 @@ __all__ = [
 
 class CheckpointError(RuntimeError):
     """What was computed again is not what was computed first."""
+
+
+def detach_variable(inputs: tuple) -> tuple:
+    """A tuple of arguments with its tensors cut off from their history; they require gradients as before."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
+        )
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs, *, stacklevel=2) -> None:
+    """Warn where no input requires a gradient, so that a reentrant checkpoint has none either."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        from warnings import warn
+
+        warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=stacklevel)
 
 
 class _Stop(Exception):
@@ -307,10 +326,7 @@ def checkpoint(
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            from warnings import warn
-
-            warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        check_backward_validity(args, stacklevel=3)
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(

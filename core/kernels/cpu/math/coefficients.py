@@ -100,6 +100,14 @@ def digamma_over_root(t: mp.mpf) -> mp.mpf:
         return mp.digamma(x) / (x - root) if x != root else mp.psi(1, root)
 
 
+def log_gamma_over_zeros(t: mp.mpf) -> mp.mpf:
+    f = mp.mpf(1) / 2 + t
+    if f in (0, 1):
+        return mp.euler if f == 0 else mp.digamma(2)
+    with mp.workdps(90):
+        return mp.loggamma(1 + f) / (f * (f - 1))
+
+
 ERFCX_CENTRE = 3
 one = mp.mpf(1)
 
@@ -225,6 +233,20 @@ def table() -> list[tuple[str, str, Function, Function, float, float, dict[int, 
         None,
         24,
     )
+    for name, degree in (
+        ("log_gamma", 21),
+        ("log_gamma_short", 11),
+    ):  # of which the second is for float, in double
+        add(
+            name,
+            "log gamma(1+f) = f (f-1) P(f - 1/2), 0 <= f <= 1",
+            log_gamma_over_zeros,
+            lambda t: 1 / log_gamma_over_zeros(t),
+            -0.5,
+            0.5,
+            None,
+            degree,
+        )
     return rows
 
 

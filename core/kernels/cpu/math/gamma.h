@@ -8,6 +8,8 @@
 
 namespace adjoint::inline ADJOINT_ISA::math {
 
+constexpr double stirling_series[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156};
+
 ADJOINT_INLINE double lgamma(double x) {
   int sign = 0;
   return __builtin_lgamma_r(x, &sign);
@@ -18,11 +20,61 @@ ADJOINT_INLINE float lgamma(float x) {
   const double a = x, y = select(a < 0.0, 1.0 - a, abs(a)), b = select(y < 10.0, y, 1.0);
   const double steps = ((b * (b + 1.0)) * ((b + 2.0) * (b + 3.0))) * ((b + 4.0) * (b + 5.0)) * (((b + 6.0) * (b + 7.0)) * ((b + 8.0) * (b + 9.0)));
   const double z = select(y < 10.0, y + 10.0, y), r = 1.0 / z, l = log(z), product = select(y < 10.0, steps, 1.0);
-  static constexpr double stirling[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156};
-  const double main = z * (l - 1.0) - 0.5 * l + (0.91893853320467274178 + r * polynomial(r * r, stirling));
+  const double main = z * (l - 1.0) - 0.5 * l + (0.91893853320467274178 + r * polynomial(r * r, stirling_series));
   const double rest = log(select(a < 0.0, 3.14159265358979323846 * product, 1.0) / select(a < 0.0, abs(sin_pi(a)), product));
   const double value = select(a == 1.0 || a == 2.0, 0.0, rest + select(a < 0.0, -main, main));
   return float(select(abs(a) < infinity<double>, value, abs(a)));
+}
+
+/// log gamma(x) for x >= 0, given the polynomial of log gamma(1 + f) = f (f - 1) P(f - 1/2): below 10 the recurrence leads to
+/// [1, 2), with its steps as one product, beyond is Stirling's series.
+template <int N>
+ADJOINT_INLINE double lgamma_of_positive(double x, const double (&c)[N]) {
+  const double b = select(x < 10.0, x, 1.0), f = b - floor(b), r = 1.0 / x;
+  double product = select(x < 1.0, x, 1.0);
+#pragma GCC unroll 8
+  for (int k = 1; k < 9; ++k) product *= select(b >= k + 1.0, b - k, 1.0);
+  const double l = log(select(x < 10.0, product, x));
+  const double below = f * (f - 1.0) * polynomial(f - 0.5, c) + select(x < 1.0, -l, l);
+  const double above = (x - 0.5) * (l - 1.0) + (0.41893853320467274178 + r * polynomial(r * r, stirling_series));
+  return select(x < 10.0, below, above);
+}
+/// Whether reflection gives log gamma(x): its two terms cancel beside the zeros left of 0, which lie at -2.46, -2.75, -3.14 and so
+/// on, ever closer to the poles.
+ADJOINT_INLINE bool reflects(double x) {
+  const bool few = x > -2.0 && x < -1e-300, many = x < -8.0 && x > -1e15 && (x < -30.0 || abs(x - round(x)) > 0.02);
+  return x >= 0.0 || few || many;
+}
+/// log gamma of n numbers, which may be written over.
+template <class T>
+[[gnu::noinline]] void lgamma_of_all(T* out, const T* in, std::int64_t n) {
+  using P = coefficients::Polynomials<double>;
+  constexpr std::int64_t block = 256;
+  T x[block];
+  for (std::int64_t at = 0; at < n; at += block, in += block, out += block) {
+    const std::int64_t m = n - at < block ? n - at : block;
+    std::int64_t others = 0, rare = 0;
+    for (std::int64_t i = 0; i < m; ++i) {
+      x[i] = in[i];
+      others += x[i] >= T(0) ? 0 : 1;
+    }
+    if constexpr (sizeof(T) == 4) {
+      if (others == 0)
+        for (std::int64_t i = 0; i < m; ++i) out[i] = T(lgamma_of_positive(x[i], P::log_gamma_short));
+      else
+        for (std::int64_t i = 0; i < m; ++i) out[i] = lgamma(x[i]);
+    } else if (others == 0) {
+      for (std::int64_t i = 0; i < m; ++i) out[i] = lgamma_of_positive(x[i], P::log_gamma);
+    } else {
+      for (std::int64_t i = 0; i < m; ++i) {
+        const double right = lgamma_of_positive(select(x[i] < 0.0, 1.0 - x[i], x[i]), P::log_gamma);
+        out[i] = select(x[i] < 0.0, log(3.14159265358979323846 / abs(sin_pi(x[i]))) - right, right);
+        rare += reflects(x[i]) ? 0 : 1;
+      }
+      for (std::int64_t i = 0; rare != 0 && i < m; ++i)
+        if (!reflects(x[i])) out[i] = lgamma(x[i]);
+    }
+  }
 }
 
 /// The derivative of log gamma: from 10 on Stirling's series (DLMF 5.11.2); below, the recurrence leads to

@@ -238,7 +238,7 @@ constexpr double most_degree = 1 << 24;
 [[gnu::noinline]] inline double orthogonal_polynomial(double x, double degree, int kind, int order) {
   constexpr int most = 16;
   if (x != x || degree != degree || order >= most || degree > most_degree) return not_a_number<double>;
-  const int n = degree < 0 ? -1 : static_cast<int>(degree);
+  const int n = degree <= -1 ? -1 : static_cast<int>(degree);
   const bool shifted = kind >= 4 && kind < 8;
   const double outer = shifted ? double(1 << order) : 1.0;
   if (shifted) {
