@@ -138,6 +138,18 @@ class EventList(list):
         return self.table()
 
 
+#: The classes by the names that they have in ``torch.autograd.profiler_util``.
+FunctionEvent = FunctionEventAvg = Event
+
+
+def _format_time(time_us) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if time_us >= size:
+            return f"{time_us / size:.3f}{unit}"
+    return f"{time_us:.3f}us"
+
+
 class _Watch(TorchDispatchMode):
     def __init__(self, shapes):
         self.events, self._shapes, self._open = EventList(), shapes, []
@@ -274,6 +286,9 @@ class profile:
     def self_cpu_time_total(self) -> float:
         """The time of all, in microseconds."""
         return self.total_average().self_cpu_time_total
+
+    def __str__(self):
+        return self.table()
 
     def add_metadata(self, key, value) -> None:
         """Nothing is kept beside the events."""
