@@ -7,7 +7,6 @@ order; the last one that is needed stops the run. Start reading at `_Frame`.
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager, nullcontext
 
 from adjoint import _C
@@ -15,6 +14,7 @@ from adjoint._C import Tensor, float32
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.autograd.graph import saved_tensors_hooks
+from adjoint.utils._exec_group import USED, GraphExecGroup
 from adjoint.utils._selective import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -81,47 +81,6 @@ def set_checkpoint_debug_enabled(enabled: bool | None):
         yield
     finally:
         _debug = before
-
-
-class GraphExecGroup:
-    """Backward passes that belong together: inside of this context, each part is computed again at most once for all of them.
-
-    The passes go through disjoint parts of the graph, one after the other. Without it every pass computes anew what it needs.
-
-    Raises
-    ------
-    RuntimeError
-        Two passes need the same saved tensor; or another group is open.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> from adjoint.utils.checkpoint import GraphExecGroup, checkpoint
-    >>> x = ad.ones(2, requires_grad=True)
-    >>> y, z = checkpoint(lambda t: (t.sin(), t.sin().exp()), x, use_reentrant=False)
-    >>> with GraphExecGroup():
-    ...     z.sum().backward()
-    ...     y.sum().backward()
-    """
-
-    _open = threading.local()
-
-    def __enter__(self):
-        if self._get_current_group() is not None:
-            raise RuntimeError("GraphExecGroup contexts cannot be nested: one is open in this thread")
-        self._open.group = self
-        return self
-
-    def __exit__(self, *exception):
-        self._open.group = None
-
-    @classmethod
-    def _get_current_group(cls):
-        return getattr(cls._open, "group", None)
-
-
-#: In the place of a value that a pass of a `GraphExecGroup` has used.
-_USED = object()
 
 
 def noop_context_fn():
@@ -207,7 +166,7 @@ class _Frame:
         group = GraphExecGroup._get_current_group()
         number = group or _C._current_pass() or object()
         again = 0
-        if holder.values.get(number) is _USED:
+        if holder.values.get(number) is USED:
             raise CheckpointError(
                 "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
                 "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context"
@@ -222,7 +181,7 @@ class _Frame:
             )
         value = holder.values.pop(number)
         if group is not None:
-            holder.values[number] = _USED
+            holder.values[number] = USED
         return value
 
     def mismatch(self, what):
