@@ -175,6 +175,7 @@ from torch.testing._internal.common_utils import (
     instantiate_parametrized_tests, parametrize, run_tests, set_warn_always_context, skipIfNoLapack,
     skipIfTorchDynamo, skipIfWindows, slowTest, subtest,
 )
+from torch.testing._internal.logging_tensor import LoggingTensor
 
 
 class TestPlain(TestCase):
@@ -197,6 +198,9 @@ class TestPlain(TestCase):
             before = torch.rand(2)
         self.assertEqual(before, torch.rand(2))
 
+    def test_logged(self):
+        LoggingTensor(torch.ones(2))
+
     def test_value(self):
         self.assertEqual(torch.ones(2), torch.ones(2) + 1e-3)
 
@@ -212,7 +216,7 @@ class TestPlain(TestCase):
     def test_same(self):
         self.assertNotEqual(torch.ones(2), torch.ones(2))
 
-    @parametrize("x", [1, subtest(2, name="two")])
+    @parametrize("x", [1, subtest(2, name="two"), subtest(3, name="three", decorators=[unittest.expectedFailure])])
     @parametrize("y,z", [(3, True)])
     def test_parameters(self, x, y, z):
         self.assertEqual((x in (1, 2), y, z), (True, 3, True))
@@ -257,7 +261,11 @@ if __name__ == "__main__":
 def test_cases_written_as_torch_s_own(tmp_path):
     (tmp_path / "cases.py").write_text(CASES)
     done = run_python("-m", "adjoint.as_torch", tmp_path / "cases.py", "-v")
-    told = dict(re.findall(r"^(test_\w+) .*\.\.\. (ok|FAIL|ERROR|skipped)", done.stderr, re.MULTILINE))
+    told = dict(
+        re.findall(
+            r"^(test_\w+) .*\.\.\. (ok|FAIL|ERROR|skipped|expected failure)", done.stderr, re.MULTILINE
+        )
+    )
     assert told == {
         "test_passes": "ok",
         "test_value": "FAIL",
@@ -267,6 +275,8 @@ def test_cases_written_as_torch_s_own(tmp_path):
         "test_same": "FAIL",
         "test_parameters_y_3_z_True_x_1": "ok",
         "test_parameters_y_3_z_True_two": "ok",
+        "test_parameters_y_3_z_True_three": "expected failure",
+        "test_logged": "skipped",
         "test_decorated": "ok",
         "test_types_cpu_float32": "ok",
         "test_types_cpu_float64": "ok",

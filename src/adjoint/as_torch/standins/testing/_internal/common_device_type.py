@@ -5,7 +5,6 @@ A test of a class that `instantiate_device_type_tests` gets takes a device, and 
 
 from __future__ import annotations
 
-import sys
 import unittest
 from enum import Enum
 from functools import wraps
@@ -52,10 +51,10 @@ def instantiate_device_type_tests(
         if not attribute.startswith("test") or not callable(test):
             continue
         members[attribute] = None  # what takes a device is no test by itself
-        for suffix, given in variants(test):
+        for suffix, given, around in variants(test):
             for dtype in getattr(test, "dtypes", (None,)):
                 label = attribute + suffix + "_cpu" + ("" if dtype is None else "_" + dtype.name)
-                members[label] = _on_cpu(test, label, given, dtype)
+                members[label] = _on_cpu(test, label, given, around, dtype)
     made = type(generic_test_class.__name__ + "CPU", (generic_test_class,), members)
     scope[made.__name__] = made
 
@@ -64,7 +63,7 @@ def _names(devices):
     return (devices,) if isinstance(devices, str) else tuple(devices)
 
 
-def _on_cpu(test, label, given, dtype):
+def _on_cpu(test, label, given, around, dtype):
     takes = signature(test).parameters
     fixed = dict(given)
     if "device" in takes:
@@ -73,7 +72,7 @@ def _on_cpu(test, label, given, dtype):
         fixed["devices"] = ["cpu"]
     if dtype is not None:
         fixed["dtype"] = dtype
-    return bound(test, label, fixed)
+    return bound(test, label, fixed, around)
 
 
 def dtypes(*given):
@@ -106,7 +105,7 @@ class ops:
                 raise unittest.SkipTest("torch's table of operators is not here")
 
             none.dtypes = (None,)
-            none.parametrized = [("", {})]
+            none.parametrized = [("", {}, [])]
             del none.__wrapped__
             return none
         raise NotImplementedError("Adjoint does not have torch's OpInfo")
@@ -131,6 +130,3 @@ def __getattr__(wanted):
     if wanted.startswith("dtypesIf"):
         return lambda *given: identity
     return name("common_device_type", wanted)
-
-
-del sys

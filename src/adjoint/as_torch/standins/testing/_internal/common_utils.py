@@ -224,9 +224,12 @@ class parametrize:
                 name = self.name_fn(*values)
             else:
                 name = "_".join(_name_of(n, v, number) for n, v in zip(self.names, values))
-            made.append((f"_{name}", dict(zip(self.names, values))))
-        before = getattr(test, "parametrized", [("", {})])
-        test.parametrized = [(a + b, given | more) for (a, given), (b, more) in product(before, made)]
+            around = value.decorators if isinstance(value, subtest) else []
+            made.append((f"_{name}", dict(zip(self.names, values)), [*around]))
+        test.parametrized = [
+            (a + b, given | more, around + further)
+            for (a, given, around), (b, more, further) in product(variants(test), made)
+        ]
         return test
 
 
@@ -236,11 +239,11 @@ def _name_of(name, value, number):
 
 
 def variants(test):
-    """The ends of names and the keywords of the tests that are made of one."""
-    return getattr(test, "parametrized", [("", {})])
+    """The ends of names, the keywords and the decorators of the tests that are made of one."""
+    return getattr(test, "parametrized", [("", {}, [])])
 
 
-def bound(test, name, given):
+def bound(test, name, given, decorators):
     """A test as a method that is called without arguments."""
 
     @wraps(test)
@@ -250,6 +253,8 @@ def bound(test, name, given):
     run.__name__ = run.__qualname__ = name
     # What runs tests looks at what they take.
     del run.__wrapped__
+    for decorate in decorators:
+        run = decorate(run)
     return run
 
 
@@ -260,8 +265,8 @@ def instantiate_parametrized_tests(generic_cls):
         if not attribute.startswith("test") or not hasattr(test, "parametrized"):
             continue
         setattr(generic_cls, attribute, None)
-        for suffix, given in variants(test):
-            setattr(generic_cls, attribute + suffix, bound(test, attribute + suffix, given))
+        for suffix, given, around in variants(test):
+            setattr(generic_cls, attribute + suffix, bound(test, attribute + suffix, given, around))
     return generic_cls
 
 
