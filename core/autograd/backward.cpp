@@ -5,6 +5,8 @@
 
 namespace adjoint {
 
+const char* size_name = "adjoint.Size";
+
 namespace {
 
 /// The cotangent of a root, checked, or the implied one.
@@ -22,8 +24,8 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
     return root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
   }
   if (!same(g.sizes(), info.sizes()))
-    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", to_string(g.sizes()), " and output[", i, "] has a shape of ",
-         to_string(info.sizes()), ".");
+    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size_name, '(', to_string(g.sizes()), ") and output[", i, "] has a shape of ", size_name, '(',
+         to_string(info.sizes()), ").");
   if (g.is_complex() != is_complex(info.dtype()))
     fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[", i,
          "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ", name_of(info.dtype()), ".");
@@ -57,10 +59,8 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
       fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
     ends[i] = edge_of(inputs[i]);
     if (!options.accumulate) continue;
-    // The gradient of what is no leaf stays with the tensor, which there must be.
+    // The gradient of what is no leaf stays with the tensor; that of an edge without one arrives, and is lost.
     if (inputs[i].tensor.defined()) retain_grad(inputs[i].tensor);
-    else if (ends[i].node->sequence != Node::kFirst)
-      fail("backward(): a gradient cannot be accumulated into ", described(inputs[i], i), "; use autograd.grad");
   }
   Tensors captured = run_backward(roots, std::move(seeds), ends, options);
   if (thread_state.holomorphic) [[unlikely]] {

@@ -89,6 +89,9 @@ class Pass {
  public:
   const uint64_t id = ++passes;
   bool selective() const { return selective_; }
+  bool accumulates() const { return options_.accumulate; }
+  /// The node whose rule runs, in a pass of one thread.
+  Node* current() const { return crew_ ? nullptr : current_; }
   void at_end(std::function<void()> callback) {
     std::lock_guard lock(callbacks_mutex_);
     callbacks_.push_back(std::move(callback));
@@ -98,6 +101,32 @@ class Pass {
   bool runs(const Node* node, uint64_t sequence) {
     const uint32_t t = index_.find(node);
     return t != ~0u && tasks_[t].node->sequence == sequence && visited_[t] && tasks_[t].needed;
+  }
+
+  /// The nodes that it runs, first to last, as if it had not begun.
+  std::vector<Ref<Node>> order() {
+    std::vector<uint32_t> missing(tasks_.size());
+    for (uint32_t t = 0; t < tasks_.size(); ++t)
+      for (const Edge& e : tasks_[t].node->edges())
+        if (e && visited_[t]) ++missing[index_.find(e.node.get())];
+    const auto before = [this](uint32_t a, uint32_t b) { return later(a, b); };
+    std::vector<uint32_t> ready;
+    const auto push = [&](uint32_t t) {
+      ready.push_back(t);
+      std::ranges::push_heap(ready, before);
+    };
+    for (uint32_t t = 0; t < tasks_.size(); ++t)
+      if (visited_[t] && !missing[t]) push(t);
+    std::vector<Ref<Node>> nodes;
+    while (!ready.empty()) {
+      std::ranges::pop_heap(ready, before);
+      const Task& task = tasks_[ready.back()];
+      ready.pop_back();
+      if (task.needed) nodes.push_back(Ref<Node>::share(task.node));
+      for (const Edge& e : task.node->edges())
+        if (const uint32_t t = e ? index_.find(e.node.get()) : 0; e && !--missing[t]) push(t);
+    }
+    return nodes;
   }
 
   Pass(const BackwardOptions& options, std::span<const Edge> inputs) : options_(options), captured_(inputs.size()) {
@@ -303,6 +332,13 @@ class Pass {
                line.empty() ? "" : text(" The forward call was made here: ", line));
         }
     for (auto& hook : posthooks) hook.second(out, given);
+    if (NodeExtras* e = node.extras()) run_late_hooks(*e, out, posthooks.size(), in.size());
+  }
+  // Hooks that the rule itself brought, by hooks of what was saved: they see nothing of what arrived.
+  [[gnu::cold, gnu::noinline]] static void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count) {
+    const auto hooks = runtime::copied(extras.mutex, extras.posthooks);
+    const Gradients nothing(count);
+    for (size_t i = before; i < hooks.size(); ++i) hooks[i].second(out, nothing);
   }
 
   static bool any_defined(const Gradients& in) {
@@ -323,9 +359,11 @@ class Pass {
     const DeviceScope scope(where.device());
     node.apply(in, out);
   }
-  static void apply(Node& node, Gradients& in, Gradients& out) {
+  void apply(Node& node, Gradients& in, Gradients& out) {
+    current_ = &node;
     if (flags_of(in) & TensorImpl::kElsewhere) [[unlikely]] apply_elsewhere(node, in, out);
     else node.apply(in, out);
+    current_ = nullptr;
   }
   static bool has_hooks(const Node& node) {
     NodeExtras* extras = node.extras();
@@ -350,7 +388,10 @@ class Pass {
     } else if (wanted && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
       ReadLock reading(node, options_.retain_graph ? ReadLock::Keep : ReadLock::Free);
       if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out, true);
-      else apply(node, in, out);
+      else {
+        apply(node, in, out);
+        if (node.extras()) [[unlikely]] run_late_hooks(*node.extras(), out, 0, in.size());
+      }
       reading.done();
     }
     in = Gradients();
@@ -424,6 +465,7 @@ class Pass {
   std::vector<uint32_t> ready_;
   Tensors captured_;
   Crew* crew_ = nullptr;
+  Node* current_ = nullptr;
   std::mutex callbacks_mutex_;
   std::vector<std::function<void()>> callbacks_;
 };
@@ -438,6 +480,12 @@ Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<
 
 const Node* current_node() { return executing; }
 uint64_t current_pass() { return running ? running->id : 0; }
+bool current_pass_accumulates() { return running && running->accumulates(); }
+Ref<Node> current_node_of_pass() { return running && running->current() ? Ref<Node>::share(running->current()) : Ref<Node>(); }
+std::vector<Ref<Node>> order_of_pass() {
+  if (!running) fail("_current_graph_task_execution_order: should only be called during the backward pass");
+  return running->order();
+}
 bool current_pass_is_selective() { return running && running->selective(); }
 bool current_pass_runs(const Node* node, uint64_t sequence) {
   if (!running) fail("_will_engine_execute_node: no backward pass is running in this thread");

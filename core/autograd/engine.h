@@ -25,6 +25,9 @@ struct GraphEnd {
   Edge edge;
 };
 
+/// How messages name the type of a shape.
+extern const char* size_name;
+
 /// torch.autograd.backward and grad: cotangents that are undefined are implied for scalars.
 Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,
                  bool allow_unused);
@@ -37,6 +40,10 @@ const Node* current_node();
 /// done at its end.
 uint64_t current_pass();
 bool current_pass_is_selective();
+bool current_pass_accumulates();
+/// The node whose rule runs, or null; and those that the pass runs, in order. For passes of one thread.
+Ref<Node> current_node_of_pass();
+std::vector<Ref<Node>> order_of_pass();
 bool current_pass_runs(const Node* node, uint64_t sequence);
 void at_end_of_pass(std::function<void()> callback);
 

@@ -113,13 +113,16 @@ void Node::release_packed() {
   gone.swap(e.packed);
 }
 
+std::shared_ptr<PackedTensor> SavedTensor::packed(Node* owner) const {
+  NodeExtras* extras = owner->extras();
+  if (!packed_ || !extras) return nullptr;
+  std::lock_guard lock(extras->mutex);
+  const auto at = std::ranges::find(extras->packed, this, [](const auto& entry) { return entry.first; });
+  return at != extras->packed.end() ? at->second : nullptr;
+}
+
 Tensor SavedTensor::unpack_packed(Node* owner, uint32_t input_nr) const {
-  std::shared_ptr<PackedTensor> packed;
-  if (NodeExtras* extras = owner->extras()) {
-    std::lock_guard lock(extras->mutex);
-    const auto at = std::ranges::find(extras->packed, this, [](const auto& entry) { return entry.first; });
-    if (at != extras->packed.end()) packed = at->second;
-  }
+  const std::shared_ptr<PackedTensor> packed = this->packed(owner);
   if (!packed) owner->refuse_released();
   Tensor data = packed->packed->unpack();
   Edge edge = result_ ? Edge{Ref<Node>::share(owner), input_nr} : Edge{packed->edge.node, packed->edge.input_nr};

@@ -15,6 +15,9 @@ class Packed {
  public:
   virtual ~Packed() = default;
   virtual Tensor unpack() = 0;
+  /// For the language of the hook: what it made, and the hook that makes the tensor again.
+  virtual void* value() const { return nullptr; }
+  virtual void* how() const { return nullptr; }
 };
 
 /// Packs tensors as they are saved. One per entry of the stack of hooks.
@@ -50,6 +53,8 @@ class SavedTensor {
   bool saved() const { return saved_; }
   bool is_result() const { return result_; }
   bool is_packed() const { return packed_; }
+  /// What hooks made of it; null where there were none, or it was freed.
+  std::shared_ptr<PackedTensor> packed(Node* owner) const;
   void release() { tensor_.reset(); }
   int64_t bytes() const { return tensor_.defined() ? tensor_.numel() * tensor_.itemsize() : 0; }
   /// Let the node's own result be unpacked without history, as for a rule that is not recorded.

@@ -133,6 +133,8 @@ class PythonPacked final : public Packed {
            to_string(sizes_.span()), ", ", name_of(dtype_), ": it must return the same values");
     return t;
   }
+  void* value() const override { return value_.get(); }
+  void* how() const override { return unpack_.get(); }
 
  private:
   Dims sizes_;
@@ -303,11 +305,28 @@ void bind_autograd(nb::module_& m) {
     return nb::make_tuple(reinterpret_cast<uintptr_t>(e.node.get()), e ? e.node->sequence : 0);
   });
   m.def("_current_pass_runs", [](uintptr_t address, uint64_t sequence) { return current_pass_runs(reinterpret_cast<const Node*>(address), sequence); });
+  m.def("_current_pass_runs_node", [](nb::handle node) { return current_pass_runs(as_node(node.ptr()), as_node(node.ptr())->sequence); });
+  m.def("_current_pass_accumulates", &current_pass_accumulates, "Whether the pass that runs here adds to .grad, and does not only return gradients.");
+  m.def("_current_node", []() -> nb::object {
+    Ref<Node> node = current_node_of_pass();
+    return node ? nb::steal(wrap_node(std::move(node))) : nb::none();
+  }, "The node whose rule runs in this thread, or None.");
+  m.def("_order_of_pass", [] {
+    nb::list nodes;
+    for (Ref<Node>& node : order_of_pass()) nodes.append(nb::steal(wrap_node(std::move(node))));
+    return nodes;
+  }, "The nodes of the backward pass that runs in this thread, in the order in which they run.");
+  m.def("_set_version", [](const Tensor& t, int64_t version) {
+    if (version < 0) fail("Cannot set a version counter to a value below 0, but got ", version);
+    t->storage->version.store(static_cast<uint32_t>(version), std::memory_order_release);
+  });
+  m.def("_saved_tensors_hooks_disabled", [] { return !own_saved_hooks.disabled.empty(); });
   m.def("_set_record_lines", [](bool on, nb::object reporter) {
     if (!reporter.is_none()) line_reporter() = reporter;
     return recording_lines.exchange(on);
   }, nb::arg("on"), nb::arg("reporter").none());
   m.def("_set_parallel_backward", [](bool on) { return std::exchange(thread_state.parallel_backward, on); });
+  m.def("_name_sizes_as_torch", [] { size_name = "torch.Size"; });
   m.def("_set_holomorphic", [](bool on) { return std::exchange(thread_state.holomorphic, on); });
   m.def("_set_check_external", [](bool on) { return checking_external.exchange(on); });
   m.def("_is_recording_lines", [] { return recording_lines.load(); });

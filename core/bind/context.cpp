@@ -21,7 +21,7 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
   PyTuple_SET_ITEM(arguments.ptr(), 0, wrap_context(Ref<Node>::share(this)));
   for (uint32_t i = 0; i < num_inputs; ++i) {
     Tensor g = in[i];
-    if (!g.defined() && ctx->materialize && tensor_result_[i]) {
+    if (!g.defined() && ctx->materialize && tensor_result_[i] && (ctx->materialize_all || !marked_[i])) {
       const DeviceScope there(device);
       g = zeros(result(i).sizes(), result(i).dtype());
     }
@@ -141,6 +141,13 @@ PyObject* set_materialize(PyObject* o, PyObject* on) {
   Py_RETURN_NONE;
 }
 PyObject* ignore(PyObject*, PyObject*) { Py_RETURN_NONE; }
+PyObject* forget_saved(PyObject* o, PyObject*) {
+  if (FunctionNode* node = node_of(o); node && node->recorded_) {
+    node->release();
+    if (node->extras()) node->release_packed();
+  }
+  Py_RETURN_NONE;
+}
 PyObject* get_saved(PyObject* o, void*) {
   Context* c = context_of(o);
   try {
@@ -197,6 +204,7 @@ PyObject* context_compare(PyObject* a, PyObject* b, int how) {
 PyMethodDef context_methods[] = {
     {"save_for_backward", keep_arguments<&Context::to_save>, METH_VARARGS, "Keep tensors for backward, which finds them in `saved_tensors`. None may stand among them."},
     {"save_for_forward", keep_arguments<&Context::for_forward>, METH_VARARGS, "Keep tensors for jvp, which finds them in `saved_tensors`."},
+    {"_forget_saved", forget_saved, METH_NOARGS, "Let go of what was saved, once it has been read."},
     {"mark_shared_storage", ignore, METH_VARARGS, "Without effect: which results share memory is known."},
     {"mark_dirty", keep_arguments<&Context::dirty>, METH_VARARGS, "Say which inputs forward changed in place; they must be returned."},
     {"mark_non_differentiable", keep_arguments<&Context::non_differentiable>, METH_VARARGS, "Say which results have no gradient."},
@@ -215,6 +223,7 @@ PyMemberDef context_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Context
                                  {"dirty_tensors", T_OBJECT, offsetof(Context, dirty), 0, nullptr},
                                  {"non_differentiable", T_OBJECT, offsetof(Context, non_differentiable), 0, nullptr},
                                  {"materialize_grads", T_BOOL, offsetof(Context, materialize), 0, nullptr},
+                                 {"_materialize_non_diff_grads", T_BOOL, offsetof(Context, materialize_all), 0, nullptr},
                                  {}};
 PyType_Slot context_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
                                {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},

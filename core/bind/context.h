@@ -29,6 +29,7 @@ struct Context {
   PyObject* non_differentiable;
   PyObject* needs;  // needs_input_grad
   bool materialize;
+  bool materialize_all;  // for results marked as not differentiable too
 };
 /// The class that contexts of every Function are of, and below it that of those which `apply` makes.
 extern PyTypeObject* context_type;
@@ -94,6 +95,7 @@ class FunctionNode final : public Node {
   std::vector<SavedTensor> saved_;
   std::vector<uint32_t> output_nrs_;
   std::vector<bool> tensor_result_;
+  std::vector<bool> marked_;  // results marked as not differentiable
   /// Whether forward has run, and what it saved is here.
   bool recorded_ = false;
   /// The context, and whether the node owns it: else that owns the node.

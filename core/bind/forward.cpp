@@ -41,6 +41,11 @@ void bind_forward(nb::module_& m) {
       if (is_tensor(t.ptr()) && ((thread_state.grad && unwrap(t.ptr()).requires_grad()) || is_dual(unwrap(t.ptr())))) return true;
     return false;
   }, "Whether a call with any of these tensors is recorded, or finds tangents.");
+  m.def("_is_forward_enabled", [] { return !thread_state.dual_skip_to; }, "Whether tangents are looked at in this thread.");
+  m.def("_set_forward_enabled", [](bool on) {
+    thread_state.dual_skip_from = on ? 0 : 1;
+    thread_state.dual_skip_to = on ? 0 : thread_state.dual_level ? thread_state.dual_level->number : 1;
+  }, "Whether tangents of the levels that are open now are looked at.");
   m.def("_make_dual", [](const Tensor& t, const Tensor& tangent, uint64_t level) { return make_dual(t, tangent, open_level(level, "make_dual()")); },
         nb::arg("tensor"), nb::arg("tangent"), nb::arg("level"), "A view of a tensor that has a tangent at an open level.");
   m.def("_unpack_dual", [](const Tensor& t, uint64_t level) { return unpack_dual(t, open_level(level, "unpack_dual()")); }, nb::arg("tensor"),

@@ -41,6 +41,11 @@ nb::object another(PyObject* input) {
   return nb::steal(overridden(&input, 1) ? wrap_as(Py_TYPE(input), std::move(again)) : wrap(std::move(again)));
 }
 
+// The flags of a view that forward made, which of `count` results: its base cannot rewrite the history that it gets.
+uint16_t made_here(const Tensor& view, Py_ssize_t count) {
+  return static_cast<uint16_t>((view->flags & ~TensorImpl::kNoGradView) | (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView));
+}
+
 // Give a result its place in the graph. Returns what stands for it from now on.
 nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count) {
   Context* ctx = context_of(c.context);
@@ -52,6 +57,8 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   if (!differentiable) {
     if (!input) {
       if (t.requires_grad() && c.node && !t->is(TensorImpl::kView)) forget_history(t);
+      // Once a write through it asks for gradients, they would have to pass the Function.
+      if (t->is(TensorImpl::kView) && thread_state.grad) t->flags = made_here(t, count);
       return o;
     }
     if (dirty && !(c.node && t.requires_grad())) {
@@ -68,6 +75,9 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
            "only return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that "
            "does the other operations). ", c.node->name(), " returned ", count);
     const std::string function = nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(ctx->function, names.name))));
+    constexpr const char* kNoInput = "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+                                     "passed to ctx.mark_dirty().";
+    if (!input && t->is(TensorImpl::kView)) fail(kNoInput, " ", function, " marked a view that it made itself");
     if (!t->is(TensorImpl::kView) && t.requires_grad() && is_leaf(t))
       fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ", to_string(t.sizes()), ", and ", function,
            " marked it as dirty: apply the Function to a clone() of the leaf");
@@ -75,9 +85,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
     count_write(t, "a Function");
     Tensor written = t;
     write_history(written, c.node, number, 3);  // held by the program, and here twice
-    if (!input && PyErr_WarnEx(PyExc_UserWarning, "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
-                                                  "passed to ctx.mark_dirty().", 1) < 0)
-      python_failed();
+    if (!input && PyErr_WarnEx(PyExc_UserWarning, kNoInput, 1) < 0) python_failed();
     return o;
   }
   if (input) {
@@ -87,8 +95,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
     set_history(again, c.node, number);
     return o;
   }
-  if (t->is(TensorImpl::kView))
-    t->flags = static_cast<uint16_t>((t->flags & ~TensorImpl::kNoGradView) | (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView));
+  if (t->is(TensorImpl::kView)) t->flags = made_here(t, count);
   set_history(t, c.node, number);
   // What forward wrote to it is part of the Function.
   t->view_version.store(t.version(), std::memory_order_release);
@@ -148,7 +155,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       fail<TypeError>("_backward_cls of a Function must be the class that Adjoint made for it");
     context = checked(PyType_GenericNew(reinterpret_cast<PyTypeObject*>(type.ptr()), nullptr, nullptr));
     Context* ctx = context_of(context.ptr());
-    ctx->materialize = true;
+    ctx->materialize = ctx->materialize_all = true;
     ctx->function = Py_NewRef(cls);
     ctx->needs = PyTuple_New(nargs);
     bool any = false, batched = false;
@@ -208,6 +215,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject* o = PyTuple_GET_ITEM(results.ptr(), i);
         node.tensor_result_.push_back(is_tensor(o));
+        node.marked_.push_back(among(ctx->non_differentiable, o));
         if (is_tensor(o)) node.set_result(static_cast<uint32_t>(i), unwrap(o));
       }
     }

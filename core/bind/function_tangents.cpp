@@ -34,6 +34,11 @@ bool same_elements(const Tensor& a, const Tensor& b) {
   return a->storage == b->storage && a->data == b->data && same(a.sizes(), b.sizes()) && same(a.strides(), b.strides());
 }
 
+/// Whether jvp returned a view of the tangent that it was given, or that itself where it is a view. Batches keep their own account.
+bool is_view_of(const Tensor& returned, const Tensor& given) {
+  return returned->storage == given->storage && (returned->is(TensorImpl::kView) || (returned->flags | given->flags) & TensorImpl::kBatched);
+}
+
 /// Call jvp at one level; returns its results as a tuple.
 nb::object call_jvp(PyObject* context, PyObject* const* args, Py_ssize_t nargs, const Tensors& tangents, PyObject* results, bool single) {
   Context* ctx = context_of(context);
@@ -47,6 +52,8 @@ nb::object call_jvp(PyObject* context, PyObject* const* args, Py_ssize_t nargs, 
     }
     PyTuple_SET_ITEM(arguments.ptr(), i + 1, wrap(std::move(t)));
   }
+  // What is kept for backward is not for jvp.
+  if (!ctx->for_forward) ctx->for_forward = Py_NewRef(names.empty);
   const InPython python;
   nb::object jvp = checked(PyObject_GetAttr(ctx->function, names.jvp));
   nb::object given = checked(PyObject_CallObject(jvp.ptr(), arguments.ptr()));
@@ -92,6 +99,8 @@ void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, c
     // The tangent of what forward wrote is written by jvp: never that which the program gave.
     for (size_t i = 0; i < tangents.size(); ++i)
       if (tangents[i].defined() && among(ctx->dirty, args[i])) tangents[i] = settled_tangent(inputs[i], *level);
+    std::vector<uint32_t> versions;
+    for (const Tensor& t : tangents) versions.push_back(t.defined() && !t->is(TensorImpl::kInference) ? t.version() : 0);
     const nb::object given = [&] {
       const WithoutLevels outer(level->number);
       return call_jvp(context, args, nargs, tangents, results, single);
@@ -100,7 +109,11 @@ void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, c
       PyObject *o = PyTuple_GET_ITEM(results, i), *g = PyTuple_GET_ITEM(given.ptr(), i);
       if (g == Py_None) continue;
       if (!is_tensor(g)) fail("expected Variable or None (got ", Py_TYPE(g)->tp_name, ") for grad output ", i, ".");
-      if (!takes_tangent(o)) continue;
+      if (!takes_tangent(o)) {
+        if (!is_tensor(o)) continue;
+        fail("Function's jvp returned a gradient at position ", i, ", but the corresponding forward output is not a differentiable Tensor. You should return "
+             "None at that position instead: it is ", name_of(unwrap(o).dtype()), ", of shape ", to_string(unwrap(o).sizes()), is_differentiable(unwrap(o).dtype()) ? ", and marked so" : "");
+      }
       const Tensor &result = unwrap(o), &tangent = unwrap(g);
       if (!same(result.sizes(), tangent.sizes()))
         fail("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size ",
@@ -112,11 +125,12 @@ void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, c
         if (!inputs[k].defined() || inputs[k]->storage != result->storage || !tangents[k].defined()) continue;
         own = true;
         if (among(ctx->dirty, o)) {
-          if (!same_elements(tangents[k], tangent))
+          if (!same_elements(tangents[k], tangent) || (!tangent->is(TensorImpl::kInference) && tangents[k].version() == versions[k]))
             fail("An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input inplace, then the "
                  "jvp function must modify the corresponding gradient inplace.");
-        } else if (tangents[k]->storage != tangent->storage) {
-          fail("A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view.");
+        } else if (!is_view_of(tangent, tangents[k])) {
+          fail("A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view", !tangent->is(TensorImpl::kView) ? "."
+               : " of the given grad input: the jvp is not returning a view of the same base as the given grad input.");
         }
       }
       set_tangent(result, *level, without_tangents(tangent.dtype() == result.dtype() ? tangent : call<To>(tangent, result.dtype()), level->number), own);

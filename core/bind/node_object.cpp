@@ -114,13 +114,39 @@ PyObject* saved_register(PyObject* o, PyObject* args) {
     return raise();
   }
 }
+// What a hook made of the tensor, or the tensor; a result without its history.
+PyObject* saved_data(PyObject* o, void*) {
+  auto* s = reinterpret_cast<SavedObject*>(o);
+  try {
+    if (!s->slot->saved()) Py_RETURN_NONE;
+    ReadLock reading(*s->node, ReadLock::Look);
+    if (const auto packed = s->slot->packed(s->node)) return Py_NewRef(static_cast<PyObject*>(packed->packed->value()));
+    return wrap(s->slot->unpack(s->node, 0, false));
+  } catch (...) {
+    return raise();
+  }
+}
+PyObject* saved_unpack_hook(PyObject* o, void*) {
+  auto* s = reinterpret_cast<SavedObject*>(o);
+  const auto packed = s->slot->packed(s->node);
+  return Py_NewRef(packed ? static_cast<PyObject*>(packed->packed->how()) : Py_None);
+}
+PyObject* saved_new(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_RuntimeError, "Trying to create a SavedTensor object from Python is forbidden: nodes make them, see _raw_saved_* of a grad_fn");
+  return nullptr;
+}
+PyGetSetDef saved_getset[] = {{"data", saved_data, nullptr, "What pack(tensor) made, as it is; or the tensor, without history where it is the node's own result.", nullptr},
+                              {"unpack_hook", saved_unpack_hook, nullptr, "What makes the tensor again, or None.", nullptr},
+                              {}};
 PyMethodDef saved_methods[] = {
     {"register_hooks", saved_register, METH_VARARGS, "Let pack(tensor) make what is kept instead, and unpack(kept) the tensor again."}, {}};
 PyType_Slot saved_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(saved_dealloc)},
                              {Py_tp_methods, saved_methods},
+                             {Py_tp_getset, saved_getset},
+                             {Py_tp_new, reinterpret_cast<void*>(saved_new)},
                              {Py_tp_doc, const_cast<char*>("A tensor as a node keeps it.")},
                              {0, nullptr}};
-PyType_Spec saved_spec = {"adjoint.autograd.SavedTensor", sizeof(SavedObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, saved_slots};
+PyType_Spec saved_spec = {"adjoint.autograd.SavedTensor", sizeof(SavedObject), 0, Py_TPFLAGS_DEFAULT, saved_slots};
 
 }  // namespace
 

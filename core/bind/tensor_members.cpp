@@ -44,7 +44,8 @@ PyObject* get_ndim(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).di
 PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(requires_grad_at_any_level(unwrap(s))); }
 int set_requires(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
-    if (!v || !PyBool_Check(v)) fail<TypeError>("requires_grad must be a bool");
+    if (!v) fail("Deleting requires_grad is not allowed: set it to False");
+    if (!PyBool_Check(v)) fail<TypeError>("requires_grad must be a bool");
     // Of a result it cannot be set at all, not even to what it is.
     set_requires_grad(unwrap(s), v == Py_True && is_leaf(unwrap(s)));
   });
@@ -106,11 +107,12 @@ PyObject* get_data(PyObject* s, void*) {
 }
 int set_data(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
-    if (!v || !is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", v ? Py_TYPE(v)->tp_name : "nothing");
+    if (!v) fail("Deleting tensor data is not allowed. Delete the tensor, or set its data to another tensor");
+    if (!is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", Py_TYPE(v)->tp_name);
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
     if (is_batched(t) || is_batched(from))
-      fail<NotImplemented>("vmap: the data of a tensor cannot be set where it or what it is set to is mapped over; use copy_()");
+      fail<NotImplemented>("vmap: mutating directly with `.data` under vmap transform is not allowed: it or what it is set to is mapped over; use copy_()");
     if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
     // Writes are counted on from where the tensor's own count stands, together with those to its views, if it has any.
     Ref<Storage> storage = Ref<Storage>::share(from->storage);

@@ -131,7 +131,8 @@ Tensor ScatterMultiply::self_gradient(const Tensor& g, int64_t dim, const Tensor
 Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const Recorded zero(call<Equal>(src, zero_like(src))), one(wrap_number(Scalar(1), src.dtype())), none(wrap_number(Scalar(0), src.dtype()));
   if (recording() && src.requires_grad() && device_of(src) != Device::Meta && item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
-    fail<NotImplemented>("the second derivative of 'scatter' with reduce='multiply' is not implemented where an element of src is 0");
+    fail<NotImplemented>("Double backward is unsupported for src where it has zeros: the second derivative of 'scatter' with reduce='multiply' is not implemented where "
+                         "an element of src is 0");
   const Recorded factors = select(zero, one, src);
   const Tensor ones = full(self.sizes(), Scalar(1), self.dtype()), marks = call<To>(zero.tensor, src.dtype());
   const Recorded product(call<ScatterMultiply>(ones, dim, index, factors.tensor));

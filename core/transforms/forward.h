@@ -24,7 +24,8 @@ void share_with_saved(std::span<const Tensor> results);
 class WithoutLevels {
  public:
   explicit WithoutLevels(uint64_t from) : from_(thread_state.dual_skip_from), to_(thread_state.dual_skip_to) {
-    const uint64_t innermost = thread_state.dual_level ? thread_state.dual_level->number : ~uint64_t{0};
+    // Those that are opened for its scope are looked at.
+    const uint64_t innermost = thread_state.dual_level ? thread_state.dual_level->number : newest_dual_level();
     thread_state.dual_skip_from = to_ ? std::min(from, from_) : from;
     thread_state.dual_skip_to = std::max({from, innermost, to_});
   }

@@ -53,6 +53,8 @@ DualLevel& enter_dual_level() {
   return *thread_state.dual_level;
 }
 
+uint64_t newest_dual_level() { return next_level.load(std::memory_order_relaxed) - 1; }
+
 bool leave_dual_level(uint64_t number) {
   if (!thread_state.dual_level || thread_state.dual_level->number != number) return false;
   const auto level = Ref<DualLevel>::steal(thread_state.dual_level);

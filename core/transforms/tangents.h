@@ -40,6 +40,8 @@ class DualLevel {
 /// Open a level in this thread; close the innermost one. False where `number` is not its number.
 DualLevel& enter_dual_level();
 bool leave_dual_level(uint64_t number);
+/// The highest number that any thread has given to a level.
+uint64_t newest_dual_level();
 /// The open level of that number in this thread; null where there is none.
 DualLevel* open_dual_level(uint64_t number);
 

@@ -76,6 +76,10 @@ class Gradients(Members):
         for hook in (hooks or {}).values():
             _C._register_hook(self, hook)
 
+    @_backward_hooks.deleter
+    def _backward_hooks(self):
+        raise RuntimeError("deleting _backward_hooks is not allowed: set it to None to remove all hooks")
+
     def register_post_accumulate_grad_hook(self, hook):
         """Call ``hook(tensor)`` after the gradient of this leaf has been accumulated into ``.grad``."""
         return _handle(self, _C._register_post_accumulate_grad_hook(self, hook))

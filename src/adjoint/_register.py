@@ -122,7 +122,7 @@ def member(name, value):
     """Make a function or property a member of Tensor."""
     if isinstance(value, property):
         get, set_ = (f and published(f, None) for f in (value.fget, value.fset))
-        value = property(get, set_, doc=value.__doc__)
+        value = property(get, set_, value.fdel, value.__doc__)
         for function, accessor in ((get, "__get__"), (set_, "__set__")):
             if function is not None:
                 function._asked_as = getattr(value, accessor)

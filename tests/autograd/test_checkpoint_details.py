@@ -14,6 +14,7 @@ import adjoint as ad
 from adjoint.utils.checkpoint import (
     CheckpointError,
     CheckpointFunction,
+    GraphExecGroup,
     checkpoint,
     checkpoint_sequential,
     noop_context_fn,
@@ -345,3 +346,39 @@ def test_everything_is_given_back(reentrant, backward):
         assert allocated() == before
     finally:
         gc.enable()
+
+
+# --- passes that belong together ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_group_of_passes_runs_a_part_again_once(grouped):
+    def part(x):
+        y = x.sin().cos()
+        return y, y.sin().cos()
+
+    part = Counted(part)
+    x = leaf(0.5, 1.0)
+    y, z = checkpoint(part, x, use_reentrant=False)
+    group = GraphExecGroup()
+    if grouped:
+        group.__enter__()
+    (at_y,) = ad.autograd.grad(z, y, ad.ones(2, dtype=ad.float64))
+    (at_x,) = ad.autograd.grad(y, x, at_y)
+    if grouped:
+        group.__exit__(None, None, None)
+    assert part.calls == (2 if grouped else 3)
+    plain = x.detach().requires_grad_()
+    plain.sin().cos().sin().cos().sum().backward()
+    assert ad.allclose(at_x, plain.grad)
+
+
+def test_passes_of_a_group_do_not_overlap():
+    y = checkpoint(lambda x: x.sin().cos(), leaf(0.5), use_reentrant=False)
+    with GraphExecGroup():
+        y.sum().backward(retain_graph=True)
+        with pytest.raises(CheckpointError, match="Performing two backward calls that overlap"):
+            y.sum().backward(retain_graph=True)
+        with pytest.raises(RuntimeError, match="cannot be nested"), GraphExecGroup():
+            pass
+    y.sum().backward()

@@ -230,11 +230,161 @@ def test_mark_non_differentiable():
 
         @staticmethod
         def jvp(ctx, t):
-            return t, t, None
+            return t, None, None
 
     with dual_level():
         fraction, whole, number = Split.apply(make_dual(ad.tensor([1.5]), ad.ones(1)))
         assert tangent(fraction).tolist() == [1.0] and tangent(whole) is None and number.tolist() == [1]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_no_tangent_for_what_cannot_have_one(whole):
+    class Rounded(Function):
+        @staticmethod
+        def forward(ctx, x):
+            rounded = x.round() if whole else x.round().long()
+            if whole:
+                ctx.mark_non_differentiable(rounded)
+            return x.clone(), rounded
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t, t.clone()
+
+    with (
+        dual_level(),
+        pytest.raises(
+            RuntimeError, match=r"a gradient at position 1, .*You should return None at that position instead"
+        ),
+    ):
+        Rounded.apply(make_dual(ad.tensor([1.5]), ad.ones(1)))
+
+
+@pytest.mark.parametrize("of_view", [True, False])
+@pytest.mark.parametrize(
+    "jvp, wanted",
+    [
+        (lambda t: t[:2], None),
+        (lambda t: t[:2].clone(), "the jvp is not returning a view"),
+        (
+            lambda t: t[:2].clone().view_as(t[:2]),
+            "the jvp is not returning a view of the given grad input: .*of the same base as the given grad input",
+        ),
+    ],
+)
+def test_a_view_moves_as_a_view(jvp, wanted, of_view):
+    class Head(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x[:2]
+
+        @staticmethod
+        def jvp(ctx, t):
+            return jvp(t)
+
+    with dual_level():
+        x = make_dual(ad.arange(4.0), ad.ones(4))
+        x = x.view_as(x) if of_view else x
+        if wanted is None:
+            assert tangent(Head.apply(x)).tolist() == [1.0, 1.0]
+            return
+        with pytest.raises(RuntimeError, match=wanted):
+            Head.apply(x)
+
+
+@pytest.mark.parametrize(
+    "jvp, fine", [(lambda t: t.view_as(t), True), (lambda t: t, False), (lambda t: t * 2, False)]
+)
+def test_an_argument_that_is_returned_moves_as_a_view_of_it(jvp, fine):
+    class Itself(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x + y, x
+
+        @staticmethod
+        def jvp(ctx, s, t):
+            return s + t, jvp(s)
+
+    with dual_level():
+        direction = ad.ones(2)
+        x = make_dual(ad.tensor([1.0, 2.0]), direction)
+        if fine:
+            assert tangent(Itself.apply(x, ad.ones(2))[1])._base is direction
+            return
+        with pytest.raises(RuntimeError, match=r"returning a view \(or an input as-is\) but the jvp is not"):
+            Itself.apply(x, ad.ones(2))
+
+
+@pytest.mark.parametrize("jvp", [lambda t: t, lambda t: t * 2])
+def test_the_tangent_of_what_is_written_is_written(jvp):
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def jvp(ctx, t):
+            return jvp(t)
+
+    with (
+        dual_level(),
+        pytest.raises(RuntimeError, match="jvp function must modify the corresponding gradient inplace"),
+    ):
+        Double.apply(make_dual(ad.tensor([1.0]), ad.ones(1)).clone())
+
+
+def test_what_is_saved_for_backward_is_not_for_jvp():
+    class Kept(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def jvp(ctx, t):
+            assert ctx.saved_tensors == ()
+            return t
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * x
+
+    x = ad.tensor([3.0], requires_grad=True)
+    with dual_level():
+        Kept.apply(make_dual(x, ad.ones(1))).backward()
+    assert x.grad.tolist() == [3.0]
+
+
+def test_forward_mode_inside_of_forward():
+    """What is differentiated there has levels of its own; those around are out of sight."""
+
+    class Sine(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            _, slope = ad.func.jvp(ad.cos, (x,), (ad.ones_like(x),))
+            return -slope
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * ad.func.jvp(ad.sin, (x,), (ad.ones_like(x),))[1]
+
+        @staticmethod
+        def jvp(ctx, t):
+            (x,) = ctx.saved_tensors
+            return t * x.cos()
+
+    x = ad.tensor([0.3, 1.2], dtype=ad.float64, requires_grad=True)
+    y = Sine.apply(x)
+    assert ad.allclose(y, x.sin())
+    assert ad.allclose(ad.autograd.grad(y.sum(), x)[0], x.cos())
+    with dual_level():
+        y = Sine.apply(make_dual(x.detach(), ad.ones_like(x)))
+        assert ad.allclose(y, x.sin()) and ad.allclose(tangent(y), x.cos())
 
 
 def test_setup_context():

@@ -144,8 +144,9 @@ def test_members_for_forward_mode_and_batching_are_accepted():
 
 
 def test_backward_and_vjp_exclude_each_other():
+    both = function(lambda ctx, x: x, vjp=staticmethod(lambda ctx, g: g))
     with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
-        function(lambda ctx, x: x, vjp=staticmethod(lambda ctx, g: g))
+        both.apply(ad.ones(1, requires_grad=True)).backward()
 
 
 # --- the context ----------------------------------------------------------------------------------------------------------

@@ -33,8 +33,9 @@ def test_unused():
         assert gx.tolist() == [1.0, 1.0] and gu.tolist() == [0.0] * 3 and gu.dtype is ad.float64
     z = x * 3
     edge = graph.get_gradient_edge(z)
-    (g,) = grad(y, [edge], materialize_grads=True)
-    assert g.tolist() == [0.0, 0.0] and g.dtype is ad.float64
+    with pytest.raises(RuntimeError, match="materialize_grads cannot be used when the given input is a Grad"):
+        grad(y, [edge], materialize_grads=True)
+    assert grad(y, [edge], allow_unused=True) == (None,)
     with pytest.raises(ValueError, match="Expected allow_unused to be True or not passed"):
         grad(y, u, materialize_grads=True, allow_unused=False)
     with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):

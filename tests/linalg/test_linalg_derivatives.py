@@ -271,3 +271,20 @@ def test_what_has_no_derivative_says_so():
         L.qr(a, mode="r")
     with pytest.raises(RuntimeError, match="nrows > ncols"):
         L.qr(matrix(4, 2, complex_=False), mode="complete")
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("shape, k", [((4, 4), 1), ((2, 5, 5), 2)])
+def test_lobpcg_differentiates_by_both_triangles(shape, k, largest):
+    """Of a perturbation that is not symmetric, its symmetric part counts."""
+    a = matrix(*shape, complex_=False)
+    p = (a.detach() @ a.detach().mT / 10).requires_grad_()
+
+    def spectrum(p):
+        values, vectors = ad.lobpcg(p, k=k, largest=largest)
+        return values, vectors.abs()
+
+    assert gradcheck(spectrum, p, check_batched_grad=False)
+    values, vectors = ad.lobpcg(p, k=k, largest=largest)
+    (values.sum() + (vectors * vectors[..., :1, :].sign()).sum()).backward()
+    assert ad.allclose(p.grad, p.grad.mT)

@@ -462,3 +462,12 @@ def test_softmax2d():
         assert bool((nn.Softmax2d()(x) == F.softmax(x, -3)).all())
     with pytest.raises(ValueError, match="Softmax2d: expected input to be 3D or 4D, got 2D instead"):
         nn.Softmax2d()(ad.ones(2, 3))
+
+
+def test_bags_in_the_order_of_old():
+    """The table came first once, and is known by its type."""
+    table = tensor(normal(6, 3))
+    bags, starts = ad.tensor(FLAT), ad.tensor(STARTS)
+    with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):
+        found = F.embedding_bag(table, bags, starts, mode="sum")
+    assert array(found).tolist() == array(F.embedding_bag(bags, table, starts, mode="sum")).tolist()

@@ -118,7 +118,7 @@ def test_hessian_forms():
         (square, (3.0,), (number(),), {}, RuntimeError, "Expected primals to only contain Tensors, got <class 'float'>"),
         (square, (number(),), (1.0,), {}, RuntimeError, "Expected tangents to only contain Tensors, got <class 'float'>"),
         (lambda: number(), (), (), {}, RuntimeError, "Expected primals to contain at least one Tensor"),
-        (lambda x: 3, (number(),), (number(),), {}, RuntimeError, r"expected f\(\*args\) to return only tensors, got"),
+        (lambda x: 3, (number(),), (number(),), {}, RuntimeError, r"expected f\(\*primals\) to return only tensors, got"),
         (lambda x: (), (number(),), (number(),), {}, RuntimeError, "has non-empty output"),
         (lambda x: None, (number(),), (number(),), {}, RuntimeError, "has non-empty output"),
         (square, (number(),), (number(),), {"has_aux": True}, RuntimeError, "output of function f should be a tuple"),

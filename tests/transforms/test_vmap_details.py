@@ -408,3 +408,43 @@ def test_gradients_of_reads_from_a_number(index):
 
     assert_near(func.vmap(func.grad(f))(x), ad.stack([func.grad(f)(v) for v in x]))
     assert_near(func.grad(lambda x: func.vmap(f)(x).sum())(x), ad.stack([func.grad(f)(v) for v in x]))
+
+
+@pytest.mark.parametrize(
+    "returned, fits",
+    [
+        (lambda y: (y, 0), True),
+        (lambda y: ([y, y], 0), True),
+        (lambda y: ({"a": y, "b": (y, y)}, {"a": 0, "b": (0, 1)}), True),
+        (lambda y: (y, (0,)), False),
+        (lambda y: ([y], (0,)), False),
+        (lambda y: ((y, y), (0, 0, 0)), False),
+    ],
+)
+def test_results_of_a_rule_of_a_function_s_own_have_any_form(returned, fits):
+    class Double(ad.autograd.Function):
+        @staticmethod
+        def forward(x):
+            raise AssertionError("the rule computes")
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return returned(x * 2)
+
+    x = ad.arange(6.0).reshape(2, 3)
+    if not fits:
+        with pytest.raises(RuntimeError, match=r"returned an incompatible \(output, out_dims\) tuple"):
+            ad.vmap(Double.apply)(x)
+        return
+    wanted = returned(x * 2)[0]
+    found = ad.vmap(lambda x: Double.apply(x))(x)
+    if isinstance(wanted, dict):
+        assert found["a"].tolist() == found["b"][0].tolist() == (x * 2).tolist()
+    else:
+        assert ad.utils._pytree.tree_map(ad.Tensor.tolist, found) == ad.utils._pytree.tree_map(
+            ad.Tensor.tolist, wanted
+        )

@@ -41,9 +41,13 @@ RENAMED = {
     "torch._functorch.functional_call": "adjoint.func._modules",
     "torch._functorch.vmap": "adjoint.func._vmap",
     "torch._functorch.batch_norm_replacement": "adjoint.func._modules",
+    "torch._functorch.make_functional": f"{STANDINS}.functorch",
+    "functorch": f"{STANDINS}.functorch",
     "torch.__config__": f"{STANDINS}.config",
     "torch.__future__": f"{STANDINS}.future",
     "torch.autograd.profiler": f"{STANDINS}.profiler",
+    "torch.autograd.profiler_util": f"{STANDINS}.profiler",
+    "torch.autograd._functions": f"{STANDINS}._autograd",
     "torch.utils._pytree": "adjoint.utils._pytree",
     "torch.utils._python_dispatch": "adjoint.utils._python_dispatch",
     "torch.utils.data._utils": "adjoint.utils.data._utils",
@@ -52,6 +56,24 @@ RENAMED = {
 }
 #: Private names of torch's modules that libraries ask for, by the module here: where they are.
 PRIVATE = {
+    "adjoint.autograd": {
+        **{
+            name: f"{STANDINS}._autograd.{name}"
+            for name in (
+                "_calculate_shape",
+                "_force_original_view_tracking",
+                "_profiler_enabled",
+                "_unsafe_preserve_version_counter",
+                "is_view_replay_enabled",
+            )
+        },
+        "kineto_available": f"{STANDINS}.profiler.kineto_available",
+    },
+    "adjoint.autograd.forward_ad": {
+        "_is_fwd_grad_enabled": "adjoint._C._is_forward_enabled",
+        "_set_fwd_grad_enabled": f"{STANDINS}._functional._set_fwd_grad_enabled",
+    },
+    "adjoint.func": {"_slice_argnums": f"{STANDINS}._functional._slice_argnums"},
     "adjoint.autograd.functional": {
         name: f"{STANDINS}._functional.{name}"
         for name in ("_as_tuple", "_construct_standard_basis_for", "_grad_postprocess", "_tuple_postprocess")
@@ -132,6 +154,7 @@ def _print_as_torch():
 
     adjoint.dtype.__repr__ = lambda self: "torch." + self.name
     adjoint.Size.__repr__ = lambda self: f"torch.Size({[*self]})"
+    adjoint._C._name_sizes_as_torch()
     _device._Named.namespace = "torch"
     # ``type(x).__module__.startswith("torch")`` is how programs know a tensor without importing torch.
     adjoint.Tensor.__module__ = "torch"
@@ -179,13 +202,13 @@ def missing(name):
 
 
 class _Finder:
-    """Knows `torch` and everything below it; leaves the rest to others."""
+    """Knows `torch` and `functorch`, and everything below them; leaves the rest to others."""
 
     @staticmethod
     def find_spec(name, path=None, target_module=None):
         if name == "torch":
             return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)
-        if not name.startswith("torch."):
+        if not name.startswith(("torch.", "functorch.")) and name != "functorch":
             return None
         found = target(name) or _inside(name)
         if found is None:

@@ -233,6 +233,8 @@ def set_warn_always(b) -> None:
 
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
+# Layouts by blocks: names to compare with, which nothing is of.
+_EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc")})
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
 _EXTRA["native_channel_shuffle"] = adjoint.nn.functional.channel_shuffle

@@ -256,10 +256,11 @@ def _ends(ends):
 def _zeros_at(end, zeros_like):
     if isinstance(end, Tensor):
         return zeros_like(end)
-    from adjoint import zeros
-
-    shape, dtype = end[0]._result(end[1])
-    return zeros(shape, dtype=dtype)
+    raise RuntimeError(
+        "materialize_grads cannot be used when the given input is a GradientEdge: the outputs do not depend on it, and a node "
+        f"({end[0].name()}) does not say on which device or in which layout its zeros would be. Take None for it, with "
+        "allow_unused=True"
+    )
 
 
 _warned = False

@@ -16,8 +16,14 @@ def tangents(evaluation, x, tangent):
     """Per output, its tangent where `x` alone has one, as one row in double precision."""
     from adjoint.autograd import forward_ad
 
+    # The others move along zeros: what the function itself makes of tangents is seen for all. Nothing is recorded.
     with forward_ad.dual_level():
-        dual = [forward_ad.make_dual(a, tangent) if a is x else a for a in evaluation.inputs]
+        dual = [
+            forward_ad.make_dual(a.detach(), tangent if a is x else ad.zeros_like(a, requires_grad=False))
+            if isinstance(a, ad.Tensor) and a.requires_grad
+            else a
+            for a in evaluation.inputs
+        ]
         found = jacobians.as_tuple(evaluation.func(*dual))
         rows = []
         for position, y in evaluation.outputs:
@@ -84,7 +90,8 @@ def check_batched(evaluation, generator, error):
         try:
             together = ad.vmap(along, strict=True)(directions)
         except RuntimeError as failure:
-            raise error(f"While computing batched gradients, got: {failure}\n\n{_BATCHED}") from failure
+            hint = _RANDOM if "random operation" in str(failure) else ""
+            raise error(f"While computing batched gradients, got: {failure}{hint}\n\n{_BATCHED}") from failure
         for (position, _), g, *wanted in zip(evaluation.outputs, together, *alone, strict=True):
             with ad.no_grad():
                 expected = ad.stack(wanted)
@@ -100,15 +107,26 @@ _BATCHED = (
 )
 
 
+_RANDOM = (
+    "\nvmap: We do not yet support calling random operations inside of vmap. Please perform random operations outside of vmap "
+    "as a workaround."
+)
+
+
 def check_undefined(evaluation, error):
     """An input without a tangent counts as one with a tangent of zeros."""
     from adjoint.autograd import forward_ad
 
-    numbered = _numbered(evaluation)
-    for which in [*([i] for i, _ in numbered), [i for i, _ in numbered]]:
+    numbers = [i for i, _ in _numbered(evaluation)]
+    # Each one alone has zeros, and each one alone has not.
+    for which in [*([i] for i in numbers), *([k for k in numbers if k != i] for i in numbers if numbers[1:])]:
         with forward_ad.dual_level():
             dual = [
-                forward_ad.make_dual(a, ad.zeros_like(a.detach())) if i in which else a
+                a
+                if i not in numbers
+                else forward_ad.make_dual(a.detach(), ad.zeros_like(a, requires_grad=False))
+                if i in which
+                else a.detach()
                 for i, a in enumerate(evaluation.inputs)
             ]
             try:

@@ -245,6 +245,7 @@ class Result:
     """Shape and dtype of one result of a recorded call, and so of its gradient."""
 
     __slots__ = ("dtype", "shape")
+    is_nested_tensor = is_cpp_nested_tensor = is_tensor_subclass = False
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype = shape, dtype

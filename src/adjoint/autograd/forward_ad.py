@@ -190,3 +190,10 @@ class dual_level(_Mode):
     def __exit__(self, *exception) -> None:
         level, self.before = self.before
         exit_dual_level(level=level)
+
+
+def __getattr__(name):
+    if name == "_current_level":  # -1 where none is open
+        level = _C._current_dual_level()
+        return -1 if level is None else level
+    raise AttributeError(f"module 'adjoint.autograd.forward_ad' has no attribute {name!r}")

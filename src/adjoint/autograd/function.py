@@ -67,6 +67,8 @@ class Function(FunctionBase):
     # What `apply` calls after forward; None where forward takes the context itself.
     _setup_context = None
     generate_vmap_rule = False
+    #: Whether backward is the only owner of what it reads of `ctx.saved_tensors`, which then can be read once.
+    clear_saved_tensors_on_access = False
 
     def __init__(self, *args, **kwargs):
         from warnings import warn
@@ -90,6 +92,16 @@ class Function(FunctionBase):
             f"nothing: {how} {name}.apply(...)"
         )
 
+    def __getattr__(self, name):
+        # What a node has, and an instance that was never called has not.
+        if name in _OF_NODES:
+            raise RuntimeError(
+                f"Attribute '{name}' is invalid for this instance of {type(self).__name__}: {_OF_NODES[name]}. Accessing this "
+                "attribute directly on an instance of autograd.Function is a legacy access pattern that is no longer supported; "
+                f"it belongs to the grad_fn of what {type(self).__name__}.apply(...) returns"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         cls._backward_cls = _backward_class(cls)
@@ -98,13 +110,11 @@ class Function(FunctionBase):
             cls._setup_context = staticmethod(setup)
             cls._argument_count = _positional_count(cls.forward)
             cls.apply = classmethod(_apply_bound)
+        if cls.clear_saved_tensors_on_access:
+            cls._backward_cls.saved_tensors = property(_taken_once)  # type: ignore[attr-defined]
         if cls.vjp is not Function.vjp:
-            if cls.backward is not Function.backward and "backward" in vars(cls):
-                raise RuntimeError(
-                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                    f"implement one of them: {cls.__name__} has both."
-                )
-            cls.backward = staticmethod(cls.vjp)
+            both = cls.backward is not Function.backward and "backward" in vars(cls)
+            cls.backward = staticmethod(_two_rules(cls.__name__) if both else cls.vjp)
 
     @staticmethod
     def forward(*args, **kwargs):
@@ -146,6 +156,46 @@ class Function(FunctionBase):
 
 
 Function._backward_cls = _backward_class(Function)
+
+_NO_NODE = "no call of the Function stands behind it"
+#: Attributes of nodes that an instance of a Function is asked for in vain, and why.
+_OF_NODES = dict.fromkeys(
+    (
+        "_input_metadata",
+        "_register_hook_dict",
+        "_sequence_nr",
+        "_set_sequence_nr",
+        "name",
+        "next_functions",
+        "register_hook",
+        "register_prehook",
+    ),
+    _NO_NODE,
+) | {"metadata": "the underlying PyNode has already been deallocated"}
+
+
+def _taken_once(ctx):
+    """What was saved, of which the context keeps nothing."""
+    taken = vars(ctx)
+    if "_saved_tensors_taken" in taken:
+        raise RuntimeError(
+            f"saved_tensors of {ctx._forward_cls.__name__} can only be accessed once, since its "
+            "clear_saved_tensors_on_access is True: keep what it gave, or leave that attribute out"
+        )
+    found = FunctionCtx.saved_tensors.__get__(ctx)  # type: ignore[attr-defined]
+    taken["_saved_tensors_taken"] = True
+    ctx._forget_saved()
+    return found
+
+
+def _two_rules(name):
+    def refuse(ctx, *gradients):
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
+            f"them: {name} has both."
+        )
+
+    return refuse
 
 
 def _found(cls, name):

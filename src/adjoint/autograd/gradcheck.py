@@ -227,6 +227,8 @@ fast_mode, masked
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
 
     def gradient(*args):
+        # In forward mode they come detached.
+        args = tuple(a.requires_grad_() if i in checked else a for i, a in enumerate(args))
         ys = _tracked(func(*args[:count]))
         xs = tuple(args[i] for i in checked)
         found = ad.autograd.grad(ys, xs, args[count:], create_graph=True, allow_unused=True)

@@ -6,6 +6,8 @@ it returns goes through `results`, which takes away what nobody outside asked fo
 
 from __future__ import annotations
 
+import sys
+
 from adjoint._C import (
     Tensor,
     _argument_for,
@@ -142,7 +144,19 @@ def split_aux(output, what):
         raise RuntimeError(
             f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True"
         )
+    if runs_as_torch():
+        for leaf in flatten_arguments(output[1])[0]:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
     return output
+
+
+def runs_as_torch() -> bool:
+    """Whether programs written for torch run in this process, which get its refusals."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return type(getattr(torch, "__loader__", None)).__module__ == "adjoint.as_torch._finder"
 
 
 def tensors_of(output, what, returned):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint import _C
+from adjoint.func._vmap import spread_dims
+from adjoint.utils._pytree import flatten_arguments
 
 DataDependentError = _C._DataDependentError
 
@@ -107,16 +109,14 @@ def _by_rule(cls, args, number, info):
         )
     outputs, out_dims = found
     given = {id(s): x for s, x, d in zip(samples, args, dims) if d == 0}
-    if not isinstance(outputs, tuple):
-        return _wrapped(outputs, out_dims, number, given)
-    if not isinstance(out_dims, tuple):
-        out_dims = (out_dims,) * len(outputs)
-    if len(out_dims) != len(outputs):
+    leaves, spec = flatten_arguments(outputs)
+    spread = spread_dims(out_dims, spec)
+    if spread is None:
         raise RuntimeError(
             f"{cls.__name__}.vmap returned an incompatible (output, out_dims) tuple. Expected out_dims={out_dims} to be "
-            f"compatible with the structure of {len(outputs)} outputs."
+            f"compatible with the structure of the output, {spec}."
         )
-    return tuple(_wrapped(y, d, number, given) for y, d in zip(outputs, out_dims))
+    return spec.unflatten([_wrapped(y, d, number, given) for y, d in zip(leaves, spread)])
 
 
 def _wrapped(y, dim, number, given):

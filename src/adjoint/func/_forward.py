@@ -88,7 +88,7 @@ def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=
         aux = None
         if has_aux:
             output, aux = split_aux(output, _JVP)
-        leaves, spec = tensors_of(output, _JVP, "f(*args)")
+        leaves, spec = tensors_of(output, _JVP, "f(*primals)")
         outputs, directions = [], []
         for leaf in leaves:
             primal, tangent = _C._unpack_dual(leaf, level)

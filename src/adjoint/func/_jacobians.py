@@ -183,7 +183,7 @@ def hessian(func, argnums=0, *, chunk_size=None):
 
 
 def _columns(func, tree, replaced, kwargs, has_aux, chunk_size):
-    recorded = Recorded(func, tree, replaced, kwargs, has_aux, _JVP, "f(*args)")
+    recorded = Recorded(func, tree, replaced, kwargs, has_aux, _JVP, "f(*primals)")
     refuse_complex("jacfwd", "outputs", recorded.outputs)
     own, outputs = recorded.arguments, recorded.outputs
     count = sum([y.numel() for y in outputs])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import warnings
 from typing import Any
 
 from adjoint import _C
+from adjoint.func._arguments import runs_as_torch
 from adjoint.utils import _pytree as pytree
 
 __all__ = ["vmap", "vmap_fallbacks"]
@@ -21,14 +21,6 @@ __all__ = ["vmap", "vmap_fallbacks"]
 DataDependentError = _C._DataDependentError
 
 _RANDOMNESS = ("error", "different", "same")
-
-
-def _strict_by_default() -> bool:
-    """What `strict` is where it is not given: whether programs written for torch run in this process."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    return type(getattr(torch, "__loader__", None)).__module__ == "adjoint.as_torch._finder"
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, strict=None):
@@ -171,7 +163,7 @@ class _Mapped:
                 f"vmap({name_of(self.func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
                 f"vmap over a function with no inputs. The latter is unsupported."
             )
-        dims = _spread(in_dims, spec)
+        dims = spread_dims(in_dims, spec)
         if dims is None:
             raise ValueError(
                 f"{self.called()}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -214,7 +206,7 @@ class _Mapped:
         return sizes[0]
 
     def run(self, leaves, dims, spec, size, kwargs):
-        strict = _strict_by_default() if self.strict is None else self.strict
+        strict = runs_as_torch() if self.strict is None else self.strict
         if self.one_by_one and not strict:
             return self.loop(leaves, dims, spec, size, kwargs)
         level = _C._enter_batching(size, _RANDOMNESS.index(self.randomness), strict)
@@ -260,7 +252,7 @@ class _Mapped:
             else:
                 dims = [out_dims]
         else:
-            dims = _spread(out_dims, spec)
+            dims = spread_dims(out_dims, spec)
         if dims is None:
             raise ValueError(
                 f"vmap({name_of(self.func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of "
@@ -364,7 +356,7 @@ class _Mapped:
 _warned: dict[Any, Any] = {}
 
 
-def _spread(dims, spec):
+def spread_dims(dims, spec):
     """The leaves of a tree of dims for all leaves of a form; None where they do not fit."""
     return pytree.broadcast_to_and_flatten(dims, spec, is_leaf=lambda x: x is None, kinds=_KINDS)
 
@@ -388,7 +380,7 @@ def _where_trees_part(in_dims, args):
     if len(in_dims) != len(args):
         return f" (in_dims has {len(in_dims)} entries for {len(args)} arguments)"
     for i, (dim, arg) in enumerate(zip(in_dims, args)):
-        if _spread(dim, pytree.flatten_arguments(arg)[1]) is None:
+        if spread_dims(dim, pytree.flatten_arguments(arg)[1]) is None:
             return f" (They part at argument {i}: in_dim {dim})"
     return ""
 

@@ -82,6 +82,15 @@ def embedding_bag(
     >>> ad.nn.functional.embedding_bag(ad.tensor([0, 1, 2]), table, ad.tensor([0, 2]), mode="sum").tolist()
     [[4.0, 6.0], [5.0, 6.0]]
     """
+    if weight.dtype in (ad.int32, ad.int64) and input.is_floating_point():
+        from warnings import warn
+
+        warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated, "
+            "and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        input, weight = weight, input
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape "

@@ -312,6 +312,8 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     k = (1 if X is None else X.shape[-1]) if k is None and n is None else n if k is None else k
     if not 0 < k <= A.shape[-1]:
         raise ValueError(f"lobpcg: k must be between 1 and {A.shape[-1]}, but is {k}")
+    # The derivative is that of a symmetric matrix in both of its triangles, though one alone is read.
+    A, B = (m if m is None or not m.requires_grad else (m + m.mH) / 2 for m in (A, B))
     if B is None:
         values, vectors = linalg.eigh(A)
     else:

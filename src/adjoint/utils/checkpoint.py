@@ -14,6 +14,7 @@ from adjoint._C import Tensor, float32
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.autograd.graph import saved_tensors_hooks
+from adjoint.utils._exec_group import USED, GraphExecGroup
 from adjoint.utils._selective import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -24,6 +25,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointFunction",
     "CheckpointPolicy",
+    "GraphExecGroup",
     "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
@@ -180,8 +182,14 @@ class _Frame:
         return holder
 
     def unpack(self, holder):
-        number = _C._current_pass() or object()
+        group = GraphExecGroup._get_current_group()
+        number = group or _C._current_pass() or object()
         again = 0
+        if holder.values.get(number) is USED:
+            raise CheckpointError(
+                "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
+                "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context"
+            )
         if number not in holder.values:
             again = self.compute(number)
         if number not in holder.values:
@@ -190,7 +198,10 @@ class _Frame:
                 f"saved during forward: {self.count}; during recomputation: {again}. It is number {holder.index} that "
                 f"is missing, of {_text(holder.facts)}"
             )
-        return holder.values.pop(number)
+        value = holder.values.pop(number)
+        if group is not None:
+            holder.values[number] = USED
+        return value
 
     def mismatch(self, what):
         message = f"checkpoint(): {what}. The part must do the same each time it runs"

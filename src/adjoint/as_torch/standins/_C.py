@@ -32,12 +32,49 @@ def _will_engine_execute_node(node) -> bool:
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     if not _C._current_pass():
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
-    return _C._current_pass_runs(*_key(node))
+    if isinstance(node, AccumulateGrad) and not _C._current_pass_accumulates():
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
+        )
+    return _C._current_pass_runs_node(node)
 
 
-def _key(node):
-    # A node is hashed by its address.
-    return hash(node) << 4, node._sequence_nr()
+def _current_autograd_node() -> Node | None:
+    """The node whose rule runs in this thread, or None."""
+    return _C._current_node()
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    """The nodes of the backward pass that runs in this thread, in the order in which they run.
+
+    Raises
+    ------
+    RuntimeError
+        No backward pass runs, or it may run in several threads.
+    """
+    from adjoint.autograd import is_multithreading_enabled
+
+    if not _C._current_pass():
+        raise RuntimeError(
+            "_current_graph_task_execution_order should only be called during the backward pass"
+        )
+    if is_multithreading_enabled():
+        raise RuntimeError(
+            "_current_graph_task_execution_order expects the current backward to be executed with multithreading disabled, "
+            "e.g. by running: with torch.autograd.set_multithreading_enabled(False):"
+        )
+    return _C._order_of_pass()
+
+
+def _unsafe_set_version_counter(tensors, versions) -> None:
+    """Set the counts of writes, by which a backward pass knows what was written after it was saved."""
+    for tensor, version in zip(tensors, versions, strict=True):
+        _C._set_version(tensor, version)
+
+
+#: Whether there is a library of factorizations.
+has_lapack = True
 
 
 def _log_api_usage_once(event) -> None:
@@ -80,6 +117,12 @@ _OVERRIDES = (
     "_is_torch_function_mode_enabled",
     "_len_torch_function_stack",
 )
+#: What is in Adjoint's own core, by torch's names.
+_CORE = {
+    "is_grad_enabled": "is_grad_enabled",
+    "_is_fwd_grad_enabled": "_is_forward_enabled",
+    "_set_fwd_grad_enabled": "_set_forward_enabled",
+}
 _OVERRIDES_OF_CORE = {
     "_has_torch_function": "has_torch_function",
     "_has_torch_function_unary": "has_torch_function_unary",
@@ -94,6 +137,8 @@ def __getattr__(name):
         from adjoint import overrides
 
         return getattr(overrides, _OVERRIDES_OF_CORE.get(name, name))
+    if name in _CORE:
+        return getattr(_C, _CORE[name])
     if name == "_LinAlgError":
         from adjoint.linalg import LinAlgError
 
@@ -151,7 +196,11 @@ class UndefinedGrad:
 _functions = types.SimpleNamespace(
     AccumulateGrad=AccumulateGrad, DelayedError=DelayedError, UndefinedGrad=UndefinedGrad
 )
-_autograd = types.SimpleNamespace()
+_autograd = types.SimpleNamespace(
+    SavedTensor=_C.SavedTensor,
+    _saved_tensors_hooks_is_enabled=lambda: not _C._saved_tensors_hooks_disabled(),
+    _unsafe_set_version_counter=_unsafe_set_version_counter,
+)
 _TensorBase = TensorBase = Tensor
 _TensorMeta = type(Tensor)
 

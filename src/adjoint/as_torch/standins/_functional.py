@@ -79,3 +79,25 @@ def get_device_states(*args) -> tuple:
 
 def set_device_states(devices, states, *, device_type=None) -> None:
     """No device has a state."""
+
+
+def _slice_argnums(args, argnums, as_tuple=True):
+    """Those arguments that a transform differentiates by."""
+    from adjoint.func._arguments import positions
+
+    numbers, single = positions(argnums, len(args))
+    return args[numbers[0]] if single and not as_tuple else tuple(args[number] for number in numbers)
+
+
+class _set_fwd_grad_enabled:
+    """Whether operations look at tangents of the levels that are open: a switch, at once and as a context."""
+
+    def __init__(self, mode):
+        self.before = adjoint._C._is_forward_enabled()
+        adjoint._C._set_forward_enabled(bool(mode))
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *exception):
+        adjoint._C._set_forward_enabled(self.before)

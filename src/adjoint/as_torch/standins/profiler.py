@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import json
 import time
+import types
 from contextlib import ContextDecorator
 
 from adjoint.utils._python_dispatch import TorchDispatchMode
@@ -136,6 +137,18 @@ class EventList(list):
 
     def __str__(self):
         return self.table()
+
+
+#: The classes by the names that they have in ``torch.autograd.profiler_util``.
+FunctionEvent = FunctionEventAvg = Event
+
+
+def _format_time(time_us) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if time_us >= size:
+            return f"{time_us / size:.3f}{unit}"
+    return f"{time_us:.3f}us"
 
 
 class _Watch(TorchDispatchMode):
@@ -275,6 +288,9 @@ class profile:
         """The time of all, in microseconds."""
         return self.total_average().self_cpu_time_total
 
+    def __str__(self):
+        return self.table()
+
     def add_metadata(self, key, value) -> None:
         """Nothing is kept beside the events."""
 
@@ -309,4 +325,6 @@ class emit_nvtx:
 
 
 emit_itt = emit_nvtx
+#: Intel's tool, which nothing is told here.
+itt = types.SimpleNamespace(is_available=lambda: False)
 _KinetoProfile = profile

@@ -1,0 +1,89 @@
+"""The package ``functorch``, from before its transforms came to ``torch.func``.
+
+The transforms are those of `adjoint.func`, with the warning that says where they are now. Modules became functions by
+`make_functional`, which hands out the parameters as a tuple. Start reading at `FunctionalModule`.
+"""
+
+from __future__ import annotations
+
+import types
+from copy import deepcopy
+from functools import wraps
+
+from adjoint import func
+
+__all__ = ["combine_state_for_ensemble", "make_functional", "make_functional_with_buffers"]
+
+_TRANSFORMS = ("functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp")
+
+
+def _moved(transform, place):
+    @wraps(transform)
+    def there(*args, **kwargs):
+        from warnings import warn
+
+        name = transform.__name__
+        warn(
+            f"We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{name}` is deprecated as "
+            f"of PyTorch 2.0 and will be deleted in a future version of PyTorch >= 2.3. Please use {place}.{name} instead; see "
+            "the PyTorch 2.0 release notes and/or the torch.func migration guide for more details",
+            stacklevel=2,
+        )
+        return transform(*args, **kwargs)
+
+    return there
+
+
+globals().update({name: _moved(getattr(func, name), "torch.func") for name in _TRANSFORMS})
+vmap = _moved(func.vmap, "torch")
+experimental = types.ModuleType(f"{__name__}.experimental")
+vars(experimental).update(
+    functionalize=globals()["functionalize"],
+    replace_all_batch_norm_modules_=func.replace_all_batch_norm_modules_,
+)
+
+
+class FunctionalModule:
+    """A module as a function of its parameters, and of its buffers if those were asked for.
+
+    Attributes
+    ----------
+    stateless_model : Module
+        A copy, whose own parameters are of no account.
+    """
+
+    def __init__(self, model, parameters, buffers):
+        self.stateless_model, self._parameters, self._buffers = model, parameters, buffers
+
+    def __call__(self, params, *args, **kwargs):
+        state = dict(zip(self._parameters, params, strict=True))
+        if self._buffers is not None:
+            buffers, *args = args
+            state.update(zip(self._buffers, buffers, strict=True))
+        return func.functional_call(self.stateless_model, state, tuple(args), kwargs)
+
+
+def _split(model, with_buffers, disable_autograd_tracking):
+    parameters, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+    params = tuple(parameters.values())
+    if disable_autograd_tracking:
+        params = tuple(p.detach() for p in params)
+    function = FunctionalModule(deepcopy(model), [*parameters], [*buffers] if with_buffers else None)
+    return (function, params, tuple(buffers.values())) if with_buffers else (function, params)
+
+
+def make_functional(model, disable_autograd_tracking=False):
+    """A function ``f(params, *args)`` that calls a module with these parameters; and its parameters now."""
+    return _split(model, False, disable_autograd_tracking)
+
+
+def make_functional_with_buffers(model, disable_autograd_tracking=False):
+    """As `make_functional`, with buffers beside the parameters: ``f(params, buffers, *args)``."""
+    return _split(model, True, disable_autograd_tracking)
+
+
+def combine_state_for_ensemble(models):
+    """A function as of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked."""
+    models = list(models)
+    params, buffers = func.stack_module_state(models)
+    return make_functional_with_buffers(models[0])[0], tuple(params.values()), tuple(buffers.values())

@@ -1,0 +1,1 @@
+"""What programs look for in ``torch.testing`` and `adjoint.testing` does not have."""

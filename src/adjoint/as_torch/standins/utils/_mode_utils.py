@@ -1,0 +1,12 @@
+"""``torch.utils._mode_utils``: out of the reach of modes that look at operators."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+__all__ = ["no_dispatch"]
+
+
+def no_dispatch():
+    """A context for what a mode computes itself: it is not asked about that here anyhow."""
+    return nullcontext()

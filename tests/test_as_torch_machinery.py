@@ -1,0 +1,287 @@
+"""Programs that ask torch for its own machinery, as torch's tests do: switches, private names, old packages, words of errors."""
+
+import re
+
+from helpers import run_python, torch_values
+
+
+def test_names_that_test_programs_import():
+    assert torch_values(
+        """
+        import torch
+        import torch.autograd._functions
+        from torch.autograd import _calculate_shape, kineto_available
+        from torch.autograd.profiler import profile
+        from torch.autograd.profiler_util import EventList, FunctionEvent, FunctionEventAvg, _format_time
+        from torch.utils._mode_utils import no_dispatch
+        from torch._functorch.eager_transforms import _slice_argnums
+        import torch.autograd.forward_ad as forward_ad
+
+        x = torch.ones(2, requires_grad=True)
+        y = torch.autograd._functions.Resize.apply(x, (2, 1))
+        y.sum().backward()
+        show(tuple(y.shape), x.grad.tolist())
+        show([tuple(s) for s in _calculate_shape(y, torch.ones(3, 2, 1), True)])
+        show(kineto_available(), torch.autograd._profiler_enabled(), _format_time(1500.0), torch._C.has_lapack)
+        with profile() as watched, no_dispatch():
+            show(torch.autograd._profiler_enabled())
+            x * 2
+        show(str(watched) == watched.table(), torch._C.is_grad_enabled())
+        with torch.autograd._force_original_view_tracking(True):
+            show(torch.autograd.is_view_replay_enabled())
+        show(torch.autograd.is_view_replay_enabled(), forward_ad._is_fwd_grad_enabled())
+        show(_slice_argnums((1, (2, 3), 4), (1, -3)), _slice_argnums((1, 2), -1))
+        """
+    ) == [
+        ((2, 1), [1.0, 1.0]),
+        [(2, 1), (2, 1)],
+        (False, False, "1.500ms", True),
+        True,
+        (True, True),
+        True,
+        (False, True),
+        (((2, 3), 1), (2,)),
+    ]
+
+
+def test_tangents_out_of_sight():
+    assert torch_values(
+        """
+        import torch
+        import torch.autograd.forward_ad as forward_ad
+        from torch.func import jvp
+
+        def f(x):
+            with forward_ad._set_fwd_grad_enabled(False):
+                show(forward_ad._is_fwd_grad_enabled())
+                constant = x**2
+            return x**2 - constant
+
+        x = torch.tensor(3.0)
+        show([t.item() for t in jvp(f, (x,), (torch.ones(()),))])
+        with forward_ad._set_fwd_grad_enabled(False):
+            show(jvp(torch.sin, (torch.zeros(()),), (torch.ones(()),))[1].item())
+        show(forward_ad._is_fwd_grad_enabled(), forward_ad._current_level)
+        """
+    ) == [False, [0.0, 6.0], 1.0, (True, -1)]
+
+
+def test_shapes_in_errors_are_those_of_torch():
+    assert torch_values(
+        """
+        import torch
+        x = torch.ones(2, 2, requires_grad=True)
+        try:
+            torch.autograd.grad(x * 2, x, torch.ones(2))
+        except RuntimeError as error:
+            show(str(error))
+        """
+    ) == [
+        "Mismatch in shape: grad_output[0] has a shape of torch.Size([2]) and output[0] has a shape of torch.Size([2, 2])."
+    ]
+
+
+def test_what_goes_beside_a_result_is_tensors():
+    """Programs for torch are refused anything else beside what is differentiated."""
+    assert (
+        torch_values(
+            """
+        import torch
+        from torch.func import grad, jacfwd, jacrev, jvp, vjp
+        x = torch.ones(())
+        for transform in (
+            lambda f: grad(f, has_aux=True)(x),
+            lambda f: vjp(f, x, has_aux=True),
+            lambda f: jvp(f, (x,), (x,), has_aux=True),
+            lambda f: jacrev(f, has_aux=True)(x),
+            lambda f: jacfwd(f, has_aux=True)(x),
+        ):
+            try:
+                transform(lambda x: (x * 2, [x, "text"]))
+            except RuntimeError as error:
+                show(str(error))
+        """
+        )
+        == ["Expected tensors, got unsupported type <class 'str'>"] * 5
+    )
+
+
+def test_functorch():
+    assert torch_values(
+        """
+        import warnings
+        import torch
+        import functorch
+        from functorch import combine_state_for_ensemble, make_functional, make_functional_with_buffers, vmap
+        from functorch.experimental import replace_all_batch_norm_modules_
+        from torch._functorch.make_functional import make_functional as again
+
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            show(functorch.grad(torch.sin)(torch.zeros(())).item())
+            show(vmap(torch.sum)(torch.ones(2, 3)).tolist())
+        for warning in seen:
+            show(warning.category.__name__, str(warning.message).partition("Please use ")[2].partition(" ")[0])
+
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(3, 3)
+                self.again = self.linear
+                self.register_buffer("shift", torch.ones(3))
+
+            def forward(self, x):
+                return self.again(self.linear(x)) + self.shift
+
+        model, x = Tied(), torch.randn(2, 3)
+        f, params = again(model)
+        show(len(params), torch.equal(f(params, x), model(x)), make_functional is again)
+        show([p.requires_grad for p in make_functional(model, disable_autograd_tracking=True)[1]])
+        g, params, buffers = make_functional_with_buffers(model)
+        show(len(buffers), torch.equal(g(params, buffers, x), model(x)))
+        zeros = tuple(torch.zeros_like(p) for p in params)
+        show(torch.equal(g(zeros, buffers, x), torch.ones(2, 3)))
+        models = [Tied() for _ in range(2)]
+        f, params, buffers = combine_state_for_ensemble(models)
+        found = torch.vmap(f)(params, buffers, torch.stack([x, x]))
+        show(torch.allclose(found, torch.stack([m(x) for m in models]), atol=1e-6))
+        """
+    ) == [
+        1.0,
+        [3.0, 3.0],
+        ("UserWarning", "torch.func.grad"),
+        ("UserWarning", "torch.vmap"),
+        (2, True, True),
+        [False, False],
+        (1, True),
+        True,
+        True,
+    ]
+
+
+# --- tests written as torch's own -----------------------------------------------------------------------------------------
+
+CASES = """
+import unittest
+import torch
+from torch.testing._internal.common_cuda import TEST_CUDA, SM70OrLater
+from torch.testing._internal.common_device_type import (
+    deviceCountAtLeast, dtypes, dtypesIfCUDA, instantiate_device_type_tests, onlyCPU, onlyCUDA, skipMeta,
+)
+from torch.testing._internal.common_dtype import floating_types_and, get_all_fp_dtypes
+from torch.testing._internal.common_methods_invocations import mask_not_all_zeros, op_db
+from torch.testing._internal.common_utils import (
+    IS_WINDOWS, TEST_WITH_TORCHDYNAMO, TestCase, disable_gc, freeze_rng_state, gradcheck,
+    instantiate_parametrized_tests, parametrize, run_tests, set_warn_always_context, skipIfNoLapack,
+    skipIfTorchDynamo, skipIfWindows, slowTest, subtest,
+)
+from torch.testing._internal.logging_tensor import LoggingTensor
+
+
+class TestPlain(TestCase):
+    def test_passes(self):
+        x = torch.ones(2)
+        self.assertEqual(x, x + 1e-8)
+        self.assertEqual(x.shape, (2,))
+        self.assertEqual(x[0], 1)
+        self.assertEqual({"a": [x, 1.0]}, {"a": [x, 1]})
+        self.assertEqual(x.to_sparse(), x)
+        self.assertEqual(x.double(), x, exact_dtype=False)
+        self.assertNotEqual(x, x * 2)
+        self.assertExpectedInline(x.dim(), "1")
+        self.assertNotWarn(lambda: None)
+        self.assertTrue(mask_not_all_zeros((2, 2)).any())
+        self.assertTrue(gradcheck(torch.sin, torch.rand(2, dtype=torch.double, requires_grad=True)))
+        with self.assertWarnsOnceRegex(UserWarning, "volatile"):
+            x.volatile
+        with disable_gc(), freeze_rng_state():
+            before = torch.rand(2)
+        self.assertEqual(before, torch.rand(2))
+
+    def test_logged(self):
+        LoggingTensor(torch.ones(2))
+
+    def test_value(self):
+        self.assertEqual(torch.ones(2), torch.ones(2) + 1e-3)
+
+    def test_type(self):
+        self.assertEqual(torch.ones(2), torch.ones(2).double())
+
+    def test_number(self):
+        self.assertEqual(1.0, 1.1)
+
+    def test_length(self):
+        self.assertEqual([1], [1, 2])
+
+    def test_same(self):
+        self.assertNotEqual(torch.ones(2), torch.ones(2))
+
+    @parametrize("x", [1, subtest(2, name="two"), subtest(3, name="three", decorators=[unittest.expectedFailure])])
+    @parametrize("y,z", [(3, True)])
+    def test_parameters(self, x, y, z):
+        self.assertEqual((x in (1, 2), y, z), (True, 3, True))
+
+    @skipIfTorchDynamo("compiled elsewhere")
+    @slowTest
+    @skipIfWindows(msg="no")
+    @unittest.skipIf(TEST_CUDA or IS_WINDOWS or SM70OrLater or TEST_WITH_TORCHDYNAMO, "elsewhere")
+    @skipIfNoLapack
+    def test_decorated(self):
+        pass
+
+
+class TestDevices(TestCase):
+    @onlyCPU
+    @skipMeta
+    @dtypesIfCUDA(torch.half)
+    @dtypes(*floating_types_and(torch.half))
+    def test_types(self, device, dtype):
+        self.assertEqual(torch.ones(1, device=device, dtype=dtype).dtype, dtype)
+
+    @onlyCUDA
+    def test_elsewhere(self, device):
+        raise AssertionError
+
+    @deviceCountAtLeast(1)
+    def test_one(self, devices):
+        self.assertEqual(devices, ["cpu"])
+
+    @deviceCountAtLeast(2)
+    def test_two(self, devices):
+        raise AssertionError
+
+
+instantiate_parametrized_tests(TestPlain)
+instantiate_device_type_tests(TestDevices, globals())
+if __name__ == "__main__":
+    run_tests()
+"""
+
+
+def test_cases_written_as_torch_s_own(tmp_path):
+    (tmp_path / "cases.py").write_text(CASES)
+    done = run_python("-m", "adjoint.as_torch", tmp_path / "cases.py", "-v")
+    told = dict(
+        re.findall(
+            r"^(test_\w+) .*\.\.\. (ok|FAIL|ERROR|skipped|expected failure)", done.stderr, re.MULTILINE
+        )
+    )
+    assert told == {
+        "test_passes": "ok",
+        "test_value": "FAIL",
+        "test_type": "FAIL",
+        "test_number": "FAIL",
+        "test_length": "FAIL",
+        "test_same": "FAIL",
+        "test_parameters_y_3_z_True_x_1": "ok",
+        "test_parameters_y_3_z_True_two": "ok",
+        "test_parameters_y_3_z_True_three": "expected failure",
+        "test_logged": "skipped",
+        "test_decorated": "ok",
+        "test_types_cpu_float32": "ok",
+        "test_types_cpu_float64": "ok",
+        "test_types_cpu_float16": "ok",
+        "test_elsewhere_cpu": "skipped",
+        "test_one_cpu": "ok",
+        "test_two_cpu": "skipped",
+    }, done.stderr
