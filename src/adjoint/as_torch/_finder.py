@@ -179,12 +179,14 @@ def missing(name):
 
 
 class _Finder:
-    """Knows `torch` and everything below it; leaves the rest to others."""
+    """Knows `torch` and everything below it, and `functorch`; leaves the rest to others."""
 
     @staticmethod
     def find_spec(name, path=None, target_module=None):
         if name == "torch":
             return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)
+        if name == "functorch":  # it comes with torch
+            return ModuleSpec(name, _Loader("adjoint.as_torch._functorch"), origin="adjoint", is_package=True)
         if not name.startswith("torch."):
             return None
         found = target(name) or _inside(name)
