@@ -198,7 +198,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   BatchLevel& level = level_of(*of, op.name);
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
-    if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name);
+    if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name, arguments.subspan(1), std::span(op.kinds).subspan(1));
     note_write_from_inside(*written);
   }
   // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get theirs before that.
@@ -264,7 +264,7 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
       if (!self->storage->made_inside(level.number))
         fail("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. ", name_of_write(op.name),
              " was called on a tensor of shape ", to_string(self.sizes()), " that was made outside of vmap()");
-      become_batched(self, level, op.name);
+      become_batched(self, level, op.name, {}, {});
     }
     if (different) target = samples_of(self);
     else target = batch ? empty(self.sizes(), self.dtype()) : self;
@@ -375,6 +375,22 @@ Tensor as_it_was(const Tensor& t) {
   return old;
 }
 
+/// The highest level below one at which values are batched; null without one.
+const BatchLevel* level_below(uint64_t number, std::span<const Value> values, std::span<const ArgKind* const> kinds) {
+  uint64_t highest = 0;
+  const auto look = [&](Tensor t) {
+    for (; t.defined() && is_batched(t); t = samples_of(t))
+      if (const uint64_t n = batch_level_of(t); n < number) highest = std::max(highest, n);
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].present) continue;
+    if (kinds[i]->form == Form::Tensor) look(*values[i].tensor);
+    if (kinds[i]->form == Form::Tensors)
+      for (const Tensor& t : values[i].tensors()) look(t);
+  }
+  return highest ? open_batch_level(highest) : nullptr;
+}
+
 /// Let `t` stand for these samples, which lie as it does.
 void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
   t->replace_storage(Ref<Storage>::share(samples->storage), samples->data, t.dtype(), samples.sizes().subspan(1), samples.strides().subspan(1).data());
@@ -387,7 +403,7 @@ void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
 
 }  // namespace
 
-void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
+void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values, std::span<const ArgKind* const> kinds) {
   const Tensor base = base_of(t);
   const Tensor& root = base.defined() ? base : t;
   if (is_batched(root) && base.defined() && batch_level_of(root) == level.number) fail(op, "(): a view of a batched tensor is not batched");
@@ -398,7 +414,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
          to_string(t.sizes()), " that was made outside of vmap()");
   // Who else looks at this memory would go on seeing the old one.
   const uint32_t known = base.defined() ? 2 : 1;
-  if (root->storage->refcount.load(std::memory_order_acquire) > known || is_batched(root) || (base.defined() && t.dtype() != root.dtype()))
+  if (root->storage->refcount.load(std::memory_order_acquire) > known + is_batched(root) || (base.defined() && is_batched(root)) || (base.defined() && t.dtype() != root.dtype()))
     throw PerSample(level.number, op, text("vmap: ", name_of_write(op), " writes a value for each sample to a tensor of shape ", to_string(t.sizes()),
                                            " that is the same for all samples, and of which there are other views. Write to a clone() of it"));
   // For each sample a copy of the memory, in which the tensor and its view lie as they did.
@@ -408,14 +424,20 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op) {
   const Dims memory_sizes{level.size, span};
   sizes.insert(sizes.begin(), level.size);
   strides.insert(strides.begin(), span);
-  const Tensor memory = zeros(memory_sizes.span(), root.dtype());
+  Tensor memory = zeros(memory_sizes.span(), root.dtype());
   Tensor samples = over(Ref<Storage>::share(memory->storage), root.dtype(), sizes.span(), strides.span(), 0);
+  memory.reset();
   const ViewPart part(root, t);
   const uint32_t version = root.version();
   samples = call<Copy>(samples, as_it_was(root));
   samples->storage->version.store(version, std::memory_order_relaxed);
   samples->storage->made_in = root->storage->made_in;
-  if (!base.defined()) return stand_for(root, std::move(samples), level);
+  if (!base.defined()) {
+    // While nothing else looks at the samples: what they need for values that are batched further out, too.
+    if (const BatchLevel* outer = level_below(level.number, values, kinds); outer && !is_batched(samples) && samples->storage->made_inside(outer->number))
+      become_batched(samples, *outer, op, values, kinds);
+    return stand_for(root, std::move(samples), level);
+  }
   Dims view_sizes(t.sizes()), view_strides(t.strides());
   view_sizes.insert(view_sizes.begin(), level.size);
   view_strides.insert(view_strides.begin(), span);

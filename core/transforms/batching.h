@@ -83,8 +83,8 @@ void compute_batched(const Operator& op, const void* const* arguments, Results& 
 /// `type`: what the call computes in.
 Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type);
 
-/// Let an unbatched tensor, and the view of it that `t` is, stand for a batch from now on: a batched value is to be written there.
-void become_batched(const Tensor& t, const BatchLevel& level, const char* op);
+/// Let an unbatched tensor, and the view of it that `t` is, stand for a batch from now on: batched values are to be written there.
+void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values, std::span<const ArgKind* const> kinds);
 
 void note_batching_loop(const char* op);
 /// How often each operator was computed by a loop over the samples.

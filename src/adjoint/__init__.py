@@ -117,6 +117,7 @@ _LAZY = (
     "nn",
     "optim",
     "overrides",
+    "quasirandom",
     "random",
     "return_types",
     "scipy",

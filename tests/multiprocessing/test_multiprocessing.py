@@ -112,6 +112,21 @@ def test_arguments(method):
     assert process.exitcode == 0 and x.tolist() == [0, 4, 4] and y.tolist() == [[4, 4], [4, 4]]
 
 
+def test_arguments_of_which_there_are_several_over_one_memory():
+    """A descriptor is handed to a spawned process once, and is open until it starts: copies have nobody else who holds it."""
+    context = mp.get_context("spawn")
+    shared, others = ad.zeros(4).share_memory_(), ad.ones(6)
+    views = others[:2], others[2:]
+    answers = context.SimpleQueue()
+    process = context.Process(
+        target=process_functions.add_up, args=([shared, shared[2:], *views, ad.ones(3)], answers)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 0 and answers.get() == [0.0, 0.0, 2.0, 4.0, 3.0]
+    assert shared.tolist() == [1.0, 1.0, 2.0, 2.0] and others.sum() == 6  # a copy of them was sent
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["Tensor", "Parameter"])
 def test_queues(method, kind):

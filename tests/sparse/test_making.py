@@ -221,3 +221,17 @@ def test_damaged_files_are_refused():
     file.seek(0)
     with pytest.raises((RuntimeError, pickle.UnpicklingError), match="size is inconsistent with indices"):
         ad.load(file)
+
+
+@pytest.mark.parametrize(
+    "indices", [np.array(I), np.array(I, np.int32), [[], []], np.zeros((2, 0), np.int64), ad.tensor(I)]
+)
+def test_indices_of_any_kind(indices):
+    count = len(indices[0])
+    x = ad.sparse_coo_tensor(indices, V[:count], (2, 3))
+    assert x._indices().dtype is ad.int64 and x._nnz() == count
+    assert (
+        x.to_dense().tolist()
+        == dense(x).tolist()
+        == ([[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]] if count else [[0.0] * 3] * 2)
+    )

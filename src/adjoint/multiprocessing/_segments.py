@@ -33,7 +33,8 @@ class Segment(mmap.mmap):
         return self
 
     def __del__(self):
-        os.close(self.fd)
+        if hasattr(self, "fd"):  # it was mapped
+            os.close(self.fd)
 
 
 def _identity(fd):

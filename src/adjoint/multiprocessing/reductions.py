@@ -6,7 +6,7 @@ others share, a copy is sent. Start reading at `reduce_tensor`.
 
 from __future__ import annotations
 
-from multiprocessing import reduction
+from multiprocessing import context, reduction
 from multiprocessing.reduction import ForkingPickler
 
 from adjoint import _C
@@ -16,14 +16,13 @@ from adjoint.multiprocessing import _segments
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
 
 
-def rebuild_tensor(cls, descriptor, whole, start, nbytes, dtype, size, stride, offset, requires_grad):
+def rebuild_tensor(cls, segment, start, nbytes, dtype, size, stride, offset, requires_grad):
     """The tensor of what `reduce_tensor` gave."""
     dtype = getattr(_C, dtype)
-    if descriptor is None:
+    if segment is None:
         part = _C._from_buffer(bytearray(nbytes)) if nbytes else _C._empty((0,), _C.uint8)
         tensor = _C._over(part, dtype, size, stride, offset)
     else:
-        segment = _segments.mapped(descriptor.detach(), whole)
         tensor = _segments.tensor_over(segment, start, nbytes, dtype, size, stride, offset)
     if cls is not Tensor:
         from adjoint import nn
@@ -62,9 +61,21 @@ def reduce_tensor(tensor):
         tensor.requires_grad,
     )
     if found is None:  # there are no bytes
-        return rebuild_tensor, (cls, None, 0, 0, *facts)
-    segment, start = found
-    return rebuild_tensor, (cls, reduction.DupFd(segment.fd), len(segment), start, *facts)
+        return rebuild_tensor, (cls, None, 0, *facts)
+    # The pickle notes a segment once, however many tensors lie in it: a descriptor can be handed on only once.
+    return rebuild_tensor, (cls, *found, *facts)
+
+
+def _rebuild_segment(descriptor, nbytes):
+    return _segments.mapped(descriptor.detach(), nbytes)
+
+
+def _reduce_segment(segment):
+    starting = context.get_spawning_popen()
+    if starting is not None:
+        # The process is started when all is pickled; until then the descriptor has to be open.
+        vars(starting).setdefault("segments", []).append(segment)
+    return _rebuild_segment, (reduction.DupFd(segment.fd), len(segment))
 
 
 def init_reductions() -> None:
@@ -73,3 +84,4 @@ def init_reductions() -> None:
 
     for kind in (Tensor, nn.Parameter, nn.Buffer):
         ForkingPickler.register(kind, reduce_tensor)
+    ForkingPickler.register(_segments.Segment, _reduce_segment)

@@ -38,7 +38,9 @@ def _values_of(values, dtype, name):
 
 
 def _indices_of(indices, what, name, keeps=False):
-    indices = indices if isinstance(indices, Tensor) else _C.tensor(indices, None if indices else _C.int64)
+    if not isinstance(indices, Tensor):
+        # Of an empty list the type is said; an array has one of its own.
+        indices = _C.tensor(indices, _C.int64 if hasattr(indices, "__len__") and not len(indices) else None)
     if indices._layout_number:
         raise TypeError(f"{name}(): {what} must be a dense tensor, but the layout is {indices.layout}")
     indices = indices.detach()

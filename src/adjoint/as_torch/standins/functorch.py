@@ -73,7 +73,17 @@ def _split(model, with_buffers, disable_autograd_tracking):
 
 
 def make_functional(model, disable_autograd_tracking=False):
-    """A function ``f(params, *args)`` that calls a module with these parameters; and its parameters now."""
+    """A function ``f(params, *args)`` that calls a module with these parameters; and its parameters now.
+
+    Raises
+    ------
+    RuntimeError
+        The module has buffers.
+    """
+    if any(True for _ in model.buffers()):
+        raise RuntimeError(
+            "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
+        )
     return _split(model, False, disable_autograd_tracking)
 
 
@@ -83,7 +93,15 @@ def make_functional_with_buffers(model, disable_autograd_tracking=False):
 
 
 def combine_state_for_ensemble(models):
-    """A function as of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked."""
+    """A function as of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked.
+
+    Raises
+    ------
+    RuntimeError
+        There are none, or they are of several classes, or some are in training mode and some not.
+    """
     models = list(models)
+    if not models:
+        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
     params, buffers = func.stack_module_state(models)
     return make_functional_with_buffers(models[0])[0], tuple(params.values()), tuple(buffers.values())
