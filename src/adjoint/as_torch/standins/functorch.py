@@ -25,8 +25,9 @@ def _moved(transform, place):
         name = transform.__name__
         warn(
             f"We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{name}` is deprecated as "
-            f"of PyTorch 2.0 and will be deleted in a future version of PyTorch >= 2.3. Please use {place}.{name} instead; see "
-            "the PyTorch 2.0 release notes and/or the torch.func migration guide for more details",
+            f"of PyTorch 2.0 and will be deleted in a future version of PyTorch >= 2.3. Please use `{place}.{name}` instead; see "
+            "the PyTorch 2.0 release notes and/or the `torch.func` migration guide for more details",
+            FutureWarning,
             stacklevel=2,
         )
         return transform(*args, **kwargs)
