@@ -90,14 +90,33 @@ Tensor matrices(const Tensor& t, int64_t count, int64_t rows, int64_t columns) {
   const int64_t sizes[] = {count, rows, columns}, strides[] = {rows * columns, columns, 1};
   return alias(t, sizes, strides, t.offset());
 }
-Tensor matrix(const Tensor& t, int64_t rows, int64_t columns, bool transposed) {
-  const int64_t plain[] = {rows, columns}, turned[] = {columns, rows};
-  const int64_t down[] = {columns, 1}, across[] = {1, columns};
-  return transposed ? alias(t, turned, across, t.offset()) : alias(t, plain, down, t.offset());
+Tensor image_of(const Tensor& t, int64_t number, int64_t rows, int64_t columns) {
+  const int64_t sizes[] = {rows, columns}, strides[] = {columns, 1};
+  return alias(t, sizes, strides, t.offset() + number * rows * columns);
 }
-Tensor shaped(const Tensor& t, IntList sizes) {
-  const Dims strides = contiguous_strides(sizes);
-  return alias(t, sizes, strides.span(), t.offset());
+Tensor turned(const Tensor& t) {
+  const int64_t sizes[] = {t.size(1), t.size(0)}, strides[] = {t.stride(1), t.stride(0)};
+  return alias(t, sizes, strides, t.offset());
+}
+Tensor matrix(const Tensor& t, int64_t rows, int64_t columns, bool transposed) {
+  const Tensor plain = image_of(t, 0, rows, columns);
+  return transposed ? turned(plain) : plain;
+}
+/// Of images whose channels are innermost: a row for each pixel.
+Tensor rows_of(const Tensor& t) { return image_of(t, 0, t.numel() / t.size(1), t.size(1)); }
+
+/// Whether images whose channels are innermost, as in t, are taken as they lie.
+bool by_pixels(kernel::Geometry& s, const Tensor& t) {
+  s.pixels = kernels::channels_last(t) && computed(t.dtype()) == t.dtype() && t.numel() > 0 && (is_product(s) || kernel::takes_pixels(s, t.dtype()));
+  return s.pixels;
+}
+
+/// out = w x for each image, of so many pixels; a bias is what a row's sums start from.
+void multiply_images(const Tensor& w, const Tensor& x, int64_t images, int64_t pixels, const Tensor& bias, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const int64_t rows[] = {w.size(0), pixels}, one_each[] = {1, 0}, batch[] = {images};
+  const Tensor start = bias.defined() ? alias(bias, rows, one_each, bias.offset()) : Tensor();
+  kernels::multiply(w, matrices(x, images, w.size(1), pixels), start, matrices(out, images, w.size(0), pixels), batch);
 }
 
 /// In the order of the images or of the weight.
@@ -110,7 +129,7 @@ Tensor laid(const Tensor& images, const Tensor& weight, const Tensor& result) {
 Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                             IntList dilation, int64_t groups, OptionalTensor bias) {
   need_one_type(self, weight, name);
-  const auto s = geometry(self.sizes(), weight.sizes(), stride, padding, dilation, groups, name);
+  auto s = geometry(self.sizes(), weight.sizes(), stride, padding, dilation, groups, name);
   if (bias.defined()) {
     need_one_type(self, bias, name);
     if (bias.dim() != 1 || bias.size(0) != weight.size(0))
@@ -118,54 +137,61 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
            to_string(bias.sizes()));
   }
   const Dims sizes = with_spatial(s.images, s.groups * s.out, s.result, self.sizes().size() - 2);
-  const Tensor x = in(self), w = in(weight), b = bias.defined() ? in(bias) : Tensor();
-  if (is_product(s) && s.images > 0) {
-    const int64_t pixels = s.volume(s.image);
-    const Tensor y =
-        products::matmul(matrix(w, s.out, s.in, false), matrices(x, s.images, s.in, pixels), name);
-    if (b.defined()) kernel::add_bias(b, y);
-    return laid(self, weight, back(shaped(y, sizes.span()), self.dtype()));
+  const Tensor b = bias.defined() ? in(bias) : Tensor();
+  if (by_pixels(s, self)) {
+    const Tensor y = kernels::empty_channels_last(sizes.span(), self.dtype());
+    if (is_product(s)) kernels::multiply(rows_of(self), matrix(dense(weight), s.out, s.in, true), b, rows_of(y), {});
+    else kernel::forward(s, self, dense(weight), b, y);
+    return y;
   }
-  const Tensor y = empty(sizes.span(), x.dtype());
-  kernel::forward(s, x, w, b, y);
+  const Tensor x = in(self), w = in(weight), y = empty(sizes.span(), x.dtype());
+  if (is_product(s) && s.images > 0)
+    multiply_images(matrix(w, s.out, s.in, false), x, s.images, s.volume(s.image), b, y);
+  else
+    kernel::forward(s, x, w, b, y);
   return laid(self, weight, back(y, self.dtype()));
 }
 
 Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
                                  IntList padding, IntList dilation, int64_t groups) {
   need_one_type(self, weight, name);
-  const auto s = geometry(sizes, weight.sizes(), stride, padding, dilation, groups, name);
+  auto s = geometry(sizes, weight.sizes(), stride, padding, dilation, groups, name);
   need_results(self, s, sizes.size(), name);
-  const Tensor g = in(self), w = in(weight);
-  if (is_product(s) && s.images > 0) {
-    const int64_t pixels = s.volume(s.image);
-    const Tensor x =
-        products::matmul(matrix(w, s.out, s.in, true), matrices(g, s.images, s.out, pixels), name);
-    return laid(self, weight, back(shaped(x, sizes), self.dtype()));
+  if (by_pixels(s, self)) {
+    const Tensor x = kernels::empty_channels_last(sizes, self.dtype());
+    if (is_product(s)) kernels::multiply(rows_of(self), matrix(dense(weight), s.out, s.in, false), Tensor(), rows_of(x), {});
+    else kernel::input(s, self, dense(weight), x);
+    return x;
   }
-  const Tensor x = empty(sizes, g.dtype());
-  kernel::input(s, g, w, x);
+  const Tensor g = in(self), w = in(weight), x = empty(sizes, g.dtype());
+  if (is_product(s) && s.images > 0)
+    multiply_images(matrix(w, s.out, s.in, true), g, s.images, s.volume(s.image), Tensor(), x);
+  else
+    kernel::input(s, g, w, x);
   return laid(self, weight, back(x, self.dtype()));
 }
 
 Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
                                   IntList padding, IntList dilation, int64_t groups) {
   need_one_type(self, result, name);
-  const auto s = geometry(self.sizes(), sizes, stride, padding, dilation, groups, name);
+  auto s = geometry(self.sizes(), sizes, stride, padding, dilation, groups, name);
   need_results(result, s, sizes.size(), name);
+  if (kernels::channels_last(result) && by_pixels(s, self)) {
+    const Tensor w = empty(sizes, self.dtype());
+    if (is_product(s)) kernels::multiply(turned(rows_of(result)), rows_of(self), Tensor(), matrix(w, s.out, s.in, false), {});
+    else kernel::weight(s, self, result, w);
+    return w;
+  }
   const Tensor x = in(self), g = in(result), w = empty(sizes, x.dtype());
   if (is_product(s) && s.images > 0) {
     // Image after image, each product added to those before it.
     const int64_t pixels = s.volume(s.image);
     const Tensor sum = matrix(w, s.out, s.in, false);
-    for (int64_t n = 0; n < s.images; ++n) {
-      const int64_t of_g[] = {s.out, pixels}, across_g[] = {pixels, 1}, of_x[] = {pixels, s.in}, across_x[] = {1, pixels};
-      kernels::multiply(alias(g, of_g, across_g, g.offset() + n * s.out * pixels), alias(x, of_x, across_x, x.offset() + n * s.in * pixels),
-                        n ? sum : Tensor(), sum, {});
-    }
-    return back(w, self.dtype());
+    for (int64_t n = 0; n < s.images; ++n)
+      kernels::multiply(image_of(g, n, s.out, pixels), turned(image_of(x, n, s.in, pixels)), n ? sum : Tensor(), sum, {});
+  } else {
+    kernel::weight(s, x, g, w);
   }
-  kernel::weight(s, x, g, w);
   return back(w, self.dtype());
 }
 

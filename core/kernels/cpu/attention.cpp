@@ -46,7 +46,7 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool ad
     return;
   }
   if (const auto loops = best_variant<ProductTable<T>>().multiply)
-    return loops(m, n, k, a, b, add ? c : nullptr, c_down, c, c_down, nullptr);
+    return loops(m, n, k, a, b, add ? c : nullptr, c_down, 1, c, c_down, nullptr);
   using runtime::blas::Op;
   const bool a_plain = a.across == 1 && (m == 1 || a.down >= k), b_plain = b.across == 1 && (k == 1 || b.down >= n);
   runtime::blas::gemm<T>(a_plain ? Op::none : Op::transpose, b_plain ? Op::none : Op::transpose, m, n, k, T(1), a.data,

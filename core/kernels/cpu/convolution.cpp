@@ -5,7 +5,7 @@
 // in a plane. A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
 // convolution.isa.cpp run over pixels in one line. Where images are small, the planes of several lie behind each
 // other, and the line goes on from one to the next. The gradient of the image is the same pass the other way,
-// once for each phase of the image. Small images of which each output sees one channel have a way of their own
+// once for each phase of the image. Where each output sees one channel, there is a way of its own
 // (convolution_depthwise.h). Other types take plain loops. Start reading at `forward`, at the end.
 #include "for_size.h"
 #include "kernels/convolution.h"
@@ -20,6 +20,8 @@
 #include "kernels/cpu/convolution_depthwise.h"
 #include "kernels/cpu/convolution_pass.h"
 #include "kernels/cpu/convolution_plain.h"
+#include "kernels/cpu/convolution_planes.h"
+#include "kernels/cpu/convolution_product.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -30,89 +32,6 @@ namespace {
 
 template <class T>
 constexpr bool has_planes = std::is_same_v<T, float> || std::is_same_v<T, double>;
-// --- Passes over padded planes
-// -----------------------------------------------------------------------------------
-
-/// Copies `size` of an image, from coordinates first + i · step, into a plane of `room`; around it zeros.
-template <class T>
-void fill_plane(const T* image, const int64_t* size, const int64_t* first, const int64_t* step,
-                const int64_t* room, T* to) {
-  // The coordinates i of the plane that lie within the image.
-  int64_t low[3], high[3];
-  for (int d = 0; d < 3; ++d) {
-    low[d] = std::clamp<int64_t>(first[d] >= 0 ? 0 : ceil_div(-first[d], step[d]), 0, room[d]);
-    high[d] = std::clamp<int64_t>(floor_div(size[d] - 1 - first[d], step[d]) + 1, low[d], room[d]);
-  }
-  const auto& table = best_variant<ConvolutionTable<T>>();
-  for (int64_t a = 0; a < room[0]; ++a, to += room[1] * room[2]) {
-    const bool inside = a >= low[0] && a < high[0];
-    const T* rows = image + (((first[0] + a * step[0]) * size[1] + first[1]) * size[2] + first[2]);
-    table.fill(rows, step[1] * size[2], step[2], inside ? low[1] : room[1], inside ? high[1] : room[1], room[1], low[2], high[2], room[2], to);
-  }
-}
-
-/// How many zeros stand before and behind what fill_plane copies along dimension d, at least.
-int64_t zeros_around(int64_t size, int64_t first, int64_t step, int64_t room) {
-  const int64_t before = first >= 0 ? 0 : ceil_div(-first, step), end = floor_div(size - 1 - first, step) + 1;
-  return std::max<int64_t>(0, std::min(before, room - std::max(before, end)));
-}
-
-/// Pixels of a line of results that are worth their weights: several images' where one has fewer.
-constexpr int64_t kLine = 512;
-/// Images in a line, in planes of so many pixels: a part for each thread.
-int64_t together(int64_t images, int64_t plane) {
-  const int64_t most = std::max<int64_t>(1, kLine / std::max<int64_t>(1, plane));
-  return std::clamp<int64_t>(most, 1, std::max<int64_t>(1, ceil_div(images, runtime::get_num_threads())));
-}
-
-/// An image's phases that some tap reads, and where each tap reads them. Planes lie by phase and then by image.
-struct Planes {
-  int64_t room[3], plane, phases = 0, images = 1, beyond = 0;
-  std::vector<int64_t> first;  // three for each phase
-  std::vector<int64_t> offsets;
-
-  /// With the planes of so many images behind each other; as many as make a line, where that is 0.
-  Planes(const Geo& s, int64_t at_once) {
-    for (int d = 0; d < 3; ++d) room[d] = s.result[d] + (s.kernel[d] - 1) * s.dilation[d] / s.stride[d];
-    std::vector<int64_t> phase_of;
-    each(s.kernel, [&](int64_t a, int64_t b, int64_t c) {
-      const int64_t k[] = {a, b, c};
-      int64_t begin[3];
-      for (int d = 0; d < 3; ++d) begin[d] = k[d] * s.dilation[d] % s.stride[d] - s.padding[d];
-      int64_t phase = 0;
-      while (phase < phases && !std::equal(begin, begin + 3, &first[static_cast<size_t>(phase * 3)])) ++phase;
-      if (phase == phases) {
-        first.insert(first.end(), begin, begin + 3);
-        ++phases;
-      }
-      phase_of.push_back(phase);
-    });
-    // Zeros behind a row are those before the next, and likewise of planes.
-    int64_t shared[3] = {0, room[1], room[2]};
-    for (int64_t p = 0; p < phases; ++p)
-      for (int d = 1; d < 3; ++d)
-        shared[d] = std::min(shared[d], zeros_around(s.image[d], first[static_cast<size_t>(p * 3 + d)], s.stride[d], room[d]));
-    for (int d = 1; d < 3; ++d) room[d] -= shared[d];
-    beyond = shared[1] * room[2] + shared[2];
-    plane = Geo::volume(room);
-    images = at_once ? at_once : together(s.images, plane);
-    size_t tap = 0;
-    each(s.kernel, [&](int64_t a, int64_t b, int64_t c) {
-      const int64_t k[] = {a, b, c};
-      int64_t shift[3];
-      for (int d = 0; d < 3; ++d) shift[d] = k[d] * s.dilation[d] / s.stride[d];
-      offsets.push_back(phase_of[tap++] * images * plane + (shift[0] * room[1] + shift[1]) * room[2] + shift[2]);
-    });
-  }
-  /// Of all images.
-  int64_t channel() const { return phases * images * plane; }
-  template <class T>
-  void fill(const Geo& s, const T* image, int64_t number, T* to) const {
-    for (int64_t p = 0; p < phases; ++p)
-      fill_plane(image, s.image, &first[static_cast<size_t>(p * 3)], s.stride, room, to + (p * images + number) * plane);
-  }
-};
-
 template <class T>
 void forward_by_planes(const Geo& s, const T* x, const T* w, const T* bias, T* y) {
   const Planes planes(s, 0);
@@ -323,48 +242,47 @@ void with_type(const Tensor& result, const F& f) {
 
 }  // namespace
 
-void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
-  with_type(y, [&]<class T>(TypeTag<T>) {
-    const T* b = bias.defined() ? bias.data<T>() : nullptr;
-    if constexpr (has_planes<T>)
-      sees_one_channel<T>(s) ? forward_depthwise(s, x.data<T>(), w.data<T>(), b, y.data<T>()) : forward_by_planes(s, x.data<T>(), w.data<T>(), b, y.data<T>());
-    else
-      forward_plainly(s, x.data<T>(), w.data<T>(), b, y.data<T>());
-  });
+bool takes_pixels(const Geometry& s, DType dtype) {
+  const int64_t width = dtype == DType::Float32   ? best_variant<DepthwiseTable<float>>().width
+                        : dtype == DType::Float64 ? best_variant<DepthwiseTable<double>>().width
+                                                  : 0;
+  return width && s.in == 1 && s.out == 1 && s.groups >= width && s.image[0] == 1 && s.kernel[0] == 1 && s.result[0] == 1 && !s.padding[0];
 }
 
-void add_bias(const Tensor& bias, const Tensor& y) {
+void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
   with_type(y, [&]<class T>(TypeTag<T>) {
-    const int64_t pixels = y.size(2);
-    share(y.size(0) * y.size(1), pixels, [&](int64_t i) {
-      T* row = y.data<T>() + i * pixels;
-      const T b = bias.data<T>()[i % y.size(1)];
-      for (int64_t j = 0; j < pixels; ++j) row[j] = static_cast<T>(row[j] + b);
-    });
+    const T *px = x.data<T>(), *pw = w.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
+    if constexpr (has_planes<T>) {
+      if (s.pixels) return Pixels<T>{s}.convolve(false, px, pw, b, y.data<T>());
+      (sees_one_channel<T>(s) ? forward_depthwise<T> : is_wide<T>(s) ? forward_as_product<T> : forward_by_planes<T>)(s, px, pw, b, y.data<T>());
+    } else {
+      forward_plainly(s, px, pw, b, y.data<T>());
+    }
   });
 }
 
 void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
   with_type(x, [&]<class T>(TypeTag<T>) {
-    if constexpr (has_planes<T>)
-      // Zeros between results must meet weights of which they make zeros.
-      sees_one_channel<T>(s) && all_finite(w.data<T>(), w.numel()) ? input_depthwise(s, g.data<T>(), w.data<T>(), x.data<T>())
-                                                                   : input_by_planes(s, g.data<T>(), w.data<T>(), x.data<T>());
-    else
-      input_plainly(s, g.data<T>(), w.data<T>(), x.data<T>());
+    const T *pg = g.data<T>(), *pw = w.data<T>();
+    if constexpr (has_planes<T>) {
+      if (s.pixels) return Pixels<T>{s}.convolve(true, pg, pw, nullptr, x.data<T>());
+      (sees_one_channel<T>(s) ? input_depthwise<T> : is_wide<T>(s) ? input_as_product<T> : input_by_planes<T>)(s, pg, pw, x.data<T>());
+    } else {
+      input_plainly(s, pg, pw, x.data<T>());
+    }
   });
 }
 
 void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w) {
   with_type(w, [&]<class T>(TypeTag<T>) {
+    const T *px = x.data<T>(), *pg = g.data<T>();
     if constexpr (has_planes<T>) {
-      if (sees_one_channel<T>(s)) return weight_depthwise(s, x.data<T>(), g.data<T>(), w.data<T>());
+      if (s.pixels) return Pixels<T>{s}.weight(px, pg, w.data<T>());
       // Few outputs would leave most of a vector idle.
-      if (s.out * 4 >= best_variant<ConvolutionTable<T>>().width)
-        return weight_by_planes(s, x.data<T>(), g.data<T>(), w.data<T>());
-      weight_by_lines(s, x.data<T>(), g.data<T>(), w.data<T>());
+      const bool few = s.out * 4 < best_variant<ConvolutionTable<T>>().width;
+      (sees_one_channel<T>(s) ? weight_depthwise<T> : is_wide<T>(s) ? weight_as_product<T> : few ? weight_by_lines<T> : weight_by_planes<T>)(s, px, pg, w.data<T>());
     } else {
-      weight_plainly(s, x.data<T>(), g.data<T>(), w.data<T>());
+      weight_plainly(s, px, pg, w.data<T>());
     }
   });
 }

@@ -37,13 +37,13 @@ struct ConvolutionTable {
   void (*fill)(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to);
   /// to[h · to_row + w · to_column] = from[h · pitch + w].
   void (*spread)(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column);
+  /// to[h · to_row + w · to_column] += from[h · pitch + w].
+  void (*add)(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column);
   /// To the `slack` lanes of tap k, the sum of which is meant, Σ x[offsets[k] + p] · g[p] over p < length is added; both are
   /// read `slack` further.
   void (*dots)(int64_t length, const T* x, int64_t taps, const int64_t* offsets, const T* g, T* lanes);
   /// to[k] += the sum of the lanes of tap k.
   void (*totals)(int64_t taps, const T* lanes, double* to);
-  /// Copies of n numbers, `apart` from each other, in which only those bits are kept that the copy's mask, n long, has.
-  void (*shift)(const T* image, int64_t n, int64_t copies, const T* masks, T* to, int64_t apart);
 };
 
 }  // namespace adjoint

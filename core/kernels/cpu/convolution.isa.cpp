@@ -5,45 +5,23 @@
 // registers, so many outputs times three vectors of neighbouring pixels, `points` some pixels times two vectors of
 // outputs, which wastes none where rows are short; `sums`, the gradient of the weight,
 // keeps so many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the padded image meet, pixels are computed
-// that nobody asked for. `shift` makes what stands for the padding where each output sees one channel (convolution_depthwise.h).
+// that nobody asked for.
 #include "kernels/cpu/convolution.h"
 
-#include <cstddef>
-#include <type_traits>
-#include <utility>
-
-#include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/cpu/vectors.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 #if ADJOINT_LEVEL >= 4
-constexpr int kBytes = 64, kOutputs = 8, kRows = 12, kPixels = 14, kLongest = 7;
+constexpr int kOutputs = 8, kRows = 12, kPixels = 14, kLongest = 7;
 #elif ADJOINT_LEVEL >= 3
-constexpr int kBytes = 32, kOutputs = 4, kRows = 6, kPixels = 6, kLongest = 6;
+constexpr int kOutputs = 4, kRows = 6, kPixels = 6, kLongest = 6;
 #else
-constexpr int kBytes = 16, kOutputs = 4, kRows = 6, kPixels = 6, kLongest = 6;
+constexpr int kOutputs = 4, kRows = 6, kPixels = 6, kLongest = 6;
 #endif
 constexpr int kVectors = 3;
-
-template <class T>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-template <class T>
-constexpr int kWidth = kBytes / sizeof(T);
-
-template <class T>
-ADJOINT_INLINE Vector<T> load(const T* p) {
-  return *reinterpret_cast<const Vector<T>*>(p);
-}
-template <class T>
-ADJOINT_INLINE void store(T* p, Vector<T> v) {
-  *reinterpret_cast<Vector<T>*>(p) = v;
-}
 
 /// O outputs of P vectors of pixels.
 template <class T, int O, int P>
@@ -219,26 +197,6 @@ void totals(int64_t taps, const T* lanes, double* to) {
 }
 
 template <class T>
-void shift(const T* image, int64_t n, int64_t copies, const T* masks, T* to, int64_t apart) {
-  using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  typedef Int One __attribute__((may_alias));
-  typedef Int Many __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
-  for (int64_t c = 0; c < copies; ++c, masks += n, to += apart) {
-    const auto move = [=](int64_t i) {
-      *reinterpret_cast<Many*>(to + i) = *reinterpret_cast<const Many*>(image + i) & *reinterpret_cast<const Many*>(masks + i);
-    };
-    if (n < kWidth<T>) {
-      for (int64_t i = 0; i < n; ++i)
-        *reinterpret_cast<One*>(to + i) = *reinterpret_cast<const One*>(image + i) & *reinterpret_cast<const One*>(masks + i);
-      continue;
-    }
-    int64_t i = 0;
-    for (; i + kWidth<T> <= n; i += kWidth<T>) move(i);
-    if (i < n) move(n - kWidth<T>);
-  }
-}
-
-template <class T>
 ADJOINT_INLINE void zeros(int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = T(0);
 }
@@ -285,29 +243,28 @@ void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, 
   }
 }
 
-/// Blocks of Step numbers beside the diagonal of a square change places, and so on for larger ones.
-template <int Step, class V, int W, size_t... L>
-ADJOINT_INLINE void exchange(V (&v)[W], std::index_sequence<L...> lanes) {
-#pragma GCC unroll 16
-  for (int i = 0; i < W; ++i) {
-    if (i & Step) continue;
-    const V a = v[i], b = v[i + Step];
-    v[i] = __builtin_shufflevector(a, b, (L & Step ? W + L - Step : L)...);
-    v[i + Step] = __builtin_shufflevector(a, b, (L & Step ? W + L : L + Step)...);
+template <class T>
+void add(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
+  for (int64_t h = 0; h < rows; ++h, from += pitch, to += to_row) {
+    int64_t i = 0;
+    if (to_column == 1) {
+      for (; i + kWidth<T> <= columns; i += kWidth<T>) store(to + i, load(to + i) + load(from + i));
+      for (; i + 4 <= columns; i += 4) *reinterpret_cast<Four*>(to + i) += *reinterpret_cast<const Four*>(from + i);
+    }
+    for (; i < columns; ++i) to[i * to_column] += from[i];
   }
-  if constexpr (2 * Step < W) exchange<2 * Step>(v, lanes);
 }
 
 /// Row i of `to`, `to_apart` from the next, is what stands at i in the rows of `from`: as many as a vector has numbers.
 template <class T>
 ADJOINT_INLINE void transpose(const T* from, int64_t apart, T* to, int64_t to_apart) {
-  typedef T Whole __attribute__((vector_size(kBytes)));
-  Whole v[kWidth<T>];
+  Square<T> s;
 #pragma GCC unroll 16
-  for (int i = 0; i < kWidth<T>; ++i) v[i] = load(from + i * apart);
-  exchange<1>(v, std::make_index_sequence<kWidth<T>>());
+  for (int i = 0; i < kWidth<T>; ++i) s.v[i] = load(from + i * apart);
+  s.transpose();
 #pragma GCC unroll 16
-  for (int i = 0; i < kWidth<T>; ++i) store(to + i * to_apart, v[i]);
+  for (int i = 0; i < kWidth<T>; ++i) store(to + i * to_apart, s.v[i]);
 }
 
 /// Rows of a transposition that are read or written at once: some lines of the cache.
@@ -345,7 +302,7 @@ void unpack(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t ap
 
 template <class T>
 constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,  &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &pack<T>, &unpack<T>, &fill<T>, &spread<T>, &dots<T>, &totals<T>, &shift<T>};
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &pack<T>, &unpack<T>, &fill<T>, &spread<T>, &add<T>, &dots<T>, &totals<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

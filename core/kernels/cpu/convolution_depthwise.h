@@ -1,69 +1,146 @@
-// Convolution where each output sees one channel, of images that are small: depthwise convolution, and averages.
+// Convolution where each output sees one channel: depthwise convolution, averages, and first layers of one
+// channel.
 //
-// With so little to do for each plane, padding it row by row would take most of the time. So rows stay where they are,
-// without gaps, and a tap is again an offset into the plane as one line; what the offset takes from a neighbouring row
-// in place of the padding is made zero beforehand, in a copy of the plane for each tap along the row, by a mask that all
-// planes share. Rows above and below are zeros before and behind each copy. A line of results is then as long as the plane
-// and lies as it does in the image: of results with a stride, those between are computed and left out. The transposes take
-// results with zeros between them in place of the image. Start reading at `Shifted`.
+// With so little to do for each plane, what it costs to lay it out decides. So a vector holds a pixel of as
+// many planes as it has lanes, channels or images, and the loops of depthwise.isa.cpp meet just the taps that
+// lie in the image: no padding, no results that nobody asked for, whatever the stride. Images whose channels
+// are innermost lie so already; of others as many planes as there are lanes are transposed, a band of rows at
+// a time, which stays in the cache. Start reading at `Plan`.
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
+#include <numeric>
 #include <vector>
 
-#include "kernels/cpu/convolution.h"
 #include "kernels/cpu/convolution_pass.h"
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::kernels::convolution {
 
-/// Copies of a plane of `rows` by `columns`, one for each tap along a row, and where in them each tap reads the first result.
-template <class T>
-struct Shifted {
-  int64_t n, taps, copies, before, apart;
-  std::vector<int64_t> offsets;
-  Memory<T> masks;
-
-  /// Tap (k, l) reads image[i + down[k]][j + right[l]] for a result at (i, j) of as many rows and columns.
-  Shifted(int64_t rows, int64_t columns, const std::vector<int64_t>& down, const std::vector<int64_t>& right)
-      : n(rows * columns), taps(static_cast<int64_t>(down.size() * right.size())), copies(static_cast<int64_t>(right.size())), masks(memory<T>(n * copies)) {
-    int64_t least = 0, most = 0;
-    for (int64_t k : down)
-      for (int64_t l : right) {
-        least = std::min(least, k * columns + l);
-        most = std::max(most, k * columns + l);
-      }
-    before = -least;
-    apart = before + n + most + best_variant<ConvolutionTable<T>>().slack;
-    for (int64_t k : down)
-      for (int64_t l = 0; l < copies; ++l) offsets.push_back(l * apart + before + k * columns + right[static_cast<size_t>(l)]);
-    for (int64_t l = 0; l < copies; ++l) {
-      const int64_t by = right[static_cast<size_t>(l)], low = std::clamp<int64_t>(by, 0, columns), high = std::clamp<int64_t>(columns + by, low, columns);
-      for (int64_t i = 0; i < rows; ++i) {
-        T* row = masks.get() + l * n + i * columns;
-        std::memset(row, 0, static_cast<size_t>(columns) * sizeof(T));
-        std::memset(row + low, 0xff, static_cast<size_t>(high - low) * sizeof(T));
-      }
+/// The taps that results along one dimension meet: result i reads `at[t]` + i · step with tap `number[t]`, if
+/// that lies within.
+struct Reads {
+  int64_t step;
+  std::vector<int64_t> at, number;
+  /// Results from `first` on that meet the taps [low, high).
+  struct Stretch {
+    int64_t first, count;
+    size_t low, high;
+  };
+  std::vector<Stretch> stretches(int64_t results, int64_t source) const {
+    std::vector<Stretch> all;
+    for (int64_t i = 0; i < results; ++i) {
+      // Places of taps increase or decrease.
+      const auto within = [&](size_t t) { return i * step + at[t] >= 0 && i * step + at[t] < source; };
+      size_t low = 0, high = at.size();
+      while (low < high && !within(low)) ++low;
+      while (low < high && !within(high - 1)) --high;
+      if (!all.empty() && all.back().low == low && all.back().high == high)
+        ++all.back().count;
+      else
+        all.push_back({i, 1, low, high});
     }
-  }
-  int64_t size() const { return copies * apart; }
-  /// Room for the copies of so many planes, with the zeros before and behind each.
-  Memory<T> room(int64_t planes) const {
-    Memory<T> all = memory<T>(planes * size());
-    std::memset(all.get(), 0, static_cast<size_t>(planes * size()) * sizeof(T));
     return all;
   }
-  void fill(const T* image, T* to) const { best_variant<ConvolutionTable<T>>().shift(image, n, copies, masks.get(), to + before, apart); }
 };
 
-/// Where taps read along dimension d, beside a result: in the image, or, for the transpose, in results with zeros between.
-inline std::vector<int64_t> reads(const Geo& s, int d, bool transpose) {
-  std::vector<int64_t> all;
+/// Results of dimension d from `first` on, beside an image of which `from` is the first that is there.
+inline Reads forward_reads(const Geo& s, int d, int64_t first, int64_t from) {
+  Reads r{s.stride[d], {}, {}};
   for (int64_t k = 0; k < s.kernel[d]; ++k) {
-    const int64_t at = k * s.dilation[d] - s.padding[d];
-    all.push_back(transpose ? -at : at);
+    r.at.push_back(first * s.stride[d] + k * s.dilation[d] - s.padding[d] - from);
+    r.number.push_back(k);
+  }
+  return r;
+}
+/// Every stride-th pixel from `first` on, beside results of which `from` is the first that is there.
+inline Reads transposed_reads(const Geo& s, int d, int64_t first, int64_t from) {
+  Reads r{1, {}, {}};
+  for (int64_t k = 0; k < s.kernel[d]; ++k) {
+    const int64_t at = first + s.padding[d] - s.dilation[d] * k, shift = floor_div(at, s.stride[d]);
+    if (shift * s.stride[d] != at) continue;
+    r.at.push_back(shift - from);
+    r.number.push_back(k);
+  }
+  return r;
+}
+
+/// Rows of results, the rows that they read, and what meets what. Distances are multiples of `pixel` and of
+/// `lanes`, the numbers between neighbouring pixels and taps.
+struct Band {
+  int64_t row, rows, from_row, from_rows;
+  std::vector<DepthwisePart> parts;
+  std::vector<std::vector<DepthwiseTap>> taps;
+
+  /// Results on a grid of which a step lies `to_step` pixels apart, the first at `to`; `sources` images
+  /// behind each other are summed.
+  void add(const Geo& s, const Reads& down, const Reads& along, int64_t grid_rows, int64_t grid_columns,
+           int64_t columns, int64_t to, const int64_t* to_step, int64_t to_columns, int64_t sources,
+           int64_t pixel, int64_t lanes) {
+    for (const auto& r : down.stretches(grid_rows, from_rows))
+      for (const auto& c : along.stretches(grid_columns, columns)) {
+        std::vector<DepthwiseTap> list;
+        for (int64_t o = 0; o < sources; ++o)
+          for (size_t a = r.low; a < r.high; ++a)
+            for (size_t b = c.low; b < c.high; ++b)
+              list.push_back({((o * from_rows + down.at[a]) * columns + along.at[b]) * pixel,
+                              ((o * s.kernel[1] + down.number[a]) * s.kernel[2] + along.number[b]) * lanes});
+        DepthwisePart p{};
+        p.from = (r.first * down.step * columns + c.first * along.step) * pixel;
+        p.to = (to + r.first * to_step[0] * to_columns + c.first * to_step[1]) * pixel;
+        p.lines = r.count;
+        p.length = c.count;
+        p.from_pixel = along.step * pixel;
+        p.from_line = down.step * columns * pixel;
+        p.to_pixel = to_step[1] * pixel;
+        p.to_line = to_step[0] * to_columns * pixel;
+        if (p.length < p.lines) {
+          std::swap(p.lines, p.length);
+          std::swap(p.from_pixel, p.from_line);
+          std::swap(p.to_pixel, p.to_line);
+        }
+        parts.push_back(p);
+        taps.push_back(std::move(list));
+      }
+  }
+  void finish() {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].taps = taps[i].data();
+      parts[i].count = static_cast<int64_t>(taps[i].size());
+    }
+  }
+  int64_t count() const { return static_cast<int64_t>(parts.size()); }
+};
+
+/// Bands that together make all results, or, transposed, all images: the rows of one and what they read stay
+/// in the cache.
+inline std::vector<Band> bands(const Geo& s, bool transposed, int64_t rows_at_once, int64_t pixel,
+                               int64_t lanes) {
+  const int64_t* made = transposed ? s.image : s.result;
+  const int64_t* read = transposed ? s.result : s.image;
+  std::vector<Band> all;
+  for (int64_t row = 0; row < made[1]; row += rows_at_once) {
+    const int64_t rows = std::min(rows_at_once, made[1] - row), last = row + rows - 1,
+                  reach = (s.kernel[1] - 1) * s.dilation[1];
+    const int64_t low =
+        transposed ? floor_div(row + s.padding[1] - reach, s.stride[1]) : row * s.stride[1] - s.padding[1];
+    const int64_t high =
+        transposed ? floor_div(last + s.padding[1], s.stride[1]) : last * s.stride[1] - s.padding[1] + reach;
+    Band b{row, rows, std::clamp<int64_t>(low, 0, read[1]), 0, {}, {}};
+    b.from_rows = std::clamp<int64_t>(high + 1, b.from_row, read[1]) - b.from_row;
+    const int64_t once[] = {1, 1}, apart[] = {s.stride[1], s.stride[2]};
+    if (!transposed)
+      b.add(s, forward_reads(s, 1, row, b.from_row), forward_reads(s, 2, 0, 0), rows, s.result[2], s.image[2],
+            0, once, s.result[2], 1, pixel, lanes);
+    else
+      for (int64_t i = 0; i < std::min(s.stride[1], rows); ++i)
+        for (int64_t j = 0; j < std::min(s.stride[2], s.image[2]); ++j)
+          b.add(s, transposed_reads(s, 1, row + i, b.from_row), transposed_reads(s, 2, j, 0),
+                ceil_div(rows - i, s.stride[1]), ceil_div(s.image[2] - j, s.stride[2]), s.result[2],
+                i * s.image[2] + j, apart, s.image[2], s.out, pixel, lanes);
+    b.finish();
+    all.push_back(std::move(b));
   }
   return all;
 }
@@ -71,121 +148,228 @@ inline std::vector<int64_t> reads(const Geo& s, int d, bool transpose) {
 /// Whether the way of this file is the faster one.
 template <class T>
 bool sees_one_channel(const Geo& s) {
-  if (s.in != 1 || s.out >= Pass<T>::kFew || s.image[0] != 1 || s.kernel[0] != 1 || s.result[0] != 1 || s.padding[0]) return false;
-  for (int d = 1; d < 3; ++d)
-    if ((s.result[d] - 1) * s.stride[d] >= s.image[d]) return false;
-  // Copies stay in the nearest cache.
-  constexpr int64_t kNear = 24576 / sizeof(T);
-  return s.kernel[2] * Geo::volume(s.image) <= kNear;
-}
-template <class T>
-bool all_finite(const T* p, int64_t n) {
-  T sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += p[i] * T(0);
-  return sum == T(0);
+  return s.in == 1 && s.image[0] == 1 && s.kernel[0] == 1 && s.result[0] == 1 && !s.padding[0] &&
+         s.images * s.groups * 2 >= best_variant<DepthwiseTable<T>>().width;
 }
 
-/// Results with zeros between, as far apart as in the image: `to` holds zeros but for the results of another plane.
+/// Planes (image, group), as many as there are lanes at once, through bands of rows. Lane l of block b
+/// belongs to the plane b · width + l, and so blocks that are `period` apart have the same weights.
 template <class T>
-void put_apart(const Geo& s, const T* g, T* to) {
-  const int64_t columns = s.image[2], step = s.stride[2], down = s.stride[1] * columns;
-  if (step == 1 && down == s.result[2]) {
-    std::memcpy(to, g, static_cast<size_t>(Geo::volume(s.result)) * sizeof(T));
-    return;
+struct Plan {
+  const Geo& s;
+  const DepthwiseTable<T>& table = best_variant<DepthwiseTable<T>>();
+  int64_t width = table.width, taps = Geo::volume(s.kernel), image = Geo::volume(s.image),
+          result = Geo::volume(s.result);
+  int64_t planes = s.images * s.groups, blocks = ceil_div(planes, width),
+          period = s.groups / std::gcd(s.groups, width);
+  std::vector<Band> all;
+  int64_t from_room = 0, to_room = 0;
+
+  Plan(const Geo& geo, bool transposed) : s(geo) {
+    // What a row needs of both sides, for all its outputs, in some share of the second-level cache.
+    const int64_t row =
+        (s.stride[1] * s.image[2] + s.out * s.result[2]) * width * static_cast<int64_t>(sizeof(T));
+    const int64_t rows = std::max<int64_t>(s.kernel[1], (int64_t{1} << 18) / std::max<int64_t>(1, row)) *
+                         (transposed ? s.stride[1] : 1);
+    all = bands(s, transposed, rows, width, width);
+    for (const Band& b : all) {
+      from_room = std::max(from_room, b.from_rows * (transposed ? s.out * s.result[2] : s.image[2]) * width);
+      to_room = std::max(to_room, b.rows * (transposed ? s.image[2] : s.result[2]) * width);
+    }
   }
-  for (int64_t i = 0; i < s.result[1]; ++i, to += down)
-    for (int64_t j = 0; j < s.result[2]; ++j) to[j * step] = *g++;
-}
+  int64_t here(int64_t block) const { return std::min(width, planes - block * width); }
+  /// Which of its group's lanes of weights a lane has, in numbers [block of a period][output][tap][lane].
+  template <class F>
+  void each_weight(const F& f) const {
+    for (int64_t b = 0; b < std::min(period, blocks); ++b)
+      for (int64_t o = 0; o < s.out; ++o)
+        for (int64_t l = 0; l < width; ++l)
+          f(((b % period) * s.out + o) * taps * width + l, (b * width + l) % s.groups * s.out + o);
+  }
+  Memory<T> packed(const T* w) const {
+    Memory<T> lanes = memory<T>(std::min(period, blocks) * s.out * taps * width);
+    each_weight([&](int64_t at, int64_t output) {
+      for (int64_t k = 0; k < taps; ++k) lanes[at + k * width] = w[output * taps + k];
+    });
+    return lanes;
+  }
+  const T* weights(const Memory<T>& lanes, int64_t block, int64_t output) const {
+    return lanes.get() + (block % period * s.out + output) * taps * width;
+  }
+  int64_t grain() const {
+    return std::max<int64_t>(1, 65536 / std::max<int64_t>(1, s.out * taps * result * width));
+  }
+};
 
 template <class T>
 void forward_depthwise(const Geo& s, const T* x, const T* w, const T* bias, T* y) {
-  const auto& table = best_variant<ConvolutionTable<T>>();
-  const Shifted<T> shifted(s.image[1], s.image[2], reads(s, 1, false), reads(s, 2, false));
-  const int64_t taps = shifted.taps, result = Geo::volume(s.result), columns = s.image[2], step = s.stride[2];
-  const bool dense = s.stride[1] == 1, as_it_lies = dense && step == 1 && s.result[2] == columns;
-  const int64_t length = dense ? (s.result[1] - 1) * columns + (s.result[2] - 1) * step + 1 : (s.result[2] - 1) * step + 1;
-  runtime::parallel_for(0, s.images * s.groups, std::max<int64_t>(1, 65536 / (taps * shifted.n)), [&](int64_t begin, int64_t end) {
-    const Memory<T> copies = shifted.room(1), line = memory<T>(length + table.slack);
-    for (int64_t i = begin; i < end; ++i) {
-      shifted.fill(x + i * shifted.n, copies.get());
-      for (int64_t o = 0; o < s.out; ++o) {
-        const int64_t output = i % s.groups * s.out + o;
-        const T start = bias ? bias[output] : T(0);
-        T* to = y + (i * s.out + o) * result;
-        const auto run = [&](const T* from, T* results) { table.line(length, 1, 0, from, taps, shifted.offsets.data(), w + output * taps, &start, results, 0); };
-        // What is written behind a plane must be written again.
-        if (as_it_lies && ((end - i) * s.out - o - 1) * result >= table.slack) {
-          run(copies.get(), to);
-          continue;
-        }
-        for (int64_t r = 0; r < s.result[1]; ++r, to += s.result[2]) {
-          if (!dense || r == 0) run(copies.get() + r * s.stride[1] * columns, line.get());
-          const T* from = line.get() + (dense ? r * columns : 0);
-          for (int64_t j = 0; j < s.result[2]; ++j) to[j] = from[j * step];
+  const Plan<T> plan(s, false);
+  const Memory<T> lanes = plan.packed(w);
+  const int64_t width = plan.width;
+  runtime::parallel_for(0, plan.blocks, plan.grain(), [&](int64_t begin, int64_t end) {
+    const Memory<T> from = memory<T>(plan.from_room), to = memory<T>(plan.to_room);
+    T start[64] = {};
+    for (int64_t i = begin; i < end; ++i)
+      for (const Band& b : plan.all) {
+        plan.table.gather(x + i * width * plan.image + b.from_row * s.image[2], plan.image, plan.here(i),
+                          b.from_rows * s.image[2], from.get());
+        for (int64_t o = 0; o < s.out; ++o) {
+          if (bias)
+            for (int64_t l = 0; l < width; ++l) start[l] = bias[(i * width + l) % s.groups * s.out + o];
+          plan.table.convolve(b.parts.data(), b.count(), width, from.get(), plan.weights(lanes, i, o), start,
+                              to.get());
+          plan.table.scatter(to.get(), b.rows * s.result[2], plan.here(i), s.out * plan.result,
+                             y + (i * width * s.out + o) * plan.result + b.row * s.result[2]);
         }
       }
-    }
   });
 }
 
 template <class T>
 void input_depthwise(const Geo& s, const T* g, const T* w, T* x) {
-  const auto& table = best_variant<ConvolutionTable<T>>();
-  const Shifted<T> shifted(s.image[1], s.image[2], reads(s, 1, true), reads(s, 2, true));
-  const int64_t taps = shifted.taps, n = shifted.n, result = Geo::volume(s.result);
-  runtime::parallel_for(0, s.images * s.groups, std::max<int64_t>(1, 65536 / (taps * n)), [&](int64_t begin, int64_t end) {
-    const Memory<T> copies = shifted.room(s.out), apart = memory<T>(n), line = memory<T>(n + table.slack);
-    std::memset(apart.get(), 0, static_cast<size_t>(n) * sizeof(T));
-    const T start = T(0);
-    for (int64_t i = begin; i < end; ++i) {
-      for (int64_t o = 0; o < s.out; ++o) {
-        const T* from = g + (i * s.out + o) * result;
-        if (result != n) put_apart(s, from, apart.get());
-        shifted.fill(result == n ? from : apart.get(), copies.get() + o * shifted.size());
+  const Plan<T> plan(s, true);
+  const Memory<T> lanes = plan.packed(w);
+  const int64_t width = plan.width;
+  runtime::parallel_for(0, plan.blocks, plan.grain(), [&](int64_t begin, int64_t end) {
+    const Memory<T> from = memory<T>(plan.from_room), to = memory<T>(plan.to_room);
+    const T start[64] = {};
+    for (int64_t i = begin; i < end; ++i)
+      for (const Band& b : plan.all) {
+        const int64_t n = b.from_rows * s.result[2];
+        for (int64_t o = 0; o < s.out; ++o)
+          plan.table.gather(g + (i * width * s.out + o) * plan.result + b.from_row * s.result[2],
+                            s.out * plan.result, plan.here(i), n, from.get() + o * n * width);
+        plan.table.convolve(b.parts.data(), b.count(), width, from.get(), plan.weights(lanes, i, 0), start,
+                            to.get());
+        plan.table.scatter(to.get(), b.rows * s.image[2], plan.here(i), plan.image,
+                           x + i * width * plan.image + b.row * s.image[2]);
       }
-      const bool last = (end - i - 1) * n < table.slack;
-      T* to = last ? line.get() : x + i * n;
-      table.line(n, s.out, shifted.size(), copies.get(), taps, shifted.offsets.data(), w + i % s.groups * s.out * taps, &start, to, 0);
-      if (last) std::memcpy(x + i * n, to, static_cast<size_t>(n) * sizeof(T));
-    }
   });
 }
 
 template <class T>
 void weight_depthwise(const Geo& s, const T* x, const T* g, T* w) {
-  const auto& table = best_variant<ConvolutionTable<T>>();
-  const Shifted<T> shifted(s.image[1], s.image[2], reads(s, 1, false), reads(s, 2, false));
-  const int64_t taps = shifted.taps, n = shifted.n, result = Geo::volume(s.result), lanes = taps * table.slack;
-  // Images whose products go into lanes before these are added up.
-  const int64_t most = std::max<int64_t>(1, 256 * table.slack / n);
-  std::atomic<bool> exact = true;
-  runtime::parallel_for(0, s.groups, std::max<int64_t>(1, 65536 / (taps * n * std::max<int64_t>(1, s.images))), [&](int64_t begin, int64_t end) {
-    const Memory<T> copies = shifted.room(1), apart = memory<T>(n + table.slack), sums = memory<T>(s.out * lanes);
-    std::memset(apart.get(), 0, static_cast<size_t>(n + table.slack) * sizeof(T));
-    std::vector<double> totals(static_cast<size_t>(s.out * taps));
-    for (int64_t i = begin; i < end; ++i) {
-      std::fill(totals.begin(), totals.end(), 0.0);
-      for (int64_t first = 0; first < s.images; first += most) {
-        std::memset(sums.get(), 0, static_cast<size_t>(s.out * lanes) * sizeof(T));
-        for (int64_t image = first; image < std::min(s.images, first + most); ++image) {
-          const int64_t plane = image * s.groups + i;
-          shifted.fill(x + plane * n, copies.get());
-          for (int64_t o = 0; o < s.out; ++o) {
-            put_apart(s, g + (plane * s.out + o) * result, apart.get());
-            table.dots(n, copies.get(), taps, shifted.offsets.data(), apart.get(), sums.get() + o * lanes);
-          }
+  const Plan<T> plan(s, false);
+  const int64_t width = plan.width, numbers = s.out * plan.taps * width;
+  // Results whose products are added up in lanes, before these are added up in double precision.
+  constexpr int64_t kMost = 1024;
+  // Where few blocks have weights of their own, the others are shared out in a way that does not depend on
+  // threads.
+  const int64_t own = std::min(plan.period, plan.blocks),
+                shares = std::clamp<int64_t>(4 / own, 1, ceil_div(plan.blocks, own));
+  std::vector<double> totals(static_cast<size_t>(own * shares * numbers));
+  runtime::parallel_for(
+      0, own * shares, std::max<int64_t>(1, plan.grain() * own * shares / plan.blocks),
+      [&](int64_t begin, int64_t end) {
+        const Memory<T> from = memory<T>(plan.from_room), to = memory<T>(plan.to_room),
+                        sums = memory<T>(numbers);
+        for (int64_t item = begin; item < end; ++item) {
+          int64_t summed = 0;
+          std::fill_n(sums.get(), numbers, T(0));
+          // Of the last block some lanes have no plane.
+          const auto add_up = [&](int64_t lanes) {
+            for (int64_t k = 0; k < numbers; k += width)
+              for (int64_t l = 0; l < lanes; ++l)
+                totals[static_cast<size_t>(item * numbers + k + l)] += static_cast<double>(sums[k + l]);
+            std::fill_n(sums.get(), numbers, T(0));
+            summed = 0;
+          };
+          for (int64_t i = item; i < plan.blocks; i += own * shares)
+            for (const Band& b : plan.all) {
+              const int64_t here = plan.here(i), n = b.rows * s.result[2];
+              if (summed && (summed + n > kMost || here < width)) add_up(width);
+              plan.table.gather(x + i * width * plan.image + b.from_row * s.image[2], plan.image, here,
+                                b.from_rows * s.image[2], from.get());
+              for (int64_t o = 0; o < s.out; ++o) {
+                plan.table.gather(g + (i * width * s.out + o) * plan.result + b.row * s.result[2],
+                                  s.out * plan.result, here, n, to.get());
+                plan.table.dots(b.parts.data(), b.count(), width, from.get(),
+                                sums.get() + o * plan.taps * width, to.get());
+              }
+              summed += n;
+              if (here < width) add_up(here);
+            }
+          if (summed) add_up(width);
         }
-        table.totals(s.out * taps, sums.get(), totals.data());
-      }
-      for (int64_t k = 0; k < s.out * taps; ++k) {
-        const double v = totals[static_cast<size_t>(k)];
-        w[i * s.out * taps + k] = static_cast<T>(v);
-        if (v != v) exact = false;
-      }
-    }
+      });
+  for (int64_t k = own * numbers; k < own * shares * numbers; ++k)
+    totals[static_cast<size_t>(k % (own * numbers))] += totals[static_cast<size_t>(k)];
+  std::vector<double> of_outputs(static_cast<size_t>(s.groups * s.out * plan.taps));
+  plan.each_weight([&](int64_t at, int64_t output) {
+    for (int64_t k = 0; k < plan.taps; ++k)
+      of_outputs[static_cast<size_t>(output * plan.taps + k)] += totals[static_cast<size_t>(at + k * width)];
   });
-  // A zero between may have met what is not finite.
-  if (!exact) weight_plainly(s, x, g, w);
+  std::copy(of_outputs.begin(), of_outputs.end(), w);
 }
+
+// --- Channels innermost
+// ---------------------------------------------------------------------------------------------
+
+/// Bands of images whose channels are innermost, in parallel.
+template <class T>
+struct Pixels {
+  const Geo& s;
+  const DepthwiseTable<T>& table = best_variant<DepthwiseTable<T>>();
+  int64_t channels = s.groups, width = table.width, lanes = ceil_div(channels, width) * width,
+          taps = Geo::volume(s.kernel);
+
+  /// Channels of the lanes: the last vector may overlap the one before it.
+  int64_t channel(int64_t lane) const {
+    return std::min(lane / width * width, channels - width) + lane % width;
+  }
+  /// [tap][lane] of [channel][tap].
+  Memory<T> packed(const T* w, int64_t count) const {
+    Memory<T> all = memory<T>(count * lanes);
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t l = 0; l < lanes; ++l) all[k * lanes + l] = w ? w[channel(l) * count + k] : T(0);
+    return all;
+  }
+  void convolve(bool transposed, const T* from, const T* w, const T* bias, T* to) const {
+    const Memory<T> weights = packed(w, taps), start = packed(bias, 1);
+    const int64_t made = transposed ? Geo::volume(s.image) : Geo::volume(s.result),
+                  read = transposed ? Geo::volume(s.result) : Geo::volume(s.image);
+    const int64_t made_row = transposed ? s.image[2] : s.result[2],
+                  read_row = transposed ? s.result[2] : s.image[2];
+    const std::vector<Band> all =
+        bands(s, transposed,
+              std::max<int64_t>(s.stride[1], 65536 / std::max<int64_t>(1, channels * made_row * taps)),
+              channels, lanes);
+    const int64_t count = static_cast<int64_t>(all.size());
+    runtime::parallel_for(0, s.images * count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Band& b = all[static_cast<size_t>(i % count)];
+        table.convolve(b.parts.data(), b.count(), channels,
+                       from + (i / count * read + b.from_row * read_row) * channels, weights.get(),
+                       start.get(), to + (i / count * made + b.row * made_row) * channels);
+      }
+    });
+  }
+  void weight(const T* x, const T* g, T* w) const {
+    const std::vector<Band> all = bands(s, false, s.result[1], channels, lanes);
+    const Memory<T> sums = memory<T>(taps * lanes);
+    std::vector<double> totals(static_cast<size_t>(taps * lanes));
+    const int64_t vectors = channels / width;
+    runtime::parallel_for(
+        0, vectors,
+        std::max<int64_t>(1, 65536 / std::max<int64_t>(1, s.images * Geo::volume(s.result) * taps * width)),
+        [&](int64_t begin, int64_t end) {
+          const int64_t first = begin * width, last = end == vectors ? lanes : end * width,
+                        here = std::min(last, channels) - first;
+          for (int64_t n = 0; n < s.images; ++n) {
+            for (int64_t k = 0; k < taps; ++k)
+              std::fill_n(sums.get() + k * lanes + first, last - first, T(0));
+            table.dots(all[0].parts.data(), all[0].count(), here,
+                       x + n * Geo::volume(s.image) * channels + first, sums.get() + first,
+                       g + n * Geo::volume(s.result) * channels + first);
+            for (int64_t k = 0; k < taps; ++k)
+              for (int64_t l = k * lanes + first; l < k * lanes + last; ++l)
+                totals[static_cast<size_t>(l)] += static_cast<double>(sums[l]);
+          }
+        });
+    for (int64_t l = 0; l < lanes; ++l)
+      for (int64_t k = 0; k < taps; ++k)
+        w[channel(l) * taps + k] = static_cast<T>(totals[static_cast<size_t>(k * lanes + l)]);
+  }
+};
 
 }  // namespace adjoint::kernels::convolution

@@ -20,23 +20,34 @@ void each(const int64_t* size, const F& f) {
       for (int64_t c = 0; c < size[2]; ++c) f(a, b, c);
 }
 
+/// The results along dimension d for which tap k reads the image.
+struct Met {
+  int64_t low, high;
+  Met(const Geometry& s, int d, int64_t k) {
+    const int64_t shift = k * s.dilation[d] - s.padding[d], step = s.stride[d];
+    low = std::min(s.result[d], shift >= 0 ? 0 : ceil_div(-shift, step));
+    high = std::max(low, std::min(s.result[d], floor_div(s.image[d] - 1 - shift, step) + 1));
+  }
+};
+
+/// f(first result, first pixel, rows, count) for each plane of results that tap (a, b, c) reaches, rows by count of them.
+template <class F>
+void each_block(const Geometry& s, int64_t a, int64_t b, int64_t c, const F& f) {
+  const int64_t tap[] = {a, b, c};
+  const Met met[] = {{s, 0, a}, {s, 1, b}, {s, 2, c}};
+  if (met[1].low == met[1].high || met[2].low == met[2].high) return;
+  const auto pixel = [&](int d, int64_t i) { return i * s.stride[d] + tap[d] * s.dilation[d] - s.padding[d]; };
+  for (int64_t d = met[0].low; d < met[0].high; ++d)
+    f((d * s.result[1] + met[1].low) * s.result[2] + met[2].low, (pixel(0, d) * s.image[1] + pixel(1, met[1].low)) * s.image[2] + pixel(2, met[2].low),
+      met[1].high - met[1].low, met[2].high - met[2].low);
+}
+
 /// f(row of results, row of the image, count, step) for each row of results that tap (a, b, c) reaches.
 template <class F>
 void each_row(const Geometry& s, int64_t a, int64_t b, int64_t c, const F& f) {
-  const int64_t shift = c * s.dilation[2] - s.padding[2], step = s.stride[2];
-  const int64_t low = std::min(s.result[2], shift >= 0 ? 0 : ceil_div(-shift, step));
-  const int64_t high = std::min(s.result[2], floor_div(s.image[2] - 1 - shift, step) + 1);
-  if (high <= low) return;
-  for (int64_t d = 0; d < s.result[0]; ++d) {
-    const int64_t z = d * s.stride[0] + a * s.dilation[0] - s.padding[0];
-    if (z < 0 || z >= s.image[0]) continue;
-    for (int64_t h = 0; h < s.result[1]; ++h) {
-      const int64_t y = h * s.stride[1] + b * s.dilation[1] - s.padding[1];
-      if (y < 0 || y >= s.image[1]) continue;
-      f((d * s.result[1] + h) * s.result[2] + low, (z * s.image[1] + y) * s.image[2] + low * step + shift,
-        high - low, step);
-    }
-  }
+  each_block(s, a, b, c, [&](int64_t p, int64_t q, int64_t rows, int64_t count) {
+    for (int64_t h = 0; h < rows; ++h, p += s.result[2], q += s.stride[1] * s.image[2]) f(p, q, count, s.stride[2]);
+  });
 }
 
 /// f(output, channel) pairs in parallel over `count` planes.

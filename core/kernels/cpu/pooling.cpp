@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/pooling.h"
+#include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
 
@@ -36,6 +38,14 @@ using Spans = std::vector<Span>;
 
 template <class T>
 void plane(const Windows& s, const Spans& columns, const T* x, T* values, int64_t* positions) {
+  // The windows that are whole along the row lie side by side.
+  std::pair<int64_t, int64_t> inner{0, 0};
+  if (std::is_same_v<T, float> || std::is_same_v<T, double>)
+    if (s.image[0] * s.image[1] * s.image[2] < int64_t{1} << 31) {
+      const auto is_whole = [&](int64_t c) { return columns[static_cast<size_t>(c)].low == 0 && columns[static_cast<size_t>(c)].high == s.kernel[2]; };
+      while (inner.first < s.result[2] && !is_whole(inner.first)) ++inner.first;
+      for (inner.second = inner.first; inner.second < s.result[2] && is_whole(inner.second);) ++inner.second;
+    }
   // Where the taps of a window lie, beside its first: of one that is whole along the row, and of one that is not.
   std::vector<int64_t> whole, part;
   const auto list = [&](const Span& z, const Span& y, int64_t low, int64_t high, std::vector<int64_t>& to) {
@@ -49,7 +59,17 @@ void plane(const Windows& s, const Spans& columns, const T* x, T* values, int64_
     for (int64_t b = 0; b < s.result[1]; ++b, values += s.result[2], positions += s.result[2]) {
       const Span y(s, 1, b);
       list(z, y, 0, s.kernel[2], whole);
+      const auto lines = [&](int64_t from, int64_t to) {
+        if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+          best_variant<PoolingTable<T>>().row(x, (z.start * s.image[1] + y.start) * s.image[2] + columns[static_cast<size_t>(from)].start, s.stride[2], to - from,
+                                              static_cast<int64_t>(whole.size()), whole.data(), values + from, positions + from);
+      };
       for (int64_t c = 0; c < s.result[2]; ++c) {
+        if (c == inner.first && inner.second > c) {
+          lines(c, inner.second);
+          c = inner.second - 1;
+          continue;
+        }
         const Span& w = columns[static_cast<size_t>(c)];
         const bool all = w.low == 0 && w.high == s.kernel[2];
         if (!all) list(z, y, w.low, w.high, part);

@@ -49,17 +49,25 @@ bool has_product_loops(int64_t m, int64_t n, int64_t k) {
   return best_variant<ProductTable<T>>().multiply && m >= 4 && n >= kLeast && (m * k >= 64 || k == 1);
 }
 
-/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among threads.
 template <class T>
-void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
-                       int64_t start_down, T* c, bool shared) {
-  const auto multiply = best_variant<ProductTable<T>>().multiply;
+Matrix<T> columns_of(Matrix<T> b, int64_t j) { return {b.data + j * b.across, b.down, b.across}; }
+template <class T>
+Picked<T> columns_of(Picked<T> b, int64_t j) { return {b.data, b.rows, b.columns + j}; }
+
+/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among threads.
+template <class T, template <class> class B>
+void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start,
+                       int64_t start_down, int64_t start_across, T* c, bool shared) {
+  const auto multiply = [] {
+    if constexpr (std::is_same_v<B<T>, Matrix<T>>) return best_variant<ProductTable<T>>().multiply;
+    else return best_variant<ProductTable<T>>().multiply_picked;
+  }();
   const bool copies = m > 16 && n > 64 && k > 1 && evict_each_other(a);
   auto part = [&](int64_t i, int64_t rows, int64_t j, int64_t columns) {
     const Scratch scratch(copies, kProductScratch * sizeof(T));
-    multiply(rows, columns, k, {a.data + i * a.down, a.down, a.across},
-             {b.data + j * b.across, b.down, b.across}, start ? start + i * start_down + j : nullptr,
-             start_down, c + i * n + j, n, static_cast<T*>(scratch.data));
+    multiply(rows, columns, k, {a.data + i * a.down, a.down, a.across}, columns_of(b, j),
+             start ? start + i * start_down + j * start_across : nullptr, start_down, start_across, c + i * n + j, n,
+             static_cast<T*>(scratch.data));
   };
   // In floating point, as three dimensions may overflow the integers.
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -108,15 +116,16 @@ Operand prepare(const Tensor& t) {
   return {copy_of(t), columns, 1};
 }
 
-/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one.
+/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with start_across = 0 a row is one number.
 template <class T>
-void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start, int64_t start_down, T* c, int64_t m, int64_t n, int64_t k,
-              bool shared) {
+void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start, int64_t start_down, int64_t start_across, T* c, int64_t m,
+              int64_t n, int64_t k, bool shared) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
     if (has_product_loops<T>(m, n, k))
-      return multiply_by_loops<T>(m, n, k, {a, x.down, x.across}, {b, y.down, y.across}, start, start_down, c, shared);
+      return multiply_by_loops(m, n, k, Matrix<T>{a, x.down, x.across}, Matrix<T>{b, y.down, y.across}, start, start_down, start_across, c, shared);
   if (start)
-    for (int64_t i = 0; i < m; ++i) std::copy_n(start + i * start_down, n, c + i * n);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) c[i * n + j] = start[i * start_down + j * start_across];
   if constexpr (has_blas<T>) {
     using B = blas_t<T>;
     const bool plain_x = x.across == 1, plain_y = y.across == 1;
@@ -141,9 +150,10 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
   const T* from = start.defined() ? start.data<T>() : nullptr;
   const int64_t from_down = start.defined() && start.dim() >= 2 && start.size(-2) > 1 ? start.stride(-2) : 0;
   const int64_t from_step = start.defined() && start.dim() == 3 && start.size(0) > 1 ? start.stride(0) : 0;
+  const int64_t from_across = start.defined() && start.stride(-1) == 0 ? 0 : 1;
   const int64_t count = product(batch);
   if (count == 1) {
-    multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, out.data<T>(), m, n, k, true);
+    multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, from_across, out.data<T>(), m, n, k, true);
     return;
   }
   // Where matrix number i of each factor lies: 0 strides where it is broadcast.
@@ -176,12 +186,19 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
         bt += rest % batch[d] * b_steps[d];
         rest /= batch[d];
       }
-      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from ? from + i * from_step : nullptr, from_down, out.data<T>() + i * m * n, m, n, k, large);
+      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from ? from + i * from_step : nullptr, from_down, from_across, out.data<T>() + i * m * n, m, n, k, large);
     }
   });
 }
 
 }  // namespace
+
+template <class T>
+void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start, int64_t start_down, int64_t start_across, T* c) {
+  multiply_by_loops(m, n, k, a, b, start, start_down, start_across, c, true);
+}
+template void multiply_picked(int64_t, int64_t, int64_t, Matrix<float>, Picked<float>, const float*, int64_t, int64_t, float*);
+template void multiply_picked(int64_t, int64_t, int64_t, Matrix<double>, Picked<double>, const double*, int64_t, int64_t, double*);
 
 void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   const Access access(out);

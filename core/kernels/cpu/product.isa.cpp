@@ -216,6 +216,46 @@ void pack(int64_t k, int64_t n, Matrix<T> b, T* to) {
     for (int64_t j = p < done ? packed : 0; j < n; ++j) to[p * P + j] = b.data[p * b.down + j * b.across];
 }
 
+/// The same of elements that are picked: rows by runs of neighbours, eight at a time, of which the next run writes over what is
+/// too much.
+template <class T>
+void pack(int64_t k, int64_t n, Picked<T> b, T* to) {
+  constexpr int P = kPanel<T>;
+  typedef T Eight __attribute__((vector_size(8 * sizeof(T)), aligned(alignof(T)), may_alias));
+  int64_t at[P], place[P], count = 0;
+  for (int64_t j = 0, length = 8; j < n; ++j, ++length)
+    if (length == 8 || b.columns[j] != b.columns[j - 1] + 1) {
+      at[count] = b.columns[j];
+      place[count++] = j;
+      length = 0;
+    }
+  if (count > P / 2) {
+    // Columns have no runs, but rows have.
+    for (int64_t j = 0; j < n; ++j) {
+      const T* column = b.data + b.columns[j];
+      for (int64_t p = 0; p < k; ++p) to[p * P + j] = column[b.rows[p]];
+    }
+  } else {
+    for (int64_t p = 0; p < k; ++p) {
+      const T* row = b.data + b.rows[p];
+      for (int64_t i = 0; i < count; ++i) *reinterpret_cast<Eight*>(to + p * P + place[i]) = *reinterpret_cast<const Eight*>(row + at[i]);
+    }
+  }
+  if (n < P)
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = n; j < P; ++j) to[p * P + j] = T(0);
+}
+
+/// Columns from j on, and rows from p on.
+template <class T>
+ADJOINT_INLINE Matrix<T> part_of(Matrix<T> b, int64_t p, int64_t j) {
+  return {b.data + p * b.down + j * b.across, b.down, b.across};
+}
+template <class T>
+ADJOINT_INLINE Picked<T> part_of(Picked<T> b, int64_t p, int64_t j) {
+  return {b.data, b.rows + p, b.columns + j};
+}
+
 /// A block of a in one piece, rows (or, by columns, columns) a little more than `length` apart.
 template <class T>
 void copy_block(int64_t lines, int64_t length, const T* from, int64_t step, T* to, int64_t to_step) {
@@ -236,12 +276,12 @@ void multiply_outer(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, T* c, int64_
   }
 }
 
-template <class T>
-void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start, int64_t start_down,
-              T* c, int64_t c_down, T* scratch) {
-  if (k == 1 && b.across == 1 && !start) return multiply_outer(m, n, a, b, c, c_down);
+template <class T, template <class> class B>
+ADJOINT_INLINE void multiply_any(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start, int64_t start_down,
+                                 int64_t start_across, T* c, int64_t c_down, T* scratch) {
   constexpr int P = kPanel<T>;
-  alignas(64) T panel[kDepth * P], edge[kTile * P], start_edge[kTile * P];
+  constexpr bool picked = std::is_same_v<B<T>, Picked<T>>;
+  alignas(64) T panel[kDepth * P + 8], edge[kTile * P], start_edge[kTile * P];
   const bool by_rows = a.across == 1;
   const auto& tiles = by_rows ? Tiles<T, true>::of : Tiles<T, false>::of;
   const int64_t blocks = (m - 1) / kRows + 1,
@@ -263,23 +303,35 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T
       // What is there before these steps along k.
       const T* from = p0 ? c + i0 * c_down : start ? start + i0 * start_down : nullptr;
       const int64_t from_down = p0 ? c_down : start_down;
+      const bool repeated = from && !p0 && start_across == 0;
       for (int64_t j = 0; j < n; j += P) {
         const int64_t width = n - j < P ? n - j : P;
-        const Matrix<T> part{b.data + p0 * b.down + j * b.across, b.down, b.across};
-        const bool direct = width == P && b.across == 1 && (count <= 2 || depth <= 16);
+        const B<T> part = part_of(b, p0, j);
+        const T* right = panel;
+        int64_t b_step = P;
+        bool direct = false;
+        if constexpr (!picked)
+          if ((direct = width == P && b.across == 1 && (count <= 2 || depth <= 16))) {
+            right = part.data;
+            b_step = b.down;
+          }
         if (!direct) pack(depth, width, part, panel);
-        const T* right = direct ? part.data : panel;
-        const int64_t b_step = direct ? b.down : P;
         for (int64_t t = 0; t < count; ++t) {
           const int64_t i = rows * t / count, height = rows * (t + 1) / count - i;
           T* to = c + (i0 + i) * c_down + j;
-          const T* s = from ? from + i * from_down + j : nullptr;
+          const T* s = from ? from + i * from_down + (repeated ? 0 : j) : nullptr;
           const T* left = block + (by_rows ? i * a_step : i);
+          if (repeated)
+            for (int64_t r = 0; r < height; ++r) {
+              const Vector<T> number = s[r * from_down] - Vector<T>{};
+              store(start_edge + r * P, number);
+              store(start_edge + r * P + kWidth<T>, number);
+            }
           if (width == P) {
-            tiles[height - 1](depth, left, a_step, right, b_step, s, from_down, to, c_down);
+            tiles[height - 1](depth, left, a_step, right, b_step, repeated ? start_edge : s, repeated ? P : from_down, to, c_down);
             continue;
           }
-          if (s)
+          if (s && !repeated)
             for (int64_t r = 0; r < height; ++r)
               std::memcpy(start_edge + r * P, s + r * from_down, static_cast<size_t>(width) * sizeof(T));
           tiles[height - 1](depth, left, a_step, right, b_step, s ? start_edge : nullptr, P, edge, P);
@@ -292,12 +344,24 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T
 }
 
 template <class T>
-constexpr ProductTable<T> table{&multiply<T>};
+void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start, int64_t start_down,
+              int64_t start_across, T* c, int64_t c_down, T* scratch) {
+  if (k == 1 && b.across == 1 && !start) return multiply_outer(m, n, a, b, c, c_down);
+  multiply_any(m, n, k, a, b, start, start_down, start_across, c, c_down, scratch);
+}
+template <class T>
+void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start, int64_t start_down,
+                     int64_t start_across, T* c, int64_t c_down, T* scratch) {
+  multiply_any(m, n, k, a, b, start, start_down, start_across, c, c_down, scratch);
+}
+
+template <class T>
+constexpr ProductTable<T> table{&multiply<T>, &multiply_picked<T>};
 
 #else
 
 template <class T>
-constexpr ProductTable<T> table{nullptr};
+constexpr ProductTable<T> table{nullptr, nullptr};
 
 #endif
 

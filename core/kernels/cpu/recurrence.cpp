@@ -3,6 +3,10 @@
 #include "kernels/cpu/with_number.h"
 #include "kernels/recurrence.h"
 
+#include <numeric>
+#include <vector>
+
+#include "kernels/cpu/convolution.h"
 #include "kernels/cpu/recurrence.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/interrupt.h"
@@ -13,14 +17,21 @@ namespace adjoint::kernels::recurrence {
 
 namespace {
 
-/// A matrix of k rows and n columns in panels.
+/// A matrix of k rows and n columns, whose columns or rows lie in one piece, in panels.
 template <class T> Tensor packed(const T* matrix, int64_t k, int64_t n, int64_t down, int64_t across, int64_t width) {
   const int64_t sizes[] = {(n + width - 1) / width * width * k};
   Tensor panels = empty(sizes, dtype_of<T>);
   T* to = panels.data<T>();
-  for (int64_t j = 0; j < n; j += width)
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t l = j; l < j + width; ++l) *to++ = l < n ? matrix[i * down + l * across] : T(0);
+  std::vector<int64_t> rows(static_cast<size_t>(down == 1 ? k : 0));
+  std::iota(rows.begin(), rows.end(), 0);
+  for (int64_t j = 0; j < n; j += width, to += k * width) {
+    const int64_t count = std::min(width, n - j);
+    if (down == 1) {
+      best_variant<ConvolutionTable<T>>().pack(matrix + j * across, count, across, k, rows.data(), width, to);
+      continue;
+    }
+    for (int64_t i = 0; i < k; ++i) std::fill_n(std::copy_n(matrix + i * down + j, count, to + i * width), width - count, T(0));
+  }
   return panels;
 }
 

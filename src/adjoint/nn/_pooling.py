@@ -9,7 +9,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import give
-from adjoint._memory_format import like
+from adjoint._memory_format import is_laid, like
 
 _FAMILY = (
     "max_pool{}d max_pool{}d_with_indices avg_pool{}d lp_pool{}d adaptive_avg_pool{}d adaptive_max_pool{}d "
@@ -130,11 +130,14 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
         max(0, (w - 1) * s + k - size - 2 * p)
         for w, s, k, size, p in zip(windows, stride, kernel, sizes, padding)
     ]
-    planes = x.reshape(-1, 1, *sizes)
+    # Channels that lie side by side stay so; others are an image each.
+    innermost = n == 2 and not x.is_contiguous() and is_laid(x, ad.channels_last)
+    groups = x.shape[1] if innermost else 1
+    planes = x if innermost else x.reshape(-1, 1, *sizes)
     if any(more):
         planes = ad.nn.functional.pad(planes, [side for m in reversed(more) for side in (0, m)])
-    ones = ad.ones((1, 1, *kernel), dtype=x.dtype)
-    result = _C._convolution(planes, ones, stride, padding, (1,) * n, 1)
+    ones = ad.ones((groups, 1, *kernel), dtype=x.dtype)
+    result = _C._convolution(planes, ones, stride, padding, (1,) * n, groups)
     result = result.reshape(*images.shape[:2], *windows)
     if divisor_override is not None:
         result = result / divisor_override
