@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/meta.h"
+#include "autograd/views.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
@@ -56,6 +57,15 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many) {
   }
 }
 
+/// A rule's last step is often a view of what it made: nobody has that but the view, which is all of it.
+static bool is_whole_of_what_nobody_has(const Tensor& g) {
+  if (!g->is(TensorImpl::kView) || !g.unique() || g->storage->refcount.load(std::memory_order_acquire) != 2 ||
+      g->storage->kind == Storage::Kind::External || g->storage->nbytes > static_cast<size_t>(g.numel() * g.itemsize()))
+    return false;
+  const Tensor base = base_of(g);
+  return base.defined() && base->refcount.load(std::memory_order_acquire) == 2;  // the view's and this one
+}
+
 // A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in row-major order.
 Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   if (is_sparse(g)) [[unlikely]] {
@@ -67,6 +77,7 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   const bool carries = g->flags & TensorImpl::kTransformed;
   const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External;
   if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
+  if (lies_well && !thread_state.grad && !carries && is_whole_of_what_nobody_has(g)) return alias(g);
   if ((thread_state.grad || carries) && lies_well) return call<Clone>(g);
   const Tensor fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
   if (thread_state.grad || carries) return call<Copy>(fresh, g);
