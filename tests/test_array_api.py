@@ -280,3 +280,10 @@ print("all")
         env={**os.environ, "SCIPY_ARRAY_API": "1"},
     )
     assert done.stdout == "all\n", done.stderr
+
+
+def test_forms_beyond_the_standard_that_scikit_learn_writes():
+    """For `roc_curve`: `diff` with its count by position, `where` of a condition alone."""
+    x = ad.tensor([1.0, 4.0, 9.0, 16.0])
+    assert xp.diff(x, 2).tolist() == xp.diff(x, n=2).tolist() == np.diff(x.numpy(), 2).tolist()
+    assert [i.tolist() for i in xp.where(x > 3)] == [[1, 2, 3]]

@@ -153,8 +153,8 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     return _accumulate(ad.cumprod, 1, x, axis, dtype, include_initial)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
-    """Differences of neighbours along an axis, `n` times."""
+def diff(x, /, n=1, axis=-1, prepend=None, append=None):
+    """Differences of neighbours along an axis, `n` times; scikit-learn gives `n` by position, as NumPy has it."""
     return ad.diff(x, n, axis, prepend, append)
 
 

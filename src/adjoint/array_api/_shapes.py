@@ -174,6 +174,8 @@ def isin(x1, x2, /, *, invert=False):
     return ad.isin(*together(x1, x2), invert=invert)
 
 
-def where(condition, x1, x2, /):
-    """Elements of `x1` where the condition holds, else of `x2`."""
+def where(condition, x1=None, x2=None, /):
+    """Elements of `x1` where the condition holds, else of `x2`; without these, the indices where it holds, as `nonzero` has them."""
+    if x1 is None and x2 is None:
+        return nonzero(condition)
     return ad.where(condition, *together(x1, x2))

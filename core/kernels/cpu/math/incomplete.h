@@ -99,33 +99,23 @@ inline double gamma_near_turning_point(double a, double x, bool upper, bool sing
   return upper ? 0.5 * erfc(y) + rest : 0.5 * erfc(-y) - rest;
 }
 
-/// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by Steed's way, whose terms fall (A. R. Barnett et al., 1974).
-inline double gamma_fraction(double a, double x) {
-  double b = x + 1 - a, d = 1 / b, term = d, sum = d;
-  for (double k = 1; k < 4000 && abs(term) > 1e-17 * sum; k += 1) {
-    const double turned = -k * (a - k) * d;
-    b += 2;
-    d = 1 / (b - turned);
-    term *= turned * d;
-    sum += term;
-  }
-  return sum;
-}
-/// The same to the precision of float, by the recurrence of its numerators and denominators: four steps for a quotient.
-inline double gamma_fraction_of_float(double a, double x) {
+/// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by the recurrence of its numerators and denominators, with one quotient for
+/// several steps; what changes is then much more than what is missing.
+inline double gamma_fraction(double a, double x, double tolerance) {
   double b = x + 1 - a, before = 1 / b;
   double p0 = 0, p1 = 1, q0 = 1, q1 = b;
   for (double k = 1; k < 4000;) {
-    for (int i = 0; i < 4; ++i, k += 1) {
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i, k += 1) {
       const double n = k * (a - k);
       b += 2;
       const double p2 = b * p1 + n * p0, q2 = b * q1 + n * q0;
       p0 = p1, p1 = p2, q0 = q1, q1 = q2;
     }
     const double down = 1 / q1, now = p1 * down;
-    if (abs(now - before) <= 1e-9 * now) return now;
+    if (abs(now - before) <= tolerance * now) return now;
     before = now;
-    p0 *= down, p1 *= down, q0 *= down, q1 = 1;
+    p0 *= down, p1 = now, q0 *= down, q1 = 1;
   }
   return before;
 }
@@ -144,13 +134,14 @@ inline double gamma_fraction_of_float(double a, double x) {
   double result;
   if (!by_q) {
     result = gamma_factor(a, x);
-    // Two terms of the series at a time.
+    // Four terms of the series for each quotient.
     double sum = 1, term = 1, n = a;
-    for (int k = 0; k < 2000 && result != 0 && term > tolerance * sum; ++k) {
-      const double shared = term / ((n + 1) * (n + 2)) * x;
-      term = shared * x;
-      sum += shared * (n + 2) + term;
-      n += 2;
+    for (int k = 0; k < 1000 && result != 0 && term > tolerance * sum; ++k) {
+      const double n4 = n + 4, n34 = n4 * (n + 3), n234 = n34 * (n + 2), shared = term * x / (n234 * (n + 1));
+      const double square = x * x;
+      term = shared * square * x;
+      sum += shared * (n234 + x * n34 + square * n4) + term;
+      n = n4;
     }
     result *= sum;
   } else if (small) {
@@ -161,7 +152,7 @@ inline double gamma_fraction_of_float(double a, double x) {
     result = -__builtin_expm1(exponent) - __builtin_exp(exponent) * a * sum;
   } else {
     const double factor = gamma_factor(a, x);
-    result = factor == 0 ? 0 : factor * a * (single ? gamma_fraction_of_float(a, x) : gamma_fraction(a, x));
+    result = factor == 0 ? 0 : factor * a * gamma_fraction(a, x, single ? 1e-9 : 1e-15);
   }
   return by_q == upper ? result : 1 - result;
 }
