@@ -106,6 +106,23 @@ def test_what_goes_beside_a_result_is_tensors():
     )
 
 
+def test_functions_mapped_in_parts():
+    assert torch_values(
+        """
+        import torch
+        from functorch.experimental import chunk_vmap
+
+        x = torch.arange(30.0).reshape(5, 6)
+        for chunks in (1, 2, 4, 9):
+            calls = []
+            f = lambda pair: (calls.append(1), {"sum": pair["a"].sum() + pair["b"]})[1]
+            found = chunk_vmap(f, in_dims=({"a": 1, "b": None},), chunks=chunks)({"a": x, "b": 1.0})
+            show(len(calls), torch.equal(found["sum"], x.sum(0) + 1))
+        show(torch._is_all_true(x >= 0).item(), torch._is_all_true(x > 0).item(), torch._is_any_true(x < 0).item())
+        """
+    ) == [(1, True), (2, True), (3, True), (6, True), (True, False, False)]
+
+
 def test_functorch():
     assert torch_values(
         """

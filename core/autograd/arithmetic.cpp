@@ -192,6 +192,7 @@ void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
 bool has_nan(const Tensor& t) {
   if (!is_differentiable(t.dtype())) return false;
   if (is_sparse(t)) return has_nan(sparse_parts(t).values);
+  if (t->is(TensorImpl::kBatched)) return has_nan(meta_of(t)->samples);
   const DeviceScope scope(device_of(t));
   const Tensor d = dense(t);
   const Access access(d);

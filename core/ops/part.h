@@ -11,6 +11,7 @@ namespace adjoint {
 
 namespace batching {
 void as_strided(BatchedCall& call);
+void pairs_as_complex(BatchedCall& call);
 void put_strided(BatchedCall& call);
 void take_strided(BatchedCall& call);
 }  // namespace batching
@@ -254,7 +255,7 @@ struct ViewAsReal : Structured {
 
 struct ViewAsComplex : Structured {
   static constexpr auto name = "view_as_complex";
-  static constexpr auto batch = batching::leading;
+  static constexpr auto batch = batching::pairs_as_complex;
   static constexpr auto doc = "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);

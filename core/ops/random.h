@@ -9,6 +9,11 @@
 
 namespace adjoint {
 
+namespace batching {
+/// As `leading`, for what torch counts as draws from values: samples do not share them.
+void from_values(BatchedCall& call);
+}  // namespace batching
+
 /// A row that users reach through a function of their own.
 struct RandomRow : Structured {
   static constexpr bool differentiable = false;
@@ -78,7 +83,7 @@ struct RandIntLike : RandomRow {
 
 struct BernoulliEach : RandomRow {
   static constexpr auto name = "_bernoulli_each";
-  static constexpr auto batch = batching::leading;
+  static constexpr auto batch = batching::from_values;
   static constexpr auto doc = "Ones and zeros: 1 with the probability that each element is.";
   static constexpr auto signature = "self, generator=None";
   static constexpr TypeSet types = types::floating;
@@ -88,7 +93,7 @@ struct BernoulliEach : RandomRow {
 
 struct BernoulliLike : RandomRow {
   static constexpr auto name = "_bernoulli_like";
-  static constexpr auto batch = batching::leading;
+  static constexpr auto batch = batching::from_values;
   static constexpr auto doc = "Ones with probability p, and zeros, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, p, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0.5", "(0, 3), 0.5, generator=None"};

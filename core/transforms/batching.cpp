@@ -65,8 +65,8 @@ BatchLevel& level_of(const Tensor& t, const char* op) {
   if (BatchLevel* level = open_batch_level(batch_level_of(t))) return *level;
   fail(op, "(): a tensor of shape ", to_string(t.sizes()), " that belongs to a vmap() was used ",
        thread_state.batch_level ? "in another vmap() than that, " : "outside of it, ",
-       "or in another thread: it stood for one sample of the batch while that vmap() ran, and for nothing since. Return it from the function "
-       "that is mapped, and use what vmap() returns");
+       "or in another thread: your tensor may have escaped from inside a function being vmapped. It stood for one sample of the batch "
+       "while that vmap() ran, and for nothing since. Return it from the function that is mapped, and use what vmap() returns");
 }
 
 uint64_t highest_level(const Operator& op, std::span<const Value> arguments, const Tensor** of) {
@@ -247,6 +247,12 @@ void draw_same(BatchedCall& c) {
   batching::loop(c, [&] { generator.set_state(state); });
 }
 
+/// Refuse as torch what a strict level with the same numbers for all cannot draw: from parameters of each sample.
+void refuse_same_of_samples(const BatchLevel& level, const char* op) {
+  if (level.strict && level.randomness == Randomness::Same)
+    fail("Vmap does not currently support same randomness with a batched tensor input: ", op, " was called with parameters that differ between samples");
+}
+
 /// Random numbers, for which a level says what they are to be: level by level, from the innermost out.
 void draw_batched(const Operator& op, std::span<const Value> arguments, Results& results) {
   BatchLevel& level = *thread_state.batch_level;
@@ -256,6 +262,7 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
   const bool different = level.randomness == Randomness::Different;
   bool batch = false;
   for (size_t i = 0; i < arguments.size(); ++i) batch |= op.kinds[i]->form == Form::Tensor && c.batched(static_cast<int>(i));
+  if (batch && !op.writes && op.batch != &batching::leading) refuse_same_of_samples(level, op.name);  // draws from values, not shapes
   if (op.writes) {
     const Tensor& self = *arguments[0].tensor;
     std::vector<Value> inner(arguments.begin(), arguments.end());
@@ -293,10 +300,12 @@ void refuse_draws(const char* op) {
        "the randomness operation out of vmap: ", op, " was called");
 }
 
-Tensor for_draws(const Tensor& t, const BatchLevel* level) {
+Tensor for_draws(const Tensor& t, const BatchLevel* level, const char* op) {
   if (!level) return t;
-  if (is_batched(t) && batch_level_of(t) == level->number) return batched(for_draws(samples_of(t), level->outer), level->number);
-  const Tensor inner = for_draws(t, level->outer);
+  const bool own = is_batched(t) && batch_level_of(t) == level->number;
+  if (own) refuse_same_of_samples(*level, op);
+  if (own) return batched(for_draws(samples_of(t), level->outer, op), level->number);
+  const Tensor inner = for_draws(t, level->outer, op);
   return level->randomness == Randomness::Different ? batched(unbatched(inner, *level), level->number) : inner;
 }
 
@@ -308,11 +317,11 @@ Tensor all_samples(Tensor t) {
 Tensor batch_for_draws(const Tensor& t, const char* op) {
   for (const BatchLevel* level = thread_state.batch_level; level; level = level->outer)
     if (level->randomness == Randomness::Error) refuse_draws(op);
-  const Tensor drawn = for_draws(t, thread_state.batch_level);
+  const Tensor drawn = for_draws(t, thread_state.batch_level, op);
   if (!t.requires_grad()) return drawn;
   // With the history that t has: itself, or the sum with zeros that are batched as the draws are to be.
   if (all_samples(drawn).numel() == all_samples(t).numel()) return t;
-  return call<Add>(t, for_draws(zeros({}, t.dtype()), thread_state.batch_level));
+  return call<Add>(t, for_draws(zeros({}, t.dtype()), thread_state.batch_level, op));
 }
 
 void compute_batched(const Operator& op, const void* const* arguments, Results& results) {

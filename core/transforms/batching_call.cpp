@@ -211,6 +211,7 @@ void by_types(BatchedCall& c) {
 }
 
 void leading(BatchedCall& c) { by_types(c); }
+void from_values(BatchedCall& c) { by_types(c); }
 
 void loop(BatchedCall& c, const std::function<void()>& prepare) {
   note_batching_loop(c.op.name);

@@ -54,10 +54,29 @@ void put_strided(BatchedCall& c) {
   const int64_t elements = adjoint::product(c.ints(1));
   c.give(call<PutStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.size, c.ints(2)).span(), behind(elements, c.ints(3)).span(), c.integer(4)));
 }
+void pairs_as_complex(BatchedCall& c) {
+  if (c.rank(0) == 0) fail("view_as_complex(): Input tensor must have one or more dimensions");
+  leading(c);
+}
 void as_strided(BatchedCall& c) {
   const Tensor& samples = samples_of(c.tensor(0));
-  const std::optional<int64_t> offset = c.given[3].present ? c.integer(3) : samples.offset();
-  c.give(call<AsStrided>(samples, behind(c.size, c.ints(1)).span(), behind(samples.stride(0), c.ints(2)).span(), offset));
+  const int64_t offset = c.given[3].present ? c.integer(3) : samples.offset();
+  const IntList size = c.ints(1), stride = c.ints(2), own_size = c.tensor(0).sizes(), own_stride = c.tensor(0).strides();
+  if (size.size() != stride.size())
+    fail("vmap: as_strided(): size and stride must have the same length, but they are ", to_string(size), " and ", to_string(stride));
+  // Each sample is to see itself alone: what the first may see says it for all, which lie alike.
+  const auto last = [](IntList sizes, IntList strides, int64_t at) {
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] == 0) return int64_t{-1};
+      else at += (sizes[i] - 1) * strides[i];
+    return at;
+  };
+  const int64_t wanted = last(size, stride, offset);
+  if (wanted >= 0 && c.size > 0 && (offset < samples.offset() || wanted > last(own_size, own_stride, samples.offset())))
+    fail("vmap: as_strided() with sizes ", to_string(size), ", strides ", to_string(stride), " and storage offset ", offset,
+         " sees more than the elements of one sample, whose sizes are ", to_string(own_size), ", strides ",
+         to_string(own_stride), " and storage offset ", samples.offset(), ". This is not supported inside of vmap");
+  c.give(call<AsStrided>(samples, behind(c.size, size).span(), behind(samples.stride(0), stride).span(), offset));
 }
 
 // --- Copies ------------------------------------------------------------------------------------------------------------

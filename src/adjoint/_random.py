@@ -202,7 +202,7 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
             if isinstance(std, Tensor):
                 if std.is_complex():
                     raise RuntimeError("normal expects standard deviation to be non-complex")
-                if std.numel() and not std.is_meta and std.min().item() < 0:
+                if std.numel() and not std.is_meta and _samples(std).min().item() < 0:
                     raise RuntimeError("normal expects all elements of std >= 0.0")
             elif std < 0:
                 raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
@@ -210,6 +210,7 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
             first = mean if isinstance(mean, Tensor) else std
             number = first.is_floating_point() or first.is_complex()
             dtype = first.dtype if number else _C.get_default_dtype()
+            _refuse_same_of_samples(mean, std)
             shaped = mean + std
             result = _C._randn_like(shaped.new_empty(shaped.shape, dtype=dtype), generator)
             result = (result * std + mean).to(dtype).contiguous()
@@ -220,6 +221,25 @@ def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tenso
             result = _C._randn(size, mean, std, dtype, generator)
             parameters = []
     return _drawn(result, *parameters)
+
+
+def _samples(x):
+    """All samples that a tensor stands for inside of vmap(); else itself."""
+    while _C._is_batched(x):
+        x, _ = _C._batch_of(x)
+    return x
+
+
+def _refuse_same_of_samples(*parameters):
+    """Refuse as torch what a strict vmap() with the same numbers for all cannot draw: from parameters of each sample."""
+    level = _C._batching()
+    if level is None or level[2] != "same" or not level[3]:
+        return
+    if any(isinstance(x, Tensor) and _C._is_batched(x, level[0]) for x in parameters):
+        raise RuntimeError(
+            "Vmap does not currently support same randomness with a batched tensor input: normal was called with parameters "
+            "that differ between samples"
+        )
 
 
 def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:

@@ -238,4 +238,7 @@ _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
 _EXTRA["native_channel_shuffle"] = adjoint.nn.functional.channel_shuffle
+_EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sample_dirichlet")})
+_EXTRA["_is_all_true"] = adjoint.all
+_EXTRA["_is_any_true"] = adjoint.any
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)

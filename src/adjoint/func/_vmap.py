@@ -127,7 +127,11 @@ class _Mapped:
         if step is None or step >= size:
             return self.run(leaves, dims, spec, size, kwargs)
         parts = []
+        drawn = _C._default_generator() if self.randomness == "same" else None
+        state = drawn and drawn.get_state()
         for start in range(0, size, step):
+            if drawn:
+                drawn.set_state(state)  # the same numbers for all parts too
             count = min(step, size - start)
             part = [x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims)]
             parts.append(self.run(part, dims, spec, count, kwargs))

@@ -55,7 +55,7 @@ def matrix_power(A, n, *, out=None) -> Tensor:
     tensor(A, "linalg.matrix_power")
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
-            f"linalg.matrix_power: A must be batches of square matrices, but its shape is {list(A.shape)}"
+            f"linalg.matrix_power: A must be batches of square matrices, with at least 2 dimensions, but its shape is {list(A.shape)}"
         )
     if n < 0:
         A, n = inv(A), -n

@@ -11,6 +11,8 @@ from copy import deepcopy
 from functools import wraps
 
 from adjoint import func
+from adjoint.func._vmap import spread_dims
+from adjoint.utils import _pytree as pytree
 
 __all__ = ["combine_state_for_ensemble", "make_functional", "make_functional_with_buffers"]
 
@@ -37,8 +39,25 @@ def _moved(transform, place):
 
 globals().update({name: _moved(getattr(func, name), "torch.func") for name in _TRANSFORMS})
 vmap = _moved(func.vmap, "torch")
+
+
+def chunk_vmap(func_, in_dims=0, out_dims=0, randomness="error", chunks=2):
+    """`vmap` of a function, in so many parts one after another, which needs less memory."""
+
+    @wraps(func_)
+    def in_parts(*args, **kwargs):
+        leaves, spec = pytree.tree_flatten(args)
+        dims = spread_dims(in_dims, spec) or ()
+        size = next((x.shape[d] for x, d in zip(leaves, dims) if d is not None and hasattr(x, "shape")), 1)
+        step = max(1, -(-size // chunks))
+        return func.vmap(func_, in_dims, out_dims, randomness, chunk_size=step)(*args, **kwargs)
+
+    return in_parts
+
+
 experimental = types.ModuleType(f"{__name__}.experimental")
 vars(experimental).update(
+    chunk_vmap=chunk_vmap,
     functionalize=globals()["functionalize"],
     replace_all_batch_norm_modules_=func.replace_all_batch_norm_modules_,
 )
