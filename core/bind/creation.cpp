@@ -5,8 +5,10 @@
 #include "autograd/meta.h"
 #include "bind/buffer.h"
 #include "bind/caster.h"
+#include "dispatch/forms.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
+#include "ops/creation.h"
 #include "ops/shape.h"
 #include "tensor/number.h"
 #include "tensor/access.h"
@@ -161,6 +163,9 @@ void bind_creation(nb::module_& m) {
     for (int i = 0; i < kDevices; ++i) names.append(name_of(static_cast<Device>(i)));
     return names;
   }, "The devices that there are, by number.");
+  m.def("_fill_uninitialized", [](bool on) { fill_uninitialized = on; }, "Whether empty() fills its memory: with NaN, or the largest integer.");
+  m.def("_refuse_shared_memory", [](bool on) { refuses_shared_memory = on; }, "Whether a call is refused that reads memory where it writes.");
+  m.def("_fills_uninitialized", [] { return fill_uninitialized; });
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
   m.def("_reinterpret", [](const Tensor& t, DType dtype) {
     // One-dimensional bytes as elements of another type.

@@ -19,7 +19,7 @@
 namespace adjoint::bind {
 
 PyTypeObject* tensor_type = nullptr;
-static PyObject* out_of_memory_error = nullptr;
+static PyObject *out_of_memory_error = nullptr, *index_error = nullptr;
 
 namespace {
 
@@ -74,6 +74,25 @@ void move_object(TensorImpl* from, Tensor to) {
   runtime::release_count(from);
   PyGILState_Release(state);
 }
+
+}  // namespace
+
+void swap_objects(PyObject* a, PyObject* b) {
+  if (!is_tensor(a) || !is_tensor(b)) fail<TypeError>("swap_tensors(): expected two tensors");
+  if (Py_TYPE(a)->tp_basicsize != Py_TYPE(b)->tp_basicsize) fail("Cannot swap t1 and t2 if they have different slots");
+  auto *x = reinterpret_cast<TensorObject*>(a), *y = reinterpret_cast<TensorObject*>(b);
+  std::swap(x->impl, y->impl);
+  x->impl->wrapper = x;
+  y->impl->wrapper = y;
+  std::swap(x->dict, y->dict);
+  PyTypeObject* type = Py_TYPE(a);
+  Py_SET_TYPE(a, Py_TYPE(b));
+  Py_SET_TYPE(b, type);
+  for (PyObject* o : {a, b})
+    if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+}
+
+namespace {
 
 // The object's own reference to its tensor.
 bool holds(const Tensor& reference) {
@@ -164,10 +183,12 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
-  // The context of a Function whose node lives by this object alone.
+  // While others hold the tensor, a gradient or a graph, what hangs on it is no garbage, whoever else can be reached.
   const TensorImpl* impl = reinterpret_cast<TensorObject*>(self)->impl;
-  if (!impl || impl->refcount.load(std::memory_order_relaxed) != 1) return 0;
+  if (impl && impl->refcount.load(std::memory_order_relaxed) != 1) return 0;
+  Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
+  if (!impl) return 0;
+  // The context of a Function whose node lives by this object alone.
   if (impl->grad_fn && impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1) Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
   return visit_hooks(impl, visit, arg);
 }
@@ -195,7 +216,12 @@ void release(void* wrapper) noexcept {
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE state = PyGILState_Ensure();
   auto* o = static_cast<TensorObject*>(wrapper);
-  o->impl = nullptr;
+  if (Py_REFCNT(reinterpret_cast<PyObject*>(o)) > 1) {
+    o->impl->refcount.store(1, std::memory_order_release);
+    o->impl->set(TensorImpl::kOwnsWrapper, false);
+  } else {
+    o->impl = nullptr;
+  }
   Py_DECREF(reinterpret_cast<PyObject*>(o));
   PyGILState_Release(state);
 }
@@ -270,7 +296,12 @@ bool add_tensor_type(PyObject* module) {
                                     "There is no memory for a tensor: a RuntimeError, as in torch, and a MemoryError.", bases, nullptr)
                               : nullptr;
   Py_XDECREF(bases);
-  return out_of_memory_error && PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 &&
+  // Which of the two torch raises for an index is a matter of the path that it takes.
+  bases = PyTuple_Pack(2, PyExc_IndexError, PyExc_RuntimeError);
+  index_error = bases ? PyErr_NewException("adjoint._C.IndexError", bases, nullptr) : nullptr;
+  Py_XDECREF(bases);
+  return out_of_memory_error && PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 && index_error &&
+         PyModule_AddObjectRef(module, "IndexError", index_error) == 0 &&
          PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
 }
 
@@ -290,7 +321,7 @@ PyObject* raise() noexcept {
   } catch (const PerSample& e) {
     set_per_sample_error(e);
   } catch (const IndexError& e) {
-    PyErr_SetString(PyExc_IndexError, e.what());
+    PyErr_SetString(index_error, e.what());
   } catch (const TypeError& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
   } catch (const ValueError& e) {

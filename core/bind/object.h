@@ -27,6 +27,8 @@ extern PyTypeObject* tensor_type;
 
 /// A new reference to the object of a tensor. Null tensors become None.
 PyObject* wrap(Tensor t);
+/// Let two objects exchange what they stand for: tensor, attributes and type.
+void swap_objects(PyObject* a, PyObject* b);
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
 /// The tensor of an object that is one. Its address is good for as long as the object lives.
 inline const Tensor& unwrap(PyObject* o) { return reinterpret_cast<const Tensor&>(reinterpret_cast<TensorObject*>(o)->impl); }

@@ -339,7 +339,8 @@ PyObject* subclass_of(PyObject*, PyObject* args) {
   PyObject *cls, *tensor;
   if (!PyArg_UnpackTuple(args, "as_subclass", 2, 2, &cls, &tensor)) return nullptr;
   if (!PyType_Check(cls) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type))
-    return PyErr_Format(PyExc_TypeError, "as_subclass(): expected a subclass of Tensor, but got %R", cls);
+    return PyErr_Format(PyExc_TypeError, "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
+                        "from Tensor: as_subclass() expected a subclass of Tensor, but got %R", cls);
   return as_subclass(reinterpret_cast<PyTypeObject*>(cls), tensor);
 }
 

@@ -82,6 +82,13 @@ void bind_storage(nb::module_& m) {
   }, "The bytes from the first element to the last, shared.");
   m.def("_storage_uses", [](const Tensor& t) { return t->storage->refcount.load(std::memory_order_acquire); },
         "How many tensors, those that graphs have saved among them, lie on the storage.");
+  m.def("_belongs_elsewhere", [](const Tensor& t) {
+    const Storage& s = *owner_of_bytes(t->storage);
+    return s.readonly || s.kind == Storage::Kind::External;
+  }, "Whether the memory is somebody else's, such as an array's.");
+  m.def("_moves_alone", [](const Tensor& t) {
+    return t->storage->kind != Storage::Kind::External && t->storage->refcount.load(std::memory_order_acquire) == 1;
+  }, "Whether no other tensor points to the storage.");
   m.def("_resize_storage", &resize_storage, "Let the storage of a tensor have so many bytes.");
   m.def("_row_major_strides", [](const Dims& size) {
     count_of(size.span(), "set_");
@@ -107,6 +114,7 @@ void bind_storage(nb::module_& m) {
                        " does not fit into the ", held, " elements that there are");
     return over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, checked_add(offset, skipped / item, "tensor"));
   }, "A tensor over given bytes.");
+  m.def("_swap", [](nb::handle a, nb::handle b) { swap_objects(a.ptr(), b.ptr()); });
   m.def("_retype", &retype);
   m.def("_become", [](nb::object self, const Tensor& result, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");

@@ -107,10 +107,61 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
 }  // namespace
 
 std::atomic<uint64_t> results_copied{0};
+bool refuses_shared_memory = false;
+
+namespace {
+
+bool is_dense(const Tensor& t) {
+  if (t.is_contiguous()) return true;
+  std::vector<std::pair<int64_t, int64_t>> steps;
+  for (int64_t i = 0; i < t.dim(); ++i)
+    if (t.size(i) > 1) steps.emplace_back(t.stride(i), t.size(i));
+  std::ranges::sort(steps);
+  int64_t step = 1;
+  for (const auto& [stride, size] : steps) {
+    if (stride != step) return false;
+    step *= size;
+  }
+  return true;
+}
+
+/// Refuse to read `x` where `t` is written, unless they are the same elements and `same` may be.
+void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
+  if (!x.defined() || !t.numel() || !x.numel() || !t->storage || !x->storage || !overlap(t, x)) return;
+  const char *a = t.bytes(), *b = x.bytes();
+  const char *a_end = a + t.numel() * t.itemsize(), *b_end = b + x.numel() * x.itemsize();
+  if (a >= b_end || b >= a_end) return;
+  const bool full = a == b && a_end == b_end && t.itemsize() == x.itemsize() && same(t.sizes(), x.sizes()) && same(t.strides(), x.strides());
+  if (full ? same_too : is_dense(t) && is_dense(x))
+    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+         "Please clone() the tensor before performing the operation.");
+}
+
+/// torch refuses what it would compute wrongly. Here results are right, and this is asked for by `as_torch` alone.
+void refuse_shared(const Call& call) {
+  const bool inplace = call.form == CallForm::InPlace;
+  const std::span<const Tensor> written = inplace ? std::span(call.arguments[0].tensor, 1) : std::span(call.out.begin(), call.out.end());
+  const auto each = [&](auto&& f) {
+    for (size_t i = inplace; i < call.arguments.size(); ++i) {
+      const Value& v = call.arguments[i];
+      if (!v.present) continue;
+      if (call.op.kinds[i]->form == Form::Tensor) f(*v.tensor);
+      if (call.op.kinds[i]->form == Form::Tensors) std::ranges::for_each(v.tensors(), f);
+    }
+  };
+  bool places = false;
+  if (!call.op.elementwise && !call.op.writes) each([&](const Tensor& x) { places |= x.defined() && category(x.dtype()) <= Category::Integer; });
+  for (const Tensor& t : written)
+    if (!(t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere))) each([&](const Tensor& x) { refuse_shared(t, x, places && inplace); });
+}
+
+}  // namespace
 
 void perform(const Call& call, Results& results) {
   const Operator& op = call.op;
-  if (call.form == CallForm::Function || (call.form == CallForm::InPlace && op.writes)) return op.boxed(call.arguments.data(), results);
+  if (call.form == CallForm::Function) return op.boxed(call.arguments.data(), results);
+  if (refuses_shared_memory) [[unlikely]] refuse_shared(call);
+  if (call.form == CallForm::InPlace && op.writes) return op.boxed(call.arguments.data(), results);
   if (op.elementwise) return write_elementwise(call, results);
   if (interpreted(call, results)) return;
   const Past past{Ref<Interpreter>()};  // what follows is part of this call
@@ -142,7 +193,8 @@ void perform(const Call& call, Results& results) {
 
 void need_out_type(DType type, DType out, const char* name, bool converts) {
   if (!converts && type != out)
-    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out), " instead");
+    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out), " instead: expected scalar_type ",
+         type_name_of(type), " but found ", type_name_of(out));
   if (!can_cast(type, out)) fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out), " in ", name, "(out=)");
 }
 
@@ -160,7 +212,8 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
     if (t.numel() != 0)
       runtime::warn(text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()),
                          ", which does not match the required output shape ", to_string(result.sizes()),
-                         ". This behavior is deprecated: pass a tensor of that shape, or one without elements (t.resize_(0)).").c_str());
+                         ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. "
+                         "You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).").c_str());
     tell_replaced(t, "out");
     if (fresh && t.dtype() == result.dtype() && !is_transformed(t) && !is_transformed(result)) {
       t->replace_storage(Ref<Storage>::share(result->storage), result.bytes(), t.dtype(), result.sizes(), nullptr);

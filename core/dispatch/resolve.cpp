@@ -64,7 +64,7 @@ Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims
   if (!(op.types >> index_of(r.type) & 1)) refuse_type(op, r.type);
   if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool && (in[op.condition].dtype() != DType::UInt8 || op.keeps_type))
     fail(op.name, "(): expected ", input_name(op, op.condition), " to be a boolean tensor, but got a tensor with dtype ",
-         name_of(in[op.condition].dtype()));
+         name_of(in[op.condition].dtype()), ": it only supports boolean masks");
   r.result_type = result_dtype(op, r.type);
   shape = Dims(in[0].sizes());
   for (int i = 1; i < op.arity; ++i)

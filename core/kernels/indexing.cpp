@@ -112,7 +112,8 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
     if (access && positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
       while (*v >= lowest && *v < size) ++v;
       if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
-      fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size);
+      fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size,
+                       phrase[0] ? ": INDICES element is out of DATA bounds" : "");
     }
     Entry e{index, Dims(common_.size(), 0), size, strides[d] * item};
     const auto own = index.sizes();

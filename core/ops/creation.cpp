@@ -68,9 +68,23 @@ void need_steps(int64_t n, const char* op) {
 
 }  // namespace
 
+bool fill_uninitialized = false;
+
+namespace {
+
+// Memory that nobody has written yet, or numbers that nobody mistakes for results.
+Tensor unwritten(IntList sizes, DType type) {
+  if (!fill_uninitialized) [[likely]] return empty(sizes, type);
+  if (is_floating(type) || is_complex(type)) return full(sizes, Scalar(std::numeric_limits<double>::quiet_NaN()), type);
+  const int64_t bits = 8 * itemsize(type) - (type == DType::UInt8 ? 0 : 1);
+  return full(sizes, Scalar(type == DType::Bool ? int64_t{1} : static_cast<int64_t>(~uint64_t{0} >> (64 - bits))), type);
+}
+
+}  // namespace
+
 Tensor Empty::forward(Sizes size, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  return made(empty(checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
+  return made(unwritten(checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
 }
 Tensor Zeros::forward(Sizes size, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
@@ -84,7 +98,7 @@ Tensor Full::forward(Sizes size, Scalar fill_value, OptionalType dtype, bool req
 }
 Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad, std::optional<int64_t> device) {
   const DeviceScope scope(device_or_that_of(self, device));
-  return made(in_order_of(self, empty(self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
+  return made(in_order_of(self, unwritten(self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
 }
 Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad, std::optional<int64_t> device) {
   const DeviceScope scope(device_or_that_of(self, device));
@@ -97,6 +111,7 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
   const DeviceScope scope(thread_state.default_device);
   const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
   const DType type = dtype.value_or(whole ? DType::Int64 : default_dtype());
+  if (type == DType::Bool) fail<NotImplemented>("\"arange\" not implemented for 'Bool': a range of numbers needs another dtype");
   if (whole) {
     __extension__ using Wide = __int128;  // the distance of two numbers may take 65 bits
     const Wide a = start.as_int(), s = step.as_int(), e = end.as_int();

@@ -8,6 +8,9 @@
 
 namespace adjoint {
 
+/// Whether what Empty and EmptyLike give is filled: NaN, or the largest integer.
+extern bool fill_uninitialized;
+
 /// A row that users reach through a function of their own.
 struct CreationRow : Structured {
   static constexpr bool differentiable = false;

@@ -111,6 +111,7 @@ Tensor Index::forward(const Tensor& self, OptionalTensorList indices) {
 Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {
   constexpr auto phrase = "index out of range in self: ";
   const int d = wrap_dim(dim, self.dim(), name);
+  if (self.dim() > 0 && self.size(d) == 0 && index.numel()) fail<IndexError>("index_select(): self indexing axis dim should be positive");
   if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name, false, phrase));
   const int64_t one[] = {1};
   const Tensor flat = Reshape::forward(self, one);

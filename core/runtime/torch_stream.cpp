@@ -117,7 +117,7 @@ std::vector<std::byte> TorchStream::state() const {
 
 void TorchStream::set_state(std::span<const std::byte> bytes) {
   if (bytes.size() != kStateBytes)
-    throw std::invalid_argument("the state of a generator of torch's numbers has " + std::to_string(kStateBytes) + " bytes, got " + std::to_string(bytes.size()));
+    throw std::runtime_error("RNG state is wrong size: the state of a generator of torch's numbers has " + std::to_string(kStateBytes) + " bytes, got " + std::to_string(bytes.size()));
   const auto left = get<int32_t>(bytes, kLeft);
   const auto next = get<uint64_t>(bytes, kNext);
   if (left < 1 || left > kWords || next > kWords || (left > 1 && next + static_cast<uint64_t>(left) > kWords + 1))

@@ -61,7 +61,7 @@ bool fits(const Scalar& value, DType type) {
 void refuse_overflow(const Scalar& value, DType type, const char* op) {
   if (!fits(value, type))
     fail("value cannot be converted to type ", kElementNames[index_of(type)], " without overflow: ", op, "() was given ", to_string(value),
-         " for elements of ", name_of(type), value.is_complex() && !is_complex(type) ? "; take .real of a complex number first" : "");
+         " for elements of ", name_of(type), value.is_complex() && !is_complex(type) ? ": Converting complex Scalar to non-complex type is not supported; take .real of it first" : "");
 }
 
 Tensor wrap_number(const Scalar& value, DType like) {

@@ -254,7 +254,10 @@ TensorImpl::~TensorImpl() {
 }
 
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
-  if (impl->is(kOwnsWrapper)) release_wrapper(impl->wrapper);
+  if (impl->is(kOwnsWrapper)) {
+    release_wrapper(impl->wrapper);
+    if (!impl->is(kOwnsWrapper)) return;  // somebody has the object by a weak reference: it owns the tensor from now on
+  }
   const bool embedded = impl->is(kEmbedded);
   TensorImpl* base = embedded ? nullptr : static_cast<ViewImpl*>(impl)->base;
   Storage* storage = impl->storage;

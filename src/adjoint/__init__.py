@@ -63,12 +63,14 @@ from adjoint import (  # noqa: E402
     _device,
     _dtypes,
     _gradients,
+    _memory,
     _memory_format,
     _random,
     _register,
     _sparse,
     _storage,
     _tensor,
+    _typed_storage,
     ops,
 )
 from adjoint._device import (  # noqa: E402

@@ -12,6 +12,7 @@ from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
 from adjoint._device import device_number, preserve_format
 from adjoint._register import Members, extend
+from adjoint._storage import _Storage
 
 __all__ = [
     "arange",
@@ -120,8 +121,19 @@ def _size(size, keywords, name):
 @creation(out=False)
 def empty_strided(size, stride, *, dtype=None) -> Tensor:
     """A tensor of given strides whose elements are whatever the memory held."""
-    length = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
-    return _empty((length,), dtype).as_strided(tuple(size), tuple(stride)).data
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"empty_strided(): mismatch in length of strides and shape: they are {tuple(stride)} and {tuple(size)}"
+        )
+    if min(size, default=0) < 0 or min(stride, default=0) < 0:
+        raise RuntimeError(
+            f"empty_strided(): Negative sizes and strides are not supported: they are {tuple(size)} and {tuple(stride)}"
+        )
+    length = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
+    made = _empty((length,), dtype)
+    if made._device_number or _C._batch_of(made) is not None:
+        return made.as_strided(tuple(size), tuple(stride)).data
+    return _C._over(_C._storage_bytes(made), made.dtype, tuple(size), tuple(stride), 0)
 
 
 @creation(out=False, consults=True, plain=((_empty_like, "0"),))
@@ -299,6 +311,15 @@ def linspace(start, end, steps, *, dtype=None) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     start, end = _ends("linspace", start, end, dtype)
+    if isinstance(start, complex) or isinstance(end, complex):
+        from adjoint import complex as joined
+
+        parts = (
+            _C._linspace(getattr(start, part), getattr(end, part), steps, None, False)
+            for part in ("real", "imag")
+        )
+        made = joined(*parts)
+        return made if dtype is None else made.to(dtype)
     return _C._linspace(start, end, steps, dtype, False)
 
 
@@ -418,6 +439,8 @@ class Making(Members):
                     f"new(): expected a tensor of {self.dtype}, but got one of {first.dtype}; convert it with .to()"
                 )
             return first.detach()
+        if isinstance(first, _Storage):
+            return self.detach().new_empty(0).set_(first)
         if isinstance(first, (float, complex)):
             raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
         return _C.tensor(first, self.dtype)

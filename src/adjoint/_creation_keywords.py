@@ -70,7 +70,17 @@ def creation(function=None, *, out=True, like=False, consults=False, plain=()):
         elif not takes_out:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
         elif dtype is None or _C._dtype(dtype) is out.dtype:
-            made = give(out, function(*args, dtype=out.dtype, **own), name, warns=False)
+            made = function(*args, dtype=out.dtype, **own)
+            if name == "arange" and out.numel() and out.numel() != made.numel():
+                from warnings import warn
+
+                warn(
+                    f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the "
+                    f"computed number of elements {made.numel()}. Note that this may occur as a result of rounding error. The out "
+                    f"tensor will be resized to a tensor of shape ({made.numel()},).",
+                    stacklevel=3,
+                )
+            made = give(out, made, name, warns=False)
         else:
             raise RuntimeError(
                 f"dtype {_C._dtype(dtype)._type_name} does not match dtype of out parameter ({out.dtype._type_name})"

@@ -11,6 +11,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
+from adjoint._storage import _Storage
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor"]
 
@@ -57,6 +58,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         from adjoint.autograd import refuse_volatile
 
         refuse_volatile()
+    if isinstance(data, (_Storage, Tensor)):
+        data = _taken(data, dtype)
     if device is None:
         return _tensor(data, dtype, requires_grad)
     before = _C._set_default_device(device_number(device))
@@ -64,6 +67,25 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         return _tensor(data, dtype, requires_grad)
     finally:
         _C._set_default_device(before)
+
+
+def _taken(storage, dtype):
+    """A tensor; or the elements of a storage, whose bytes are of the dtype that it knows, or else of the one asked for."""
+    if isinstance(storage, Tensor):
+        if _warns_as_torch:
+            from warnings import warn
+
+            warn(
+                "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+                stacklevel=3,
+            )
+        return storage
+    from adjoint._memory import _part
+
+    return _part(
+        storage, 0, None, None, _C.get_default_dtype() if dtype is None else _C._dtype(dtype)
+    ).detach()
 
 
 def as_tensor(data, dtype=None, device=None) -> Tensor:
@@ -129,7 +151,19 @@ def from_numpy(array) -> Tensor:
             f"can't convert np.ndarray of type {array.dtype}. The only supported types are: float64, float32, "
             "float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
         )
+    if _warns_as_torch and not array.flags.writeable:
+        from warnings import warn
+
+        warn(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. Here writes to the tensor "
+            "are refused; copy the array to write to it.",
+            stacklevel=2,
+        )
     return _C._from_buffer(array)
+
+
+#: What `as_torch` switches on: torch's warnings, which programs may wait for.
+_warns_as_torch = False
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False) -> Tensor:
@@ -363,6 +397,10 @@ class Exchange(Members):
                 )
             self = self.cpu()
         return numpy.asarray(memoryview(self))
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        # NumPy's functions of tensors give tensors.
+        return _C._from_buffer(array)
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()

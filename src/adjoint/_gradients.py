@@ -71,6 +71,8 @@ class Gradients(Members):
 
     @_backward_hooks.setter
     def _backward_hooks(self, hooks):
+        if not hasattr(hooks or {}, "values"):
+            raise TypeError(f"_backward_hooks must be a dict of functions, not {type(hooks).__name__}")
         for number in _C._hooks_of(self):
             _C._remove_hook(self, number)
         for hook in (hooks or {}).values():

@@ -38,6 +38,30 @@ __all__ = [
 default_generator = _C._default_generator()
 
 
+def _clone_state(self) -> Generator:
+    """A generator that goes on with the same numbers, by itself."""
+    return _generator(self.stream, self.initial_seed(), self.get_state())
+
+
+def _generator(stream, seed, state):
+    made = Generator(stream=stream)
+    made.manual_seed(seed - 2**64 if seed >= 2**63 else seed)
+    return made.set_state(state)
+
+
+def _reduce(self):
+    return _generator, (self.stream, self.initial_seed(), self.get_state())
+
+
+Generator.clone_state = _clone_state
+Generator.__deepcopy__ = lambda self, memo: memo.setdefault(id(self), self.clone_state())
+Generator.__reduce__ = _reduce
+
+
+class SeedTooLarge(ValueError, RuntimeError):
+    """A seed that does not fit: torch has raised the one and the other."""
+
+
 def manual_seed(seed) -> Generator:
     """Start the default generator anew at a seed, and return it.
 
@@ -56,7 +80,7 @@ def manual_seed(seed) -> Generator:
     """
     seed = int(seed)
     if not -(2**63) <= seed < 2**64:
-        raise RuntimeError(f"Overflow when unpacking long: the seed {seed} does not fit into 64 bits")
+        raise SeedTooLarge(f"Overflow when unpacking long long: the seed {seed} does not fit into 64 bits")
     if seed >= 2**63:
         seed -= 2**64
     return _C._default_generator().manual_seed(seed)
@@ -255,7 +279,9 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
         result = _C._bernoulli_each(input.detach(), generator)
     else:
         result = _C._bernoulli_like(input, p, generator)
-    return give(out, _drawn(result, input), "bernoulli", warns=False)
+    result = _drawn(result, input)
+    # Ones and zeros are elements of every type.
+    return give(out, result if out is None else result.to(out.dtype), "bernoulli", warns=False)
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
@@ -333,6 +359,15 @@ class Filling(Members):
         if len(args) == 1:
             args = (0, *args)
         low, high = _two(args, bounds, "from", "to", 0, None, "random_")
+        if high is not None and not (self.is_floating_point() or self.dtype is _C.bool):
+            from adjoint import iinfo
+
+            limits = iinfo(self.dtype)
+            for name, value in (("from", low), ("to - 1", high - 1)):
+                if low < high and not limits.min <= value <= limits.max:
+                    raise RuntimeError(
+                        f"random_(): {name} is out of bounds for {self.dtype.name}: it is {value}"
+                    )
         return _C._random(self, low, high, generator)
 
     def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:

@@ -51,6 +51,30 @@ class Sparse(Members):
             self = _making().dense(self)
         return self if dtype is None else self.to(dtype)
 
+    def sparse_resize_(self, size, sparse_dim, dense_dim) -> Tensor:
+        """Give this COO tensor another shape with as many indexed dimensions; it keeps its values, which must fit."""
+        if (sparse_dim, dense_dim) != (self.sparse_dim(), self.dense_dim()) and self._nnz():
+            raise RuntimeError(
+                f"sparse_resize_(): changing the number of sparse dimensions from {self.sparse_dim()} to {sparse_dim}, or of dense "
+                f"ones from {self.dense_dim()} to {dense_dim}, on a non-empty sparse tensor is not supported"
+            )
+        return self._have(self._indices(), self._values(), size)
+
+    def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim) -> Tensor:
+        """Give this COO tensor another shape, and no values."""
+        values = self._values().new_empty((0, *tuple(size)[sparse_dim:]))
+        if sparse_dim + dense_dim != len(size):
+            raise RuntimeError(
+                f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {len(size)}"
+            )
+        return self._have(self._indices().new_empty((sparse_dim, 0)), values, size)
+
+    def _have(self, indices, values, size):
+        from adjoint import sparse_coo_tensor
+
+        self.data = sparse_coo_tensor(indices, values, tuple(size), check_invariants=True)
+        return self
+
     def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None) -> Tensor:
         """The tensor in a sparse layout, by default COO: what is not zero, and where.
 

@@ -1,39 +1,55 @@
-"""The memory below tensors as an object, and the methods of Tensor that give it other memory: `resize_`, `set_`.
+"""The memory below tensors as an object.
 
-A storage here is a view of a tensor's: it knows its tensor, and asks it. Bytes that a storage gives up by `resize_` stay
-readable for the tensors that still point to them, and more bytes are had where they lie, or by moving a tensor that is
-alone on its memory; so no tensor ever points to what is gone. Start reading at `UntypedStorage`.
+A storage holds its memory by a tensor of bytes. Bytes that it gives up by `resize_` stay readable for the tensors that still
+point to them, and more bytes are had where they lie, or by moving a tensor that is alone on its memory; so no tensor ever
+points to what is gone. Storages whose elements are of a dtype: `_typed_storage`. Start reading at `UntypedStorage`.
 """
 
 from __future__ import annotations
 
+import sys
+from _weakref import ref
+
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import Members, extend
 
-__all__ = ["TypedStorage", "UntypedStorage"]
+__all__ = ["UntypedStorage"]
 
 
 class _Storage:
     """What storages have in common. `_elements` is all of the memory as a tensor of one dimension, which shares it."""
 
-    __slots__ = ("_tensor",)
-
     _tensor: Tensor
-    is_cuda = is_sparse = is_hpu = False
+    is_cuda = is_sparse = is_sparse_csr = is_hpu = False
 
     @property
     def _elements(self) -> Tensor:
         raise NotImplementedError
+
+    def _readable(self) -> Tensor:
+        if self._tensor.is_meta:
+            raise NotImplementedError(
+                "Not available for 'meta' device type: Cannot copy out of meta tensor; no data!"
+            )
+        return self._elements
 
     @property
     def device(self):
         """Where the memory is."""
         return self._tensor.device
 
+    def get_device(self) -> int:
+        """The number of the device, -1 for the CPU."""
+        return self._tensor.get_device()
+
     def data_ptr(self) -> int:
         """The address of the first byte."""
-        return self._tensor._storage()[0]
+        return 0 if self._tensor.is_meta else self._tensor._storage()[0]
+
+    @property
+    def _cdata(self) -> int:
+        """What tells this memory from all others that live."""
+        return _C._storage_id(self._tensor)
 
     def nbytes(self) -> int:
         """The number of bytes."""
@@ -50,25 +66,29 @@ class _Storage:
     def __len__(self):
         return self.size()
 
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes()
+
     def __iter__(self):
         return iter(self.tolist())
 
     def tolist(self) -> list:
         """The elements as Python numbers."""
-        return self._elements.tolist()
+        return self._readable().tolist()
 
     def __getitem__(self, index):
-        part = self._elements[index]
+        part = self._readable()[index]
         return part.item() if part.ndim == 0 else part.tolist()
 
     def __setitem__(self, index, value):
+        if isinstance(value, _Storage):
+            raise RuntimeError(f"cannot set item with value type {type(value)}")
         with _recording_off():
-            self._elements[index] = value
+            self._readable()[index] = value
 
     def fill_(self, value):
         """Write one value everywhere."""
-        with _recording_off():
-            self._elements.fill_(value)
+        self[:] = value
         return self
 
     def copy_(self, source, non_blocking=None):
@@ -79,25 +99,39 @@ class _Storage:
             raise RuntimeError(
                 f"copy_(): the storages have {self.size()} and {source.size()} elements; resize_() one first"
             )
+        source._need_elements()
         with _recording_off():
             self._elements.copy_(source._elements)
         return self
 
+    def _need_elements(self):
+        if self._tensor.is_meta:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    def _of(self, owner):
+        """A storage of this kind over the memory of a tensor."""
+        raise NotImplementedError
+
     def clone(self):
         """A copy of the memory."""
-        return type(self)(_owner=self._elements.clone())
+        return self._of(self._elements.clone())
 
     def __copy__(self):
         return self.clone()
 
     def __deepcopy__(self, memo):
-        result = memo.get(id(self))
-        if result is None:
-            result = memo[id(self)] = self.clone()
-        return result
+        # Tensors that share the memory go on sharing it: they look under the same key.
+        key = ("storage", self._cdata)
+        bytes_ = memo.get(key)
+        if bytes_ is None:
+            whole = _C._storage_bytes(self._tensor)
+            bytes_ = memo[key] = _C._copy_bytes(whole)
+            memo.setdefault(id(memo), []).append(whole)
+        return self._of(bytes_)
 
     def cpu(self):
         """The storage itself."""
+        self._need_elements()
         return self
 
     def is_shared(self) -> bool:
@@ -106,16 +140,30 @@ class _Storage:
 
     def share_memory_(self):
         """Move the memory to where other processes can see it; see `Tensor.share_memory_`."""
+        if self._tensor.is_meta:
+            raise RuntimeError("_share_fd_cpu_: only available on CPU")
         self._tensor.share_memory_()
         return self
+
+    _share_fd_cpu_ = _share_filename_cpu_ = share_memory_
 
     def is_pinned(self, device=None) -> bool:
         """Whether the memory is pinned for a device: it is not."""
         return False
 
-    def _resize(self, nbytes):
-        _C._resize_storage(self._tensor, nbytes)
-        return self
+    def resizable(self) -> bool:
+        """Whether `resize_` may change its size: not if it belongs to somebody else, such as an array."""
+        return not _C._is_readonly(self._tensor)
+
+    def _write_file(self, f, is_real_file=True, save_size=True, element_size=1):
+        self._need_elements()
+        if save_size:
+            f.write((self.nbytes() // element_size).to_bytes(8, sys.byteorder))
+        f.write(bytes(memoryview(_C._storage_bytes(self._tensor)).cast("B")) if self.nbytes() else b"")
+
+
+# The storages that live, by memory: asked for twice, it is the same object.
+_living: dict = {}
 
 
 class UntypedStorage(_Storage):
@@ -134,14 +182,91 @@ class UntypedStorage(_Storage):
     [1, 0, 2, 0]
     """
 
-    __slots__ = ()
+    _whose = None
+    #: The file that the memory is a map of, if any.
+    filename: str | None = None
 
-    def __init__(self, size=0, *, device=None, _owner=None):
-        self._tensor = _made(size, _C.uint8) if _owner is None else _owner
+    def __init__(self, *args, device=None, _owner=None):
+        self._tensor = _made(args, _C.uint8, device, "UntypedStorage") if _owner is None else _owner
+
+    @classmethod
+    def _below(cls, tensor):
+        """The storage of a tensor. It outlives the tensor, and stays what it is when the tensor is given other memory."""
+        key = _C._storage_id(tensor)
+        found = _living[key]() if key in _living else None
+        if found is None or found._cdata != key:
+            plain = not tensor.is_meta and _C._batch_of(tensor) is None
+            found = cls(_owner=_C._storage_bytes(tensor) if plain else tensor)
+            if plain:
+                found._whose = ref(tensor)
+            found._live()
+        elif found._whose is not None and found._whose() is None:
+            found._whose = ref(tensor)
+        return found
+
+    def _live(self):
+        """Be the object of this memory until the object goes."""
+        key = self._cdata
+
+        def forget(reference):
+            if _living.get(key) is reference:
+                del _living[key]
+
+        _living[key] = ref(self, forget)
 
     @property
     def _elements(self):
         return _C._storage_bytes(self._tensor)
+
+    def _of(self, owner):
+        return type(self)(_owner=owner)
+
+    def __getitem__(self, index):
+        if not isinstance(index, slice):
+            return super().__getitem__(index)
+        start, stop, step = index.indices(self.nbytes())
+        if step != 1:
+            raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+        part = self._readable()[start:stop]
+        result = type(self)(_owner=_C._from_buffer(memoryview(part)) if part.numel() else part.clone())
+        return result
+
+    @classmethod
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, *, dtype=_C.uint8):
+        """A copy of the bytes of a buffer, in the order of this machine.
+
+        Parameters
+        ----------
+        buffer : object with a buffer
+        byte_order : {'native', 'little', 'big'}
+            Of the elements in the buffer; it need not be given for bytes.
+        count, offset : int
+            How many elements, -1 for all, and from which byte.
+        """
+        data = bytes(memoryview(buffer).cast("B"))
+        width = dtype.itemsize
+        if byte_order is None and dtype not in (_C.uint8, _C.int8):
+            raise TypeError("function missing required argument 'byte_order' (pos 2)")
+        if byte_order not in (None, "native", "little", "big"):
+            raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')")
+        if not 0 <= offset <= len(data):
+            raise ValueError(
+                f"offset must be non-negative and no greater than buffer length ({len(data)}) , but got {offset}"
+            )
+        if count < 0:
+            if (len(data) - offset) % width:
+                raise ValueError(f"buffer size ({len(data)}) must be a multiple of element size ({width})")
+            count = (len(data) - offset) // width
+        if offset + count * width > len(data):
+            raise ValueError(
+                f"buffer has only {len(data) - offset} elements after offset {offset}, but specified a size of {count}"
+            )
+        result = cls([*data[offset : offset + count * width]])
+        if dtype is _C.bool:
+            result._tensor.copy_(result._tensor != 0)
+        if byte_order not in (None, "native", sys.byteorder):
+            result.byteswap(dtype)
+        return result
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0):
@@ -151,32 +276,49 @@ class UntypedStorage(_Storage):
         ----------
         filename : path
         shared : bool
-            Write to the file what is written to the memory; False leaves the file as it is.
+            Write to the file what is written to the memory; the file is made, or made longer, where it is too short. False
+            leaves the file as it is.
         nbytes : int
             How many bytes, from the beginning; 0 stands for all.
 
         Raises
         ------
         RuntimeError
-            The file has fewer bytes.
+            The file has fewer bytes, and is not shared.
         """
         import mmap
         import os
 
-        with open(filename, "r+b" if shared else "rb") as file:
+        nbytes = _count(nbytes)
+        with open(filename, ("r+b" if os.path.exists(filename) else "w+b") if shared else "rb") as file:
             length = os.fstat(file.fileno()).st_size
-            nbytes = _count(nbytes) or length
+            nbytes = nbytes or length
             if nbytes > length:
-                raise RuntimeError(
-                    f"from_file(): {nbytes} bytes are asked for, but {os.fspath(filename)!r} has {length}"
-                )
+                if not shared:
+                    raise RuntimeError(
+                        f"from_file(): {nbytes} bytes are asked for, but {os.fspath(filename)!r} has {length}"
+                    )
+                file.truncate(nbytes)
             if not nbytes:
                 return cls(0)
             map_ = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
-        return cls(_owner=_C._from_buffer(map_))
+        result = cls(_owner=_C._from_buffer(map_))
+        result.filename = os.fspath(filename)
+        return result
+
+    def byteswap(self, dtype) -> None:
+        """Turn the order of the bytes around in each element of `dtype`, in the real and the imaginary part of a complex one."""
+        width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+        if width > 1 and self.nbytes():
+            parts = self._readable().view(-1, width)
+            parts.copy_(parts.flip(1))
 
     def element_size(self) -> int:
         return 1
+
+    def type(self, dtype=None, non_blocking=False) -> str:
+        """The name of its type."""
+        return "torch.storage.UntypedStorage"
 
     def resize_(self, size):
         """Use `size` bytes.
@@ -190,61 +332,75 @@ class UntypedStorage(_Storage):
             More bytes are asked for than there ever were, and another tensor shares the memory, which would have to move;
             or the memory belongs to somebody else, such as an array.
         """
-        return self._resize(size)
+        owner = None if self._whose is None else self._whose()
+        if self._tensor.is_meta:
+            self._tensor = _made((size,), _C.uint8, "meta", "UntypedStorage")
+        elif owner is None or _C._storage_id(owner) != self._cdata:
+            _C._resize_storage(self._tensor, size)
+        else:
+            # Memory that has to move may have one owner, which is the tensor for that moment.
+            del self._tensor
+            try:
+                _C._resize_storage(owner, size)
+            finally:
+                self._tensor = _C._storage_bytes(owner)
+                self._live()
+        return self
 
     def untyped(self):
         """The storage itself."""
         return self
 
+    # What weak pointers are elsewhere: here the object knows by itself.
+    def _weak_ref(self):
+        return ref(self)
+
+    @staticmethod
+    def _expired(reference) -> bool:
+        return reference() is None
+
+    @staticmethod
+    def _free_weak_ref(reference) -> None:
+        pass
+
+    def __reduce__(self):
+        return _read_bytes, (bytes(self.tolist()),)
+
     def __repr__(self):
         return f"UntypedStorage(data_ptr={self.data_ptr():#x}, nbytes={self.nbytes()})"
 
 
-class TypedStorage(_Storage):
-    """The memory below a tensor, as elements of its dtype.
+def _made(args, dtype, device, name):
+    """The memory that the arguments of a storage's constructor describe."""
+    from adjoint._device import device_number
 
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> x = ad.arange(6.0)[2:4]
-    >>> storage = x.storage()
-    >>> len(storage), storage[5], storage.dtype
-    (6, 5.0, adjoint.float32)
-    """
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, size=0, *, wrap_storage=None, dtype=None, device=None, _owner=None):
-        if wrap_storage is not None:
-            _owner = wrap_storage._tensor
-        self.dtype = dtype or (_C.get_default_dtype() if _owner is None else _owner.dtype)
-        self._tensor = _made(size, self.dtype) if _owner is None else _owner
-
-    @property
-    def _elements(self):
-        return _C._over(_C._storage_bytes(self._tensor), self.dtype, (self.size(),), (1,), 0)
-
-    def element_size(self) -> int:
-        return self.dtype.itemsize
-
-    def resize_(self, size):
-        """Use `size` elements; see `UntypedStorage.resize_`."""
-        return self._resize(_count(size) * self.element_size())
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return UntypedStorage(_owner=self._tensor)
-
-    _untyped_storage = property(untyped)
-
-    def __repr__(self):
-        return f"TypedStorage(dtype={self.dtype}, data_ptr={self.data_ptr():#x}, size={self.size()})"
+    if len(args) > 1:
+        raise RuntimeError(
+            f"{name}(): Too many positional arguments: expected a size, or a sequence of values"
+        )
+    size = args[0] if args else 0
+    if isinstance(size, (str, Tensor, _Storage)):
+        known = "invalid data type 'str'" if isinstance(size, str) else "Argument type not recognized"
+        raise TypeError(f"{name}(): {known}: {type(size).__name__}; expected a size, or a sequence of values")
+    number = None
+    if device is not None:
+        try:
+            number = device_number(device)
+        except (RuntimeError, AssertionError) as error:
+            raise RuntimeError(f"{name}(): Storage device not recognized: {device}") from error
+    before = None if number is None else _C._set_default_device(number)
+    try:
+        if hasattr(size, "__iter__"):
+            return _C.tensor([*size], dtype=dtype)
+        return _C._empty((_count(size),), dtype)
+    finally:
+        if before is not None:
+            _C._set_default_device(before)
 
 
-def _made(size, dtype):
-    return (
-        _C.tensor(list(size), dtype=dtype) if hasattr(size, "__iter__") else _C._empty((_count(size),), dtype)
-    )
+def _read_bytes(data):
+    """The storage that a pickle describes."""
+    return UntypedStorage([*data])
 
 
 def _count(size):
@@ -260,154 +416,3 @@ def _recording_off():
     from adjoint.autograd import no_grad
 
     return no_grad()
-
-
-@extend
-class Memory(Members):
-    def untyped_storage(self) -> UntypedStorage:
-        """The memory below the tensor, which its views share, as bytes."""
-        if self._layout_number:
-            raise NotImplementedError(
-                f"Cannot access storage of SparseTensorImpl: a tensor of layout {self.layout} has indices and values; use values()"
-            )
-        return UntypedStorage(_owner=self)
-
-    def storage(self) -> TypedStorage:
-        """The memory below the tensor, which its views share, as elements of its dtype."""
-        return TypedStorage(_owner=self)
-
-    def _typed_storage(self) -> TypedStorage:
-        return TypedStorage(_owner=self)
-
-    def resize_(self, *sizes, size=None, memory_format=None) -> Tensor:
-        """Give this tensor another shape in row-major order, keeping its elements as far as they go; new ones are zero.
-
-        Raises
-        ------
-        RuntimeError
-            The tensor requires a gradient, or has a tangent.
-        """
-        # In inference mode nothing is recorded, and what is made there may be written.
-        if self.requires_grad and not (self.is_inference() and _C.is_inference_mode_enabled()):
-            raise RuntimeError(
-                f"cannot resize variables that require grad: this one has shape {tuple(self.shape)}. Resize its detach(), or "
-                "make a new tensor"
-            )
-        if _C._tangent(self) is not None:
-            raise RuntimeError(
-                f"cannot resize variables that has a forward grad: this one has shape {tuple(self.shape)}. Resize its primal, "
-                "which unpack_dual() gives, or make a new tensor"
-            )
-        from adjoint import zeros
-
-        sizes = sizes if size is None else (size,)
-        sizes = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-        if tuple(sizes) == tuple(self.shape):
-            return self
-        result = zeros(sizes, dtype=self.dtype)
-        count = min(self.numel(), result.numel())
-        if count:
-            result.view(-1)[:count] = self.detach().reshape(-1)[:count]
-        _replace_memory(self, result)
-        return self
-
-    def resize_as_(self, other, memory_format=None) -> Tensor:
-        """``resize_(other.shape)``."""
-        return self.resize_(other.shape)
-
-    def set_(self, source=None, storage_offset=0, size=None, stride=None) -> Tensor:
-        """Let this tensor stand for other memory: that of a tensor, with its shape and dtype, or a part of a storage.
-
-        Parameters
-        ----------
-        source : Tensor or storage, optional
-            None stands for no memory: the tensor has no elements then.
-        storage_offset, size, stride : optional
-            The part, in elements of this tensor's dtype; all of a storage, in row-major order, unless given.
-
-        Raises
-        ------
-        RuntimeError
-            The tensor requires a gradient and is no leaf, or is one and grad mode is on, or the dtype cannot have one; or
-            the source requires a gradient and grad mode is on; or the part does not lie within the storage.
-
-        Examples
-        --------
-        >>> import adjoint as ad
-        >>> x = ad.arange(6.0)
-        >>> ad.empty(0).set_(x.untyped_storage(), 1, (2, 2), (2, 1))
-        tensor([[1., 2.],
-                [3., 4.]])
-        """
-        if self.requires_grad and not self.is_leaf:
-            raise RuntimeError(
-                f"set_(): this tensor of shape {tuple(self.shape)} was computed, and its gradient would be lost; use detach()"
-            )
-        if _C.is_grad_enabled():
-            if self.requires_grad:
-                raise RuntimeError(
-                    "a leaf Variable that requires grad is being used in an in-place operation: set_() on shape "
-                    f"{list(self.shape)}, {self.dtype.name}. Write under no_grad()"
-                )
-            if isinstance(source, Tensor) and source.requires_grad:
-                raise RuntimeError(
-                    f"the derivative for set_ is not implemented: the source of shape {list(source.shape)} requires grad, "
-                    "and its gradient would be lost. Use source.detach(), or write under no_grad()"
-                )
-        _replace_memory(self, _part(source, storage_offset, size, stride, self.dtype))
-        return self
-
-    def is_set_to(self, tensor) -> bool:
-        """Whether both are the same elements of the same memory, in the same order."""
-        mine, theirs = self.untyped_storage(), tensor.untyped_storage()
-        return (
-            mine.data_ptr() == theirs.data_ptr()
-            and mine.nbytes() == theirs.nbytes()
-            and self.storage_offset() == tensor.storage_offset()
-            and self.shape == tensor.shape
-            and self.stride() == tensor.stride()
-        )
-
-
-def _part(source, offset, size, stride, dtype):
-    """The tensor that `set_` describes."""
-    if source is None:
-        return _C._empty((0,), dtype)
-    if isinstance(source, Tensor):
-        if size is None and stride is None and not offset:
-            return source
-        if source.dtype is not dtype:
-            raise RuntimeError(
-                f"set_(): expected a source of the tensor's dtype {dtype}, but it is {source.dtype}"
-            )
-    elif not isinstance(source, _Storage):
-        raise TypeError(
-            f"set_(): argument 'source' must be a Tensor or a storage, not {type(source).__name__}"
-        )
-    elif isinstance(source, TypedStorage) and source.dtype is not dtype:
-        raise RuntimeError(
-            f"Expected a Storage of type {dtype} or an UntypedStorage, but got type {source.dtype}"
-        )
-    whole = TypedStorage(
-        _owner=source if isinstance(source, Tensor) else source._tensor, dtype=dtype
-    )._elements
-    if size is None:
-        size = (max(0, whole.shape[0] - offset),)
-    size = (size,) if isinstance(size, int) else tuple(size)
-    if stride is None:
-        stride = _C._row_major_strides(size)
-    with _recording_off():
-        return whole.as_strided(size, (stride,) if isinstance(stride, int) else tuple(stride), offset)
-
-
-def _replace_memory(x, source):
-    """Let `x` stand on the memory of `source`, as a write: what was saved of `x` is out of date.
-
-    Versions belong to memory. The new memory's must be past the old one's, or what was saved would seem unchanged.
-    """
-    if x.is_inference() or source.is_inference():
-        x.data = source
-        return
-    version = x._version
-    _C._stand_on(x, source)
-    _C._bump_version_past(x, version)

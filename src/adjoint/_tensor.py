@@ -32,7 +32,7 @@ class Sequence(Members):
     def __contains__(self, element):
         if not isinstance(element, (Tensor, float, int, bool, complex)):
             raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__.__name__}."
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
         return bool((self == element).any())
 
@@ -40,7 +40,12 @@ class Sequence(Members):
         return self.flip(0) if self.ndim else self
 
     def __format__(self, spec):
-        if self.ndim == 0 and type(self) is Tensor and (spec or not _C._is_batched(self)):
+        if (
+            self.ndim == 0
+            and type(self) is Tensor
+            and not self.is_meta
+            and (spec or not _C._is_batched(self))
+        ):
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 
@@ -52,6 +57,9 @@ class Sequence(Members):
 
     def __dir__(self):
         return sorted({*object.__dir__(self)} - {"volatile"})
+
+    def _fix_weakref(self) -> None:
+        """Nothing to fix: what a weak reference gave keeps the tensor."""
 
     def is_same_size(self, other) -> bool:
         """Whether the shapes are equal."""

@@ -24,15 +24,39 @@ __all__ = [
     "add_safe_globals",
     "clear_safe_globals",
     "default_restore_location",
+    "get_default_load_endianness",
     "get_safe_globals",
     "load",
     "location_tag",
     "register_package",
     "safe_globals",
     "save",
+    "set_default_load_endianness",
 ]
 
 DEFAULT_PROTOCOL = 2
+
+
+class LoadEndianness:
+    """The order of bytes of files that do not say it: `set_default_load_endianness`."""
+
+    NATIVE, LITTLE, BIG = "native", "little", "big"
+
+
+def get_default_load_endianness():
+    """What `set_default_load_endianness` has been given, None at first, which stands for little."""
+    return reading.unsaid_order
+
+
+def set_default_load_endianness(endianness) -> None:
+    """Say the order of bytes of archives that do not say it, one of `LoadEndianness` or None."""
+    if endianness not in (None, "native", "little", "big"):
+        raise TypeError(
+            "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness, or None"
+        )
+    reading.unsaid_order = endianness
+
+
 FileLike = FILE_LIKE = str | os.PathLike | IO[bytes]
 MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 

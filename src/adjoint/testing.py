@@ -283,7 +283,8 @@ def make_tensor(
         made = _C.view_as_complex(parts) if dtype.is_complex else parts
     else:
         made = randint(int(low), int(high), (*sizes, apart), dtype=_C.int64).to(dtype)
-    made = made[..., 0] if apart == 2 else made.reshape(tuple(sizes))
+    # Only what is not contiguous is a view of something.
+    made = made[..., 0] if apart == 2 else made.reshape(tuple(sizes)).clone()
     if exclude_zero:
         made.masked_fill_(made == 0, finfo(dtype).tiny if floating else 1)
     if memory_format is not None:

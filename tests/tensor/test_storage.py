@@ -40,7 +40,7 @@ def test_writes_through_a_storage_are_counted():
 def test_storages_of_their_own():
     assert len(ad._storage.UntypedStorage(10)) == 10
     assert ad._storage.UntypedStorage([1, 2, 255]).tolist() == [1, 2, 255]
-    assert ad._storage.TypedStorage([1.5, 2.5], dtype=ad.float64).tolist() == [1.5, 2.5]
+    assert ad._typed_storage.TypedStorage([1.5, 2.5], dtype=ad.float64).tolist() == [1.5, 2.5]
     for size in (-1, 2**62, 2**70):
         with pytest.raises((RuntimeError, MemoryError)):
             ad._storage.UntypedStorage(size)

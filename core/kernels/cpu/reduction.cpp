@@ -179,7 +179,7 @@ Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
 
 Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root, bool with_mean, const char* op) {
   if (is_integral(self.dtype()))
-    fail(op, "(): only support floating point and complex dtypes, but found ", name_of(self.dtype()));
+    fail(op, "(): std and var only support floating point and complex dtypes, but found ", name_of(self.dtype()));
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, real_dtype(self.dtype()));
   if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction) [[unlikely]]

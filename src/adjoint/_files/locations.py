@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._device import device
-from adjoint._storage import TypedStorage, UntypedStorage
+from adjoint._storage import UntypedStorage
+from adjoint._typed_storage import TypedStorage
 
 _registry: list = []
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from adjoint import _C
 from adjoint._copying import rebuild, rebuild_sparse, set_attributes
 from adjoint._device import LAYOUTS, device
-from adjoint._storage import TypedStorage, UntypedStorage
+from adjoint._storage import UntypedStorage
+from adjoint._typed_storage import TypedStorage
 
 #: torch's names of storages, by dtype.
 STORAGES = {
@@ -92,7 +93,7 @@ def tensor_v2(storage, offset, size, stride, requires_grad=False, hooks=None, me
         raise refuse(
             f"load(): the file makes a tensor of a {type(storage).__name__}; expected a typed storage"
         )
-    return tensor_v3(storage, offset, size, stride, requires_grad, hooks, storage.dtype, metadata)
+    return tensor_v3(storage, offset, size, stride, requires_grad, hooks, storage._dtype, metadata)
 
 
 def meta_tensor(dtype, size, stride, requires_grad):

@@ -11,12 +11,17 @@ import io
 import os
 import pickle
 import struct
+import sys
 import zipfile
 
 from adjoint import _C
 from adjoint._files import machine, names
 from adjoint._files.locations import restorer
-from adjoint._storage import TypedStorage, UntypedStorage
+from adjoint._storage import UntypedStorage
+from adjoint._typed_storage import TypedStorage
+
+#: The order of bytes of archives that do not say it.
+unsaid_order = None
 
 refuse = names.refuse
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -213,7 +218,10 @@ class _Archive(_Storages):
                 "load(): the file is a TorchScript program (it has constants.pkl), which Adjoint does not run; save the "
                 "state_dict of the model where torch is installed"
             )
-        order = self.read("byteorder") if self.root + "byteorder" in self.entries else b"little"
+        order = unsaid_order or "little"
+        order = (sys.byteorder if order == "native" else order).encode()
+        if self.root + "byteorder" in self.entries:
+            order = self.read("byteorder")
         if order not in (b"little", b"big"):
             raise refuse(f"load(): unknown byte order {order[:20]!r}")
         self.swapped = order == b"big"

@@ -16,7 +16,8 @@ from adjoint._device import device, layout
 from adjoint._files.locations import location_tag
 from adjoint._files.names import STORAGES
 from adjoint._files.reading import MAGIC, PROTOCOL
-from adjoint._storage import TypedStorage, UntypedStorage
+from adjoint._storage import UntypedStorage
+from adjoint._typed_storage import TypedStorage
 
 _NAMES = {dtype: name for name, dtype in STORAGES.items()}
 #: Bytes of a storage in an archive begin at multiples of this many.
@@ -63,7 +64,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def persistent_id(self, obj):
         if isinstance(obj, (TypedStorage, UntypedStorage)):
             address, nbytes = obj._tensor._storage()[:2]
-            dtype = obj.dtype if isinstance(obj, TypedStorage) else None
+            dtype = obj._dtype if isinstance(obj, TypedStorage) else None
             # Memory of no bytes has no address of its own.
             known = self.storages.setdefault(
                 (address, nbytes) if nbytes else (id(obj),), (str(len(self.storages)), obj, dtype)

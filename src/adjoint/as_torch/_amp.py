@@ -43,4 +43,7 @@ def of_device(device):
             warn("GradScaler")
             super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
+    for kind in (autocast, GradScaler):
+        # Under this name pickle finds it.
+        kind.__module__, kind.__qualname__ = f"adjoint.as_torch.standins.{device}.amp", kind.__name__
     return autocast, GradScaler

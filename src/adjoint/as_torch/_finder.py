@@ -144,6 +144,7 @@ def install():
     sys.meta_path.append(_Names)
     _print_as_torch()
     adjoint._C._draw_as_torch()
+    adjoint._C._refuse_shared_memory(True)
     _processes.reach_children()
     return import_module("torch")
 
@@ -156,8 +157,18 @@ def _print_as_torch():
     adjoint.Size.__repr__ = lambda self: f"torch.Size({[*self]})"
     adjoint._C._name_sizes_as_torch()
     _device._Named.namespace = "torch"
+    for kind in adjoint._C._return_types().values():
+        kind.__repr__ = _named_results
     # ``type(x).__module__.startswith("torch")`` is how programs know a tensor without importing torch.
     adjoint.Tensor.__module__ = "torch"
+
+
+def _named_results(self):
+    """Several results as torch prints them, each on a line of its own."""
+    names = [name for name in type(self).__match_args__]
+    return (
+        f"torch.return_types.{type(self).__name__}(\n" + ",\n".join(map("{}={!r}".format, names, self)) + ")"
+    )
 
 
 # --- what stands for what -------------------------------------------------------------------------------------------

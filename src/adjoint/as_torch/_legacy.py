@@ -20,6 +20,11 @@ class TensorType(type):
     is_sparse = False
     layout = strided
 
+    def __new__(mcls, name, bases, attributes):
+        for base in bases:
+            raise TypeError(f"type '{base.__module__}.{base.__name__}' is not an acceptable base type")
+        return type.__new__(mcls, name, bases, attributes)
+
     def __instancecheck__(cls, value):
         return isinstance(value, adjoint.Tensor) and value.dtype is cls.dtype
 
@@ -76,7 +81,8 @@ class CudaTensorType(TensorType):
 
     def __call__(cls, *args, **keywords):
         raise TypeError(
-            f"type {cls!r} is not available: Adjoint has no CUDA device here; use torch.{cls.__name__}"
+            f"type {cls!r} not available. Torch not compiled with CUDA enabled: Adjoint has no CUDA device here; use "
+            f"torch.{cls.__name__}"
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 import warnings
+from importlib import import_module
 from typing import Any
 
 import adjoint
@@ -17,6 +18,8 @@ from adjoint.as_torch.standins._refused import refused
 from adjoint.as_torch.standins.torch_version import VERSION
 
 __all__ = ["fill"]
+
+_STANDINS = "adjoint.as_torch.standins"
 
 
 def fill(module) -> None:
@@ -39,6 +42,10 @@ def fill(module) -> None:
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
     module.__getattr__ = late
+    adjoint.Tensor.storage_type = lambda self: import_module(f"{_STANDINS}.storage").storage_type(self)
+    adjoint.Tensor.is_distributed = is_distributed
+    adjoint._typed_storage.Removal.told = False
+    adjoint._data._warns_as_torch = True
 
 
 # What torch publishes twice: methods as functions.
@@ -61,6 +68,12 @@ def late(name):
         from adjoint.as_torch.standins import jit
 
         return getattr(jit, name)
+    if name.endswith("Storage") or name in ("_storage_classes", "_tensor_classes"):
+        from adjoint.as_torch.standins import storage
+
+        found = storage.OF_OLD.get(name) or storage.classes().get(name)
+        if found is not None:
+            return found
     if name.startswith("_foreach_"):
         from adjoint.as_torch.standins._foreach import foreach
 
@@ -96,10 +109,17 @@ def compile(
 @extra
 def set_default_tensor_type(t) -> None:
     """Set the default dtype by the name of a tensor type of old."""
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
     name = t if isinstance(t, str) else t.__name__
     found = _legacy.TYPES.get(name.rpartition(".")[2])
     if ".cuda." in name or getattr(t, "is_cuda", False):
-        raise TypeError(f"type {t} not available: there is no CUDA device here")
+        raise TypeError(
+            f"type {t} not available. Torch not compiled with CUDA enabled: there is no CUDA device here"
+        )
     if found is None or not found.dtype.is_floating_point:
         raise TypeError(f"set_default_tensor_type(): expected a floating-point tensor type, but got {t!r}")
     adjoint.set_default_dtype(found.dtype)
@@ -122,11 +142,29 @@ def _checks():
     for suffix, kind in {**kinds, "_not_implemented": NotImplementedError}.items():
 
         def check(cond, message=None, *, _kind=kind):
+            if not isinstance(cond, bool):
+                raise TypeError(f"cond must be a bool, but got {type(cond)}")
             if not cond:
-                said = "Expected cond to be True, but got False" if message is None else message
-                raise _kind(said() if callable(said) else said)
+                _fail_check(_kind, message)
+
+        def check_all(cond, message=None, *, _kind=kind):
+            if not isinstance(cond, adjoint.Tensor):
+                raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+            if cond.dtype is not adjoint.bool:
+                raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+            if not cond.all():
+                _fail_check(_kind, message)
 
         _EXTRA["_check" + suffix] = check
+        _EXTRA["_check_tensor_all" + suffix] = check_all
+
+
+def _fail_check(kind, message):
+    if message is None:
+        message = "Expected cond to be True, but got False. (Could this error message be improved? If so, please report it.)"
+    elif not callable(message):
+        raise TypeError("message must be a callable")
+    raise kind(str(message()) if callable(message) else message)
 
 
 _checks()
@@ -135,33 +173,55 @@ _checks()
 # --- switches of machinery that is not there, in the position that they have -------------------------------------------
 
 
+class _Determinism:
+    """What `use_deterministic_algorithms` has been told: results are the same for any number of threads in any case."""
+
+    mode = warn_only = False
+    fill = True
+
+
+def _switch_filling():
+    adjoint._C._fill_uninitialized(_Determinism.mode and _Determinism.fill)
+
+
 @extra
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
-    """Nothing to switch: results are the same for any number of threads."""
+    """Whether what `empty` and its like give is filled, too: results are the same for any number of threads in any case."""
+    for name, value, place in (("mode", mode, " (position 1)"), ("warn_only", warn_only, "")):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}"
+            )
+    _Determinism.mode, _Determinism.warn_only = mode, warn_only
+    _switch_filling()
 
 
 @extra
 def are_deterministic_algorithms_enabled() -> bool:
-    return True
+    return _Determinism.mode
 
 
 @extra
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    return False
+    return _Determinism.warn_only
 
 
 @extra
 def get_deterministic_debug_mode() -> int:
-    return 0
+    return (1 if _Determinism.warn_only else 2) if _Determinism.mode else 0
 
 
 @extra
 def set_deterministic_debug_mode(debug_mode) -> None:
-    """Nothing to switch: see `use_deterministic_algorithms`."""
-    if debug_mode not in (0, 1, 2, "default", "warn", "error"):
-        raise RuntimeError(
-            f"invalid value of debug_mode, expected `default`, `warn`, `error` or 0, 1, 2, but got {debug_mode}"
-        )
+    """`use_deterministic_algorithms` by a number, or a word."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    words = {"default": 0, "warn": 1, "error": 2}
+    number = words.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
+    if number not in (0, 1, 2):
+        expected = "`default`, `warn`, `error`" if isinstance(debug_mode, str) else "0, 1, or 2"
+        raise RuntimeError(f"invalid value of debug_mode, expected {expected}, but got {debug_mode}")
+    use_deterministic_algorithms(number > 0, warn_only=number == 1)
 
 
 @extra
@@ -196,7 +256,7 @@ def set_num_interop_threads(number) -> None:
 
 @extra
 def is_storage(obj) -> bool:
-    return isinstance(obj, (adjoint._storage.UntypedStorage, adjoint._storage.TypedStorage))
+    return isinstance(obj, adjoint._storage._Storage)
 
 
 @extra
@@ -231,12 +291,42 @@ def set_warn_always(b) -> None:
     warnings.simplefilter("always" if b else "default", UserWarning)
 
 
+@extra
+def cudnn_is_acceptable(tensor) -> bool:
+    """Whether a library that is not there takes the tensor."""
+    return False
+
+
+@extra
+def _test_check_tensor(input):
+    if not input.all():
+        raise RuntimeError("Test message for TORCH_CHECK_TENSOR_ALL")
+    return input.clone()
+
+
+@extra
+def _debug_has_internal_overlap(self) -> int:
+    """Whether two elements share a place in memory: 0 for no, 1 for yes, 2 where that is not easily said."""
+    sized = [(s, n) for n, s in zip(self.shape, self.stride()) if n > 1]
+    step = 1
+    for stride, size in sorted(sized):
+        if stride != step:
+            return 1 if any(s == 0 for s, _ in sized) else 2
+        step *= size
+    return 0
+
+
+@extra
+def _efficientzerotensor(*size, dtype=None, device=None):
+    return adjoint.zeros(*size, dtype=dtype, device=device)
+
+
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
 _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc")})
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
-_EXTRA["TypedStorage"] = adjoint._storage.TypedStorage
+_EXTRA["TypedStorage"] = adjoint._typed_storage.TypedStorage
 _EXTRA["native_channel_shuffle"] = adjoint.nn.functional.channel_shuffle
 _EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sample_dirichlet")})
 _EXTRA["_is_all_true"] = adjoint.all

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._arguments import scalar_type
 from adjoint._register import composition
 
 
@@ -65,7 +66,7 @@ def _check(op, n, input, weight, bias, stride, dilation, groups, transposed):
     if weight.dtype != input.dtype:
         raise RuntimeError(
             f"Input type ({_type(input)}) and weight type ({_type(weight)}) should be the same: expected scalar type "
-            f"{_type(input).capitalize()} but found {_type(weight).capitalize()}"
+            f"{scalar_type(input)} but found {scalar_type(weight)}"
         )
     if bias is not None and bias.dtype != input.dtype:
         raise RuntimeError(f"Input type ({_type(input)}) and bias type ({_type(bias)}) should be the same")

@@ -39,6 +39,11 @@ def rot90(input, k=1, dims=(0, 1)) -> Tensor:
         raise RuntimeError(
             f"rot90(): expected rotation dims to be different, but got dim0 = {first} and dim1 = {second}"
         )
+    for name, dim in (("dim0", first), ("dim1", second)):
+        if not -input.ndim <= dim < input.ndim:
+            raise RuntimeError(
+                f"Rotation {name} out of range, {name} = {dim}: the input has {input.ndim} dimensions"
+            )
     k %= 4
     if k == 0:
         return input.clone()

@@ -34,6 +34,9 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None) -> Tensor:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    for side in (prepend, append):
+        if side is not None:
+            _need_fit(input, side, dim)
     ends = [x for x in (prepend, input, append) if x is not None]
     # Without a step the result is still a new tensor, and what would be put around the input is left away.
     result = input.clone() if n == 0 else input if len(ends) == 1 else _C.cat(ends, dim)
@@ -42,6 +45,20 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None) -> Tensor:
         later, earlier = result.narrow(dim, result.shape[dim] - size, size), result.narrow(dim, 0, size)
         result = later != earlier if result.dtype is _C.bool else later - earlier
     return give(out, result, "diff", converts=False)
+
+
+def _need_fit(input, side, dim):
+    """What `diff` puts before or after its input has the input's shape but along that dimension."""
+    if side.ndim != input.ndim:
+        raise RuntimeError(
+            f"diff expects prepend or append to be the same dimension as input, but it has {side.ndim} and the input {input.ndim}"
+        )
+    dim %= input.ndim
+    if any(n != m for d, (n, m) in enumerate(zip(side.shape, input.shape)) if d != dim):
+        raise RuntimeError(
+            "diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
+            f"dimension {dim}: they are {tuple(side.shape)} and {tuple(input.shape)}"
+        )
 
 
 @composition

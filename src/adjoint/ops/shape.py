@@ -209,20 +209,32 @@ def broadcast_shapes(*shapes) -> _C.Size:
     adjoint.Size([3, 4])
     """
     result: list[int] = []
-    for shape in shapes:
+    for place, shape in enumerate(shapes):
+        if isinstance(shape, float):
+            raise RuntimeError(
+                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}"
+            )
         shape = [shape] if isinstance(shape, int) else list(shape)
         result = [1] * (len(shape) - len(result)) + result
         for i, n in enumerate(reversed(shape), 1):
             if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
+                raise NegativeLength(
+                    "Attempting to broadcast a dimension with negative length! "
+                    f"Trying to create tensor with negative dimension {n}: {shape}"
+                )
             if result[-i] == 1:
                 result[-i] = n
             elif n not in (1, result[-i]):
                 raise RuntimeError(
-                    "Shape mismatch: objects cannot be broadcast to a single shape: "
-                    + " and ".join(str(tuple(s) if not isinstance(s, int) else (s,)) for s in shapes)
+                    "Shape mismatch: objects cannot be broadcast to a single shape. Attempting to broadcast a dimension of "
+                    f"length {n} at {-i}! Mismatching argument at index {place} had {tuple(shape)}; but expected shape should "
+                    f"be broadcastable to {result}"
                 )
     return _C.Size(result)
+
+
+class NegativeLength(ValueError, RuntimeError):
+    """A size below zero: torch has raised the one and the other."""
 
 
 def _all(tensors):

@@ -101,6 +101,10 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
     >>> ad.isin(ad.tensor([1, 2, 3]), ad.tensor([2, 5]))
     tensor([False,  True, False])
     """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError(
+            "isin() received an invalid combination of arguments: one of elements and test_elements must be a Tensor"
+        )
     elements, tests = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (elements, test_elements))
     if tests.numel() == 0:
         found = _C._full(elements.shape, False)

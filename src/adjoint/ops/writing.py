@@ -72,6 +72,13 @@ class Writing(Members):
                 f"with {rank} dimensions"
             )
         if accumulate:
+            if any(isinstance(i, Tensor) and i.dtype is _C.uint8 for i in indices):
+                from warnings import warn
+
+                warn(
+                    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                    stacklevel=2,
+                )
             return _C._index_put(self, values, list(indices), True)
         self[tuple(slice(None) if i is None else i for i in indices)] = values
         return self
@@ -98,8 +105,8 @@ class Writing(Members):
 
 def _by_elements(t, name, function, *others):
     """Write a function of each element, and of those of other tensors, which are broadcast."""
-    if t.requires_grad:
-        raise TypeError(
+    if any(isinstance(x, Tensor) and x.requires_grad for x in (t, *others)):
+        raise RuntimeError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
         )
     for other in others:

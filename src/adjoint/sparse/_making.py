@@ -401,7 +401,7 @@ def to_sparse(x, sparse_dim=None, layout=None, blocksize=None, dense_dim=None) -
     if isinstance(sparse_dim, type(LAYOUTS[0])):
         sparse_dim, layout = None, sparse_dim
     number = COO if layout is None else LAYOUTS.index(layout) if layout in LAYOUTS else -1
-    if layout is None and x._layout_number and sparse_dim is None:
+    if layout is None and x.layout is LAYOUTS[COO] and sparse_dim is None:
         return x
     if number < 1 or blocksize is not None:
         raise RuntimeError(

@@ -77,6 +77,20 @@ def _unsafe_set_version_counter(tensors, versions) -> None:
 has_lapack = True
 
 
+def _warn() -> None:
+    """What tests of warnings ask for."""
+    from warnings import warn
+
+    warn("Test message for TORCH_WARN", UserWarning, stacklevel=2)
+
+
+def _warn_deprecation() -> None:
+    """The same, of another kind."""
+    from warnings import warn
+
+    warn("Test message for TORCH_WARN_DEPRECATION", DeprecationWarning, stacklevel=2)
+
+
 def _log_api_usage_once(event) -> None:
     """Nothing is counted."""
 

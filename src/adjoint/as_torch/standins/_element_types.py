@@ -17,7 +17,7 @@ class ElementType(NameOnly):
     name: str
     itemsize: int
     is_floating_point = is_complex = False
-    is_signed = True
+    is_signed: bool = True
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -58,30 +58,60 @@ NAMES = {kind.name: kind for kind in _all()}
 NAMES["chalf"] = NAMES["complex32"]
 
 
-class finfo:
+class _Facts:
+    """Limits of a dtype, which they name by a text."""
+
+    dtype: str
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.dtype == other.dtype
+
+    def __hash__(self):
+        return hash(self.dtype)
+
+    def __repr__(self):
+        values = ", ".join(f"{name}={getattr(self, name):.6g}" for name in self._shown)
+        return f"{type(self).__name__}({values}, dtype={self.dtype})"
+
+    def _as(self, facts, *names):
+        for name in ("bits", "min", "max", *names):
+            setattr(self, name, getattr(facts, name))
+        self.dtype = facts.dtype.name
+        return self
+
+
+class finfo(_Facts):
     """``torch.finfo``: that of Adjoint, and the facts of types that can only be named."""
 
+    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+
     def __new__(cls, type=None):
+        self = object.__new__(cls)
         if not isinstance(type, ElementType):
-            return adjoint.finfo() if type is None else adjoint.finfo(type)
+            facts = adjoint.finfo() if type is None else adjoint.finfo(type)
+            return self._as(facts, "eps", "tiny", "smallest_normal", "resolution")
         if not hasattr(type, "eps"):
             raise TypeError(f"torch.finfo() requires a floating point input type: {type} has no such facts")
-        self = object.__new__(cls)
         self.min, self.max = type.limits
         self.bits, self.dtype, self.eps, self.resolution = 8 * type.itemsize, type.name, type.eps, 1.0
         self.tiny = self.smallest_normal = type.tiny
         return self
 
 
-class iinfo:
+class iinfo(_Facts):
     """``torch.iinfo``, likewise."""
 
+    _shown = ("min", "max")
+
     def __new__(cls, type):
+        self = object.__new__(cls)
         if not isinstance(type, ElementType):
-            return adjoint.iinfo(type)
+            return self._as(adjoint.iinfo(type))
         if type.is_floating_point or not hasattr(type, "limits"):
             raise TypeError(f"torch.iinfo() requires an integer input type: {type} has no such facts")
-        self = object.__new__(cls)
         self.min, self.max = type.limits
         self.bits, self.dtype = 8 * type.itemsize, type.name
         return self
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

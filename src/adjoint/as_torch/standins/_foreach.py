@@ -41,6 +41,8 @@ def foreach(name):
             # The power of one number is the only form in which the list comes second.
             return tuple(function(self, x) for x in args[0])
         count = len(self)
+        if not count:
+            raise RuntimeError("Tensor list must have at least one tensor.")
         rows = [_each(value, count) for value in args]
         named = {key: _each(value, count) for key, value in keywords.items()}
         results = [

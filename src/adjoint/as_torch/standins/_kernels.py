@@ -212,4 +212,4 @@ NAMES = {
     for name, value in globals().items()
     if not name.startswith("_") and getattr(value, "__module__", None) == __name__
 }
-NAMES["grid_sampler_2d"] = NAMES["grid_sampler_3d"] = grid_sampler
+NAMES["grid_sampler_2d"] = NAMES["grid_sampler_3d"] = NAMES["_grid_sampler_2d_cpu_fallback"] = grid_sampler

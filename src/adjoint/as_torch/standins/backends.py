@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import ModuleType
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "quantized"]
 
 
 class _Backend(ModuleType):
@@ -55,6 +55,9 @@ mkl, mkldnn, mps, openmp = (
     _Backend("mps"),
     _Backend("openmp"),
 )
+
+
+quantized = _Backend("quantized", engine="none", supported_engines=["none"])
 
 
 class _Cpu(_Backend):

@@ -16,6 +16,11 @@ def show() -> str:
     )
 
 
+def _cxx_flags() -> str:
+    """The compiler's flags: none are kept."""
+    return ""
+
+
 def parallel_info() -> str:
     """The number of threads."""
     return f"Adjoint parallel backend: oneTBB, {adjoint.get_num_threads()} threads\n"

@@ -142,7 +142,9 @@ get_device_properties = get_device_capability = get_rng_state = set_rng_state = 
 
 class _Refused:
     def __init__(self, *args, **keywords):
-        _refuse()
+        raise RuntimeError(
+            f"torch.cuda.{type(self).__name__} requires CUDA support: Tried to instantiate dummy base class {type(self).__name__}"
+        )
 
 
 class Stream(_Refused):
@@ -173,4 +175,9 @@ def __getattr__(name):
     if name in _legacy.TYPES:
         made = globals()[name] = _legacy.cuda_type(name)
         return made
+    if name.endswith("Storage"):
+        from adjoint.as_torch.standins.storage import CUDA
+
+        if name in CUDA:
+            return CUDA[name]
     raise AttributeError(name)

@@ -1,0 +1,246 @@
+"""The memory below tensors as elements of a dtype, which torch means to give up for bytes.
+
+Start reading at `TypedStorage`.
+"""
+
+from __future__ import annotations
+
+from adjoint import _C
+from adjoint._storage import UntypedStorage, _count, _made, _Storage
+
+__all__ = ["TypedStorage"]
+
+
+class TypedStorage(_Storage):
+    """The memory below a tensor, as elements of its dtype.
+
+    Parameters
+    ----------
+    size : int or sequence of numbers
+        A number of elements, not initialised, or their values.
+    wrap_storage : UntypedStorage
+        The memory, instead of `size`.
+    dtype, device : optional
+        The default ones unless given.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.arange(6.0)[2:4]
+    >>> storage = x.storage()
+    >>> len(storage), storage[5], storage.dtype
+    (6, 5.0, adjoint.float32)
+    """
+
+    _untyped_storage: UntypedStorage
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False, _owner=None):
+        if _owner is not None:
+            wrap_storage, dtype = UntypedStorage(_owner=_owner), dtype or _owner.dtype
+        elif wrap_storage is None:
+            if not _internal:
+                tell_removal(3)
+            dtype = dtype or _C.get_default_dtype()
+            wrap_storage = UntypedStorage(_owner=_made(args, dtype, device, "TypedStorage"))
+        else:
+            _need_storage(args, wrap_storage, dtype, device)
+            if not _internal:
+                tell_removal(3)
+        self._untyped_storage, self._dtype = wrap_storage, dtype
+
+    @classmethod
+    def _over(cls, storage, dtype):
+        self = object.__new__(TypedStorage)
+        self._untyped_storage, self._dtype = storage, dtype
+        return self
+
+    def _of(self, owner):
+        return self._over(UntypedStorage(_owner=owner), self._dtype)
+
+    @property
+    def dtype(self):
+        """The type of the elements."""
+        tell_removal(3)
+        return self._dtype
+
+    @property
+    def is_cuda(self) -> bool:
+        tell_removal(3)
+        return False
+
+    @property
+    def _tensor(self):
+        return self._untyped_storage._tensor
+
+    @property
+    def _elements(self):
+        return _C._over(_C._storage_bytes(self._tensor), self._dtype, (self._size(),), (1,), 0)
+
+    def _element_size(self) -> int:
+        return self._dtype.itemsize
+
+    def _size(self) -> int:
+        return self._tensor._storage()[1] // self._dtype.itemsize
+
+    def _resize_(self, size):
+        self._untyped_storage.resize_(_count(size) * self._element_size())
+        return self
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        tell_removal(3)
+        return self._untyped_storage
+
+    def type(self, dtype=None, non_blocking=False):
+        """The name of the type of old; or a copy of another type, given by its dtype or by that name."""
+        if dtype is None:
+            return f"torch.{self._dtype._type_name}Storage"
+        if not isinstance(dtype, _C.dtype):
+            dtype = dtype.rpartition(".")[2] if isinstance(dtype, str) else dtype.__name__
+            dtype = next(
+                d for d in vars(_C).values() if isinstance(d, _C.dtype) and f"{d._type_name}Storage" == dtype
+            )
+        return self._to(dtype)
+
+    def _to(self, dtype):
+        elements = self._readable()
+        made = elements.clone() if dtype is self._dtype else elements.to(dtype)
+        return self._over(UntypedStorage(_owner=made), dtype)
+
+    def to(self, *, device, non_blocking=False):
+        """The storage on a device."""
+        return self if self.device == device else self._of(self._elements.to(device))
+
+    def pickle_storage_type(self) -> str:
+        """The name of the type of old, without its module."""
+        return f"{self._dtype._type_name}Storage"
+
+    @classmethod
+    def from_buffer(cls, *args, dtype=None, **keywords):
+        """See `UntypedStorage.from_buffer`."""
+        if dtype is None:
+            dtype = getattr(cls, "_of_old", _C.get_default_dtype())
+        return cls._over(UntypedStorage.from_buffer(*args, dtype=dtype, **keywords), dtype)
+
+    @classmethod
+    def from_file(cls, filename, shared=False, size=0):
+        """So many elements of a file; see `UntypedStorage.from_file`."""
+        dtype = getattr(cls, "_of_old", _C.get_default_dtype())
+        return cls._over(UntypedStorage.from_file(filename, shared, size * dtype.itemsize), dtype)
+
+    def _weak_ref(self):
+        return self._untyped_storage._weak_ref()
+
+    def __reduce__(self):
+        return _read_elements, (self._dtype, bytes(self._untyped_storage.tolist()))
+
+    def __str__(self):
+        said = (
+            f"[torch.storage.TypedStorage(dtype={self._dtype}, device={self.device}) of size {self._size()}]"
+        )
+        if self._tensor.is_meta:
+            return f"...\n{said}"
+        return "\n".join([*(f" {x}" for x in self._elements.tolist()), said])
+
+    __repr__ = __str__
+
+
+def _read_elements(dtype, data):
+    """The storage that a pickle describes."""
+    return TypedStorage._over(UntypedStorage([*data]), dtype)
+
+
+def _public(name, private, doc):
+    def method(self, *args, **keywords):
+        tell_removal(3)
+        before, Removal.within = Removal.within, True
+        try:
+            return private(self, *args, **keywords)
+        finally:
+            Removal.within = before
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"TypedStorage.{name}", doc
+    return method
+
+
+def _deprecate():
+    """What programs call warns, as torch does, under `as_torch`; what Adjoint calls has a name of its own, and does not."""
+    within = {
+        "nbytes": "_nbytes",
+        "size": "_size",
+        "element_size": "_element_size",
+        "data_ptr": "_data_ptr",
+        "resize_": "_resize_",
+        "is_shared": "_is_shared",
+        "share_memory_": "_share_memory_",
+        "pickle_storage_type": "_pickle_storage_type",
+        "__len__": "_length",
+        "__getitem__": "_getitem",
+        "__setitem__": "_setitem",
+        "__deepcopy__": "_deepcopy",
+        "tolist": "_tolist",
+        "fill_": "_fill",
+        "clone": "_clone",
+        "copy_": "_copy",
+        "cpu": "_cpu",
+        "type": "_type",
+    }
+    for name, private in within.items():
+        function = getattr(TypedStorage, private, None) or getattr(TypedStorage, name)
+        setattr(TypedStorage, private, function)
+        setattr(TypedStorage, name, _public(name, function, function.__doc__))
+    for dtype in [d for d in vars(_C).values() if isinstance(d, _C.dtype)]:
+
+        def cast(self, _dtype=dtype):
+            return self._to(_dtype)
+
+        name = {"complexfloat": "complex_float", "complexdouble": "complex_double"}.get(
+            dtype._type_name.lower(), dtype._type_name.lower()
+        )
+        setattr(TypedStorage, name, _public(name, cast, f"A copy of {dtype.name}."))
+
+
+def _need_storage(args, storage, dtype, device):
+    if args:
+        raise RuntimeError(
+            "TypedStorage(): No positional arguments should be given when using 'wrap_storage'"
+        )
+    if dtype is None:
+        raise RuntimeError("TypedStorage(): Argument 'dtype' must be specified with 'wrap_storage'")
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError(f"TypedStorage(): Argument 'dtype' must be torch.dtype, not {type(dtype)}")
+    if device is not None:
+        raise RuntimeError(
+            "TypedStorage(): Argument 'device' should not be specified when 'wrap_storage' is given"
+        )
+    if not isinstance(storage, UntypedStorage):
+        raise TypeError(
+            f"TypedStorage(): Argument 'wrap_storage' must be UntypedStorage, but got {type(storage)}"
+        )
+
+
+class Removal:
+    """What `as_torch` switches on: torch's warning that typed storages will go, once or always."""
+
+    told = True
+    always = False
+    #: One call warns once, whatever it calls.
+    within = False
+
+
+def tell_removal(level):
+    if Removal.within or (Removal.told and not Removal.always):
+        return
+    Removal.told = True
+    from warnings import warn
+
+    warn(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+        "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+        "tensor.untyped_storage() instead of tensor.storage()",
+        UserWarning,
+        stacklevel=level,
+    )
+
+
+_deprecate()
