@@ -13,7 +13,7 @@ def whole(net, *inputs):
     inputs = [x.requires_grad_() for x in inputs]
     def run():
         out = net(*inputs)
-        (out[0] if isinstance(out, tuple) else out).sum().backward()
+        ((out[0] if isinstance(out, tuple) else out) ** 2).sum().backward()
         if step:
             step.step()
     return run
@@ -28,6 +28,7 @@ STEPS = {
     "conv depthwise 3×3, 256, 56², batch 4": "lambda small: whole(nn.Conv2d(256, 256, 3, padding=1, groups=256), m.rand(1 if small else 4, 256, *[4 if small else 56] * 2))",
     "batch_norm, 64, 112², batch 4": "lambda small: whole(nn.BatchNorm2d(64), m.rand(4, 64, *[4 if small else 112] * 2))",
     "max_pool 2×2, 64, 112², batch 4": "lambda small: whole(nn.MaxPool2d(2), m.rand(4, 64, *[4 if small else 112] * 2))",
+    "avg_pool 2×2, 64, 112², batch 4": "lambda small: whole(nn.AvgPool2d(2), m.rand(4, 64, *[4 if small else 112] * 2))",
     "LSTM of width 256, 2 layers, batch 32 × 100": "lambda small: whole(nn.LSTM(256, 256, 2), m.rand(2 if small else 100, 32, 256))",
     "attention, 8 heads of 64, length 1024": "lambda small: whole(Attention(), *(m.rand(1, 8, 16 if small else 1024, 64) for _ in range(3)))",
     "attention, 8 heads of 64, length 4096": "lambda small: whole(Attention(), *(m.rand(1, 8, 16 if small else 4096, 64) for _ in range(3)))",
