@@ -64,6 +64,24 @@ def test_embedding_bag(mode, padding):
     assert empty.tolist() == [[0.0] * 3] * 2 and empty.requires_grad
 
 
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3), (3, 1), (1, 4)])
+def test_bags_of_one_length(shape):
+    """Rows of a matrix are bags, some of which may be empty; the same by offsets."""
+    index = tensor(RNG.integers(0, 6, shape))
+    for mode in ("sum", "mean", "max"):
+        table = normal(6, 3)
+        found = F.embedding_bag(index, tensor(table), mode=mode)
+        rows = table[array(index)]
+        if not rows.size:
+            expected = np.zeros((shape[0], 3))
+        else:
+            expected = getattr(rows, mode)(1)
+        np.testing.assert_allclose(array(found), expected, rtol=1e-12)
+        offsets = ad.arange(shape[0]) * shape[1]
+        by_offsets = F.embedding_bag(index.reshape(-1), tensor(table), offsets, mode=mode)
+        np.testing.assert_allclose(array(by_offsets), expected, rtol=1e-12)
+
+
 def test_weights_of_samples():
     table, factors, index = normal(6, 3), normal(4, 3), RNG.integers(0, 6, (4, 3))
 

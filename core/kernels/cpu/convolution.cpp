@@ -254,7 +254,7 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
     const T *px = x.data<T>(), *pw = w.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
     if constexpr (has_planes<T>) {
       if (s.pixels) return Pixels<T>{s}.convolve(false, px, pw, b, y.data<T>());
-      (sees_one_channel<T>(s) ? forward_depthwise<T> : is_wide<T>(s) ? forward_as_product<T> : forward_by_planes<T>)(s, px, pw, b, y.data<T>());
+      (sees_one_channel<T>(s) ? forward_depthwise<T> : is_wide<T>(s, 8, 128) ? forward_as_product<T> : forward_by_planes<T>)(s, px, pw, b, y.data<T>());
     } else {
       forward_plainly(s, px, pw, b, y.data<T>());
     }
@@ -266,7 +266,7 @@ void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x)
     const T *pg = g.data<T>(), *pw = w.data<T>();
     if constexpr (has_planes<T>) {
       if (s.pixels) return Pixels<T>{s}.convolve(true, pg, pw, nullptr, x.data<T>());
-      (sees_one_channel<T>(s) ? input_depthwise<T> : is_wide<T>(s) ? input_as_product<T> : input_by_planes<T>)(s, pg, pw, x.data<T>());
+      (sees_one_channel<T>(s) ? input_depthwise<T> : is_wide<T>(s, 8, 64) ? input_as_product<T> : input_by_planes<T>)(s, pg, pw, x.data<T>());
     } else {
       input_plainly(s, pg, pw, x.data<T>());
     }
@@ -280,7 +280,7 @@ void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w
       if (s.pixels) return Pixels<T>{s}.weight(px, pg, w.data<T>());
       // Few outputs would leave most of a vector idle.
       const bool few = s.out * 4 < best_variant<ConvolutionTable<T>>().width;
-      (sees_one_channel<T>(s) ? weight_depthwise<T> : is_wide<T>(s) ? weight_as_product<T> : few ? weight_by_lines<T> : weight_by_planes<T>)(s, px, pg, w.data<T>());
+      (sees_one_channel<T>(s) ? weight_depthwise<T> : is_wide<T>(s, 1, 128) ? weight_as_product<T> : few ? weight_by_lines<T> : weight_by_planes<T>)(s, px, pg, w.data<T>());
     } else {
       weight_plainly(s, px, pg, w.data<T>());
     }

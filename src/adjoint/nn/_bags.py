@@ -11,14 +11,15 @@ __all__ = ["embedding_bag"]
 
 
 def _starts(input, offsets, include_last_offset):
-    """Where each bag begins, as a list; all shapes checked."""
+    """Where each bag begins, in sequence; all shapes checked."""
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
                 f"sequences. However, found offsets of type {type(offsets)}"
             )
-        return [i * input.shape[1] for i in range(input.shape[0])]
+        bags, length = input.shape
+        return range(0, bags * length, length) if length else [0] * bags
     if input.dim() != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
     if offsets is None or offsets.dim() != 1:
@@ -125,8 +126,6 @@ def embedding_bag(
         raise RuntimeError(f"embedding_bag: {flat.shape[0]} indices belong to no bag, since offsets is empty")
     if include_last_offset and input.dim() == 1:
         starts = starts[:-1]
-    # The last bag goes to the end, as in torch, whatever the last offset says.
-    ends = [*starts[1:], flat.shape[0]][: len(starts)]
     rows = ad.nn.functional.embedding(
         flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
     )
@@ -134,26 +133,38 @@ def embedding_bag(
     if padding_idx is not None:
         counted = flat != padding_idx % weight.shape[0]
     if mode == "max":
-        return _maxima(rows, starts, ends, counted)
-    lengths = [end - start for start, end in zip(starts, ends)]
-    bag = ad.arange(len(lengths)).repeat_interleave(ad.tensor(lengths, dtype=ad.int64))
+        return _maxima(rows, starts, _ends(starts, flat), counted)
+    bags = len(starts)
+    length = input.shape[1] if input.dim() == 2 else None
+    if length is None:
+        lengths = [end - start for start, end in zip(starts, _ends(starts, flat))]
+        bag = ad.arange(bags).repeat_interleave(ad.tensor(lengths, dtype=ad.int64))
+    else:
+        bag = ad.arange(bags).unsqueeze(1).expand(bags, length).reshape(-1)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     if counted is not None:
         rows = ad.where(counted.unsqueeze(1), rows, 0.0)
-    result = ad.zeros(len(lengths), weight.shape[1], dtype=weight.dtype).index_add(0, bag, rows)
+    result = ad.zeros(bags, weight.shape[1], dtype=weight.dtype).index_add(0, bag, rows)
     if mode == "sum":
         return result
+    if counted is None and length is not None:
+        return result / max(length, 1)
     number = ad.ones(len(bag), dtype=weight.dtype) if counted is None else counted.to(weight.dtype)
-    number = ad.zeros(len(lengths), dtype=weight.dtype).index_add(0, bag, number)
+    number = ad.zeros(bags, dtype=weight.dtype).index_add(0, bag, number)
     return result / number.clamp(min=1).unsqueeze(1)
+
+
+def _ends(starts, flat):
+    """Where each bag ends. The last goes to the end, as in torch, whatever the last offset says."""
+    return [*starts[1:], flat.shape[0]][: len(starts)]
 
 
 def _maxima(rows, starts, ends, counted):
     """The largest elements of each bag: rows laid out as (bags, longest), what does not count at -inf."""
     if not starts or not rows.shape[0]:
         return _C._attach(rows.new_zeros(len(starts), rows.shape[1]), rows)
-    first = ad.tensor(starts, dtype=ad.int64).unsqueeze(1)
+    first = ad.tensor(list(starts), dtype=ad.int64).unsqueeze(1)
     end = ad.tensor(ends, dtype=ad.int64).unsqueeze(1)
     longest = max(1, max(e - s for s, e in zip(starts, ends)))
     place = first + ad.arange(longest)
