@@ -142,7 +142,12 @@ Tensor LuSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor& 
   const Tensor x = kernel::columns(B.sizes(), B.dtype());
   const Tensor p = dense(pivots);
   // LAPACK follows pivots without looking: they are looked at here.
-  if (p.numel()) kernel::permutation_of(p, empty(p.sizes(), DType::Int64));
+  if (const Access access(p); access && p.numel()) {
+    bool astray = false;
+    const int64_t n = p.size(-1);
+    for (const int *at = p.data<int>(), *end = at + p.numel(); at != end; ++at) astray |= *at < 1 || *at > n;
+    if (astray) kernel::permutation_of(p, empty(p.sizes(), DType::Int64));
+  }
   kernel::lu_solve(self, p, B, x, adjoint ? 'C' : 'N');
   return x;
 }

@@ -338,3 +338,15 @@ def test_derivatives_of_orthogonal_factors():
     assert ad.autograd.gradcheck(
         lambda x: (lambda u, s, vh: (u.abs(), s, vh.abs()))(*ad.linalg.svd(x, False)), (a,)
     )
+
+
+@both_types
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_pivots_of_any_order(n, dtype):
+    """What changes places follows LAPACK's rule for any pivots, not only those that a factorisation gives."""
+    lu, b = tensor(well_conditioned(9, n), dtype), tensor(normal(9, n, 3), dtype)
+    pivots = ad.tensor(RNG.integers(1, n + 1, (9, n)), dtype=ad.int32)
+    for adjoint in (False, True):
+        found = ad.linalg.lu_solve(lu, pivots, b, adjoint=adjoint)
+        for i in range(9):
+            close(found[i], array(ad.linalg.lu_solve(lu[i], pivots[i], b[i], adjoint=adjoint)), dtype, 10)

@@ -47,6 +47,25 @@ ADJOINT_INLINE void find_pivots(int64_t n, int64_t k, const T* column, Lane<T>& 
   }
 }
 
+/// Element k of each column and that of its row change places; rows are `from` or later, or k.
+template <class T>
+ADJOINT_INLINE void exchange(int64_t from, int64_t n, int64_t k, const Lane<T>& row, T* column) {
+  using Vector = typename VectorOf<T>::type;
+  constexpr int64_t L = kL<T>;
+  for (int64_t part = 0; part < L; part += VectorOf<T>::kBytes / sizeof(T)) {
+    T* x = column + part;
+    const Vector rows = vector_at(row.at + part), top = vector_at(x + k * L);
+    Vector chosen = top;
+    for (int64_t i = from; i < n; ++i) {
+      const Vector old = vector_at(x + i * L);
+      const auto here = rows == (Vector{} + static_cast<T>(i));
+      vector_at(x + i * L) = here ? top : old;
+      chosen = here ? old : chosen;
+    }
+    vector_at(x + k * L) = chosen;
+  }
+}
+
 template <class T>
 void lu_of(int64_t n, T* a, int* pivots, int* info) {
   constexpr int64_t L = kL<T>;
@@ -62,21 +81,7 @@ void lu_of(int64_t n, T* a, int* pivots, int* info) {
       moved |= at != k;
       if (best[l] == 0 && !info[l]) info[l] = static_cast<int>(k) + 1;
     }
-    for (int64_t j = 0; moved && j < n; ++j) {
-      T *c = a + j * n * L, *top = c + k * L;
-      Lane<T> chosen;
-      ADJOINT_LANES chosen[l] = top[l];
-      for (int64_t i = k + 1; i < n; ++i) {
-        const T number = static_cast<T>(i);
-        T* x = c + i * L;
-        ADJOINT_LANES {
-          const T old = x[l];
-          x[l] = row[l] == number ? top[l] : old;
-          chosen[l] = row[l] == number ? old : chosen[l];
-        }
-      }
-      ADJOINT_LANES top[l] = chosen[l];
-    }
+    for (int64_t j = 0; moved && j < n; ++j) exchange(k + 1, n, k, row, a + j * n * L);
     ADJOINT_LANES pivot[l] = column[k * L + l] == 0 ? T(1) : column[k * L + l];
     for (int64_t i = k + 1; i < n; ++i) ADJOINT_LANES column[i * L + l] /= pivot[l];
     for (int64_t j = k + 1; j < n; ++j)
@@ -182,12 +187,15 @@ void lu_solve(int64_t count, int64_t n, int64_t columns, Batch<const T> lu, cons
   for (int64_t first = 0; first < count; first += L) {
     const int64_t some = count - first < L ? count - first : L;
     load(some, n, n, from_matrix(lu, first), a);
-    // Row i of P b is row order[i] of b.
+    // Row i of P b is row order[i] of b. Of few rows those that change places are chosen lane by lane instead.
+    const bool few = n <= 4;
     int order[kSmallMatrix][L];
+    Lane<T> rows[4];
     for (int64_t l = 0; l < L; ++l) {
       const int* at = pivots + (first + (l < some ? l : 0)) * n;
-      for (int i = 0; i < n; ++i) order[i][l] = i;
-      for (int64_t k = 0; k < n; ++k) {
+      for (int64_t k = 0; few && k < n; ++k) rows[k][l] = static_cast<T>(at[k] - 1);
+      for (int i = 0; !few && i < n; ++i) order[i][l] = i;
+      for (int64_t k = 0; !few && k < n; ++k) {
         const int moved = order[k][l];
         order[k][l] = order[at[k] - 1][l];
         order[at[k] - 1][l] = moved;
@@ -195,19 +203,22 @@ void lu_solve(int64_t count, int64_t n, int64_t columns, Batch<const T> lu, cons
     }
     for (int64_t c0 = 0; c0 < columns; c0 += most) {
       const int64_t wide = columns - c0 < most ? columns - c0 : most;
-      if (b.data) {
-        for (int64_t c = 0; c < wide; ++c)
-          for (int64_t i = 0; i < n; ++i) {
-            T* to = y + (c * n + i) * L;
-            const T* from = b.data + first * b.step + (c0 + c) * b.across;
-            for (int64_t l = 0; l < L; ++l)
-              to[l] = from[(transposed ? i : order[i][l]) * b.down + (l < some ? l : 0) * b.step];
-          }
-      } else {  // which has n columns, and so a room of its own size
+      const Batch<const T> from{b.data + first * b.step + c0 * b.across, b.down, b.across, b.step};
+      const Batch<T> to{x.data + first * x.step + c0 * x.across, x.down, x.across, x.step};
+      if (!b.data) {  // which has n columns, and so a room of its own size
         for (int64_t i = 0; i < n * n * L; ++i) y[i] = 0;
         for (int64_t i = 0; i < n; ++i)
-          for (int64_t l = 0; l < L; ++l) y[((transposed ? i : order[i][l]) * n + i) * L + l] = 1;
+          for (int64_t l = 0; l < L; ++l) y[((few || transposed ? i : order[i][l]) * n + i) * L + l] = 1;
+      } else if (few || transposed) {
+        load(some, n, wide, from, y);
+      } else {
+        for (int64_t c = 0; c < wide; ++c)
+          for (int64_t i = 0; i < n; ++i)
+            for (int64_t l = 0; l < L; ++l)
+              y[(c * n + i) * L + l] = from.data[order[i][l] * from.down + c * from.across + (l < some ? l : 0) * from.step];
       }
+      for (int64_t k = 0; few && !transposed && k < n; ++k)
+        for (int64_t c = 0; c < wide; ++c) exchange(0, n, k, rows[k], y + c * n * L);
       if (transposed) {  // Uᵀ, then Lᵀ from below
         substitute(n, wide, a, {0, n, 1}, y, 0, 1, false);
         substitute(n, wide, a, {n * n - 1, -n, -1}, y, n - 1, -1, true);
@@ -215,12 +226,15 @@ void lu_solve(int64_t count, int64_t n, int64_t columns, Batch<const T> lu, cons
         substitute(n, wide, a, {0, 1, n}, y, 0, 1, true);
         substitute(n, wide, a, {n * n - 1, -1, -n}, y, n - 1, -1, false);
       }
+      for (int64_t k = n - 1; few && transposed && k >= 0; --k)
+        for (int64_t c = 0; c < wide; ++c) exchange(0, n, k, rows[k], y + c * n * L);
+      if (few || !transposed) {
+        store(some, n, wide, y, to);
+        continue;
+      }
       for (int64_t c = 0; c < wide; ++c)
-        for (int64_t i = 0; i < n; ++i) {
-          T* to = x.data + first * x.step + (c0 + c) * x.across;
-          for (int64_t l = 0; l < some; ++l)
-            to[(transposed ? order[i][l] : i) * x.down + l * x.step] = y[(c * n + i) * L + l];
-        }
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t l = 0; l < some; ++l) to.data[order[i][l] * to.down + c * to.across + l * to.step] = y[(c * n + i) * L + l];
     }
   }
 }
