@@ -116,7 +116,8 @@ Tensors solve_triangular_rule(const Tensor& g, const Tensor& a, const Tensor& x,
   const Tensor gb = triangle_solve(adjoint_of(a), g, !upper, left, unit);
   Tensor ga;
   if (needs[0]) {
-    ga = minus(left ? mm(gb, adjoint_of(x)) : mm(adjoint_of(x), gb));
+    const Tensor turned = minus(gb);
+    ga = left ? mm(turned, adjoint_of(x)) : mm(adjoint_of(x), turned);
     ga = upper ? upper_of(ga, unit) : lower(ga, -int64_t{unit});
   }
   return {ga, needs[1] ? gb : Tensor()};
@@ -154,7 +155,7 @@ Tensors lu_solve_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots, c
   const Tensor gb = call<LuSolve>(lu, pivots, g, !adjoint);
   Tensors gs(3);
   if (needs[0]) {
-    const Tensor ga = minus(adjoint ? mm(x, adjoint_of(gb)) : mm(gb, adjoint_of(x)));
+    const Tensor turned = minus(gb), ga = adjoint ? mm(x, adjoint_of(turned)) : mm(turned, adjoint_of(x));
     const Tensor n = permute_rows(ga, pivots, true);
     gs[0] = call<Add>(lower(mm(n, adjoint_of(upper_of(lu))), -1),
                       upper_of(mm(adjoint_of(with_unit_diagonal(lu)), n)));
@@ -167,7 +168,7 @@ Tensors solve_rule(const Tensor& g, const Tensor& a, const Tensor& x, const Tens
                    Needs needs) {
   if (!g.defined()) return {};
   const Tensor gb = recording() ? call<Solve>(adjoint_of(a), g) : call<LuSolve>(lu, pivots, g, true);
-  return {needs[0] ? minus(mm(gb, adjoint_of(x))) : Tensor(), needs[1] ? gb : Tensor()};
+  return {needs[0] ? mm(minus(gb), adjoint_of(x)) : Tensor(), needs[1] ? gb : Tensor()};
 }
 
 Tensor inverse_rule(const Tensor& g, const Tensor& inverse) {
