@@ -123,6 +123,46 @@ def test_functions_mapped_in_parts():
     ) == [(1, True), (2, True), (3, True), (6, True), (True, False, False)]
 
 
+def test_what_files_of_functorch_import():
+    assert torch_values(
+        """
+        import torch
+        from functorch import functional_init, functional_init_with_buffers, make_fx
+        from torch._C import _functorch
+        from torch._functorch.make_functional import functional_init as again
+        from torch._functorch.utils import enable_single_level_autograd_function
+        from torch._ops import HigherOrderOperator
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.testing._internal.common_methods_invocations import DecorateInfo, op_db
+        from torch.testing._internal.common_modules import module_db
+        from torch.utils._mode_utils import all_same_mode
+
+        x, inside = torch.randn(2, 3), []
+        weights, f, names = functional_init(torch.nn.Linear)(3, 4)
+        show([tuple(w.shape) for w in weights], names, tuple(f(weights, (x,)).shape))
+        weights, f, _ = functional_init(torch.nn.Linear, (5,))(3, 4)
+        show([tuple(w.shape) for w in weights], tuple(torch.vmap(f, (0, None))(weights, (x,)).shape))
+        params, buffers, f, names, others = functional_init_with_buffers(torch.nn.BatchNorm1d, [2])(3)
+        show(len(params), [tuple(b.shape) for b in buffers], others)
+        for make, kind in ((lambda: functional_init(torch.nn.Linear, (5, 2)), ValueError), (lambda: functional_init(torch.nn.BatchNorm1d)(3), RuntimeError), (lambda: make_fx(torch.sin), NotImplementedError)):
+            try: make()
+            except kind as error: show(kind.__name__)
+        torch.vmap(lambda x: (inside.append((_functorch.is_batchedtensor(x), tuple(_functorch.get_unwrapped(x).shape))), x)[1])(x)
+        show(inside, torch._C._functorch.is_batchedtensor(x), torch._C._functorch.maybe_get_bdim(x))
+        show(DecorateInfo(print, "TestA").decorators == [print], module_db, all_same_mode([1, 1]), all_same_mode([1, 2]))
+        """
+    ) == [
+        ([(4, 3), (4,)], ["weight", "bias"], (2, 4)),
+        ([(5, 4, 3), (5, 4)], (5, 2, 4)),
+        (2, [(2, 3), (2, 3), (2,)], ["running_mean", "running_var", "num_batches_tracked"]),
+        "ValueError",
+        "RuntimeError",
+        "NotImplementedError",
+        ([(True, (2, 3))], False, -1),
+        (True, [], True, False),
+    ]
+
+
 def test_functorch():
     assert torch_values(
         """

@@ -112,7 +112,9 @@ void bind_storage(nb::module_& m) {
     if (offset < 0 || (count_of(sizes, "tensor") && reached.high > held))
       fail<ValueError>("a tensor of shape ", to_string(sizes), " with strides ", to_string(strides), " and offset ", offset,
                        " does not fit into the ", held, " elements that there are");
-    return over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, checked_add(offset, skipped / item, "tensor"));
+    Tensor made = over(Ref<Storage>::share(bytes->storage), dtype, sizes, strides, checked_add(offset, skipped / item, "tensor"));
+    made->flags |= thread_state.flags_of_new & TensorImpl::kInference;
+    return made;
   }, "A tensor over given bytes.");
   m.def("_swap", [](nb::handle a, nb::handle b) { swap_objects(a.ptr(), b.ptr()); });
   m.def("_retype", &retype);

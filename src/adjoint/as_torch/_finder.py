@@ -42,6 +42,8 @@ RENAMED = {
     "torch._functorch.vmap": "adjoint.func._vmap",
     "torch._functorch.batch_norm_replacement": "adjoint.func._modules",
     "torch._functorch.make_functional": f"{STANDINS}.functorch",
+    "torch._functorch.utils": f"{STANDINS}._functional",
+    "torch._ops": f"{STANDINS}.ops",
     "functorch": f"{STANDINS}.functorch",
     "torch.__config__": f"{STANDINS}.config",
     "torch.__future__": f"{STANDINS}.future",

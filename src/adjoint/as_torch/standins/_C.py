@@ -259,6 +259,21 @@ _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_nvfuser
 # --- keys of torch's dispatcher, of which one kind has something to say here: autocast ------------------------------------
 
 
+def _samples(x):
+    """All samples that a tensor inside of `vmap` stands for, the batch in front; else itself."""
+    batch = _C._batch_of(x)
+    return x if batch is None else batch[0]
+
+
+_functorch = types.ModuleType(f"{__name__}._functorch", "Questions to tensors inside of `vmap`.")
+vars(_functorch).update(
+    get_unwrapped=_samples,
+    is_batchedtensor=lambda x: bool(_C._is_batched(x)),
+    is_functorch_wrapped_tensor=lambda x: bool(_C._is_batched(x)),
+    maybe_get_bdim=lambda x: 0 if _C._is_batched(x) else -1,
+)
+
+
 class _Keys(type):
     def __getattr__(cls, name):
         if name.startswith("_"):

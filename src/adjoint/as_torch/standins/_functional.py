@@ -6,6 +6,8 @@ Of ``torch.utils.checkpoint``: the random states of devices, of which there are 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import adjoint
 
 __all__: list[str] = []
@@ -101,3 +103,8 @@ class _set_fwd_grad_enabled:
 
     def __exit__(self, *exception):
         adjoint._C._set_forward_enabled(self.before)
+
+
+def enable_single_level_autograd_function():
+    """A context for Functions inside of transforms, which need none here."""
+    return nullcontext()

@@ -11,6 +11,7 @@ from copy import deepcopy
 from functools import wraps
 
 from adjoint import func
+from adjoint.as_torch.standins._refused import refusing
 from adjoint.func._vmap import spread_dims
 from adjoint.utils import _pytree as pytree
 
@@ -61,6 +62,9 @@ vars(experimental).update(
     functionalize=globals()["functionalize"],
     replace_all_batch_norm_modules_=func.replace_all_batch_norm_modules_,
 )
+
+
+globals().update(refusing("functorch", "make_fx", "programs are not traced"))
 
 
 class FunctionalModule:
@@ -125,3 +129,51 @@ def combine_state_for_ensemble(models):
         raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
     params, buffers = func.stack_module_state(models)
     return make_functional_with_buffers(models[0])[0], tuple(params.values()), tuple(buffers.values())
+
+
+def functional_init(model_class, ensemble_shape=(), device="cpu"):
+    """A function that makes modules of a class: their parameters, stacked; ``f(params, inputs)``; and the parameters' names.
+
+    Raises
+    ------
+    RuntimeError
+        The modules have buffers.
+    ValueError
+        `ensemble_shape` has several sizes.
+    """
+    initialize = functional_init_with_buffers(model_class, ensemble_shape, device)
+
+    def make(*args, **kwargs):
+        params, buffers, f, names, _ = initialize(*args, **kwargs)
+        if buffers:
+            raise RuntimeError(
+                "functional_init: `model` has buffers. Please use functional_init_with_buffers instead."
+            )
+        return params, lambda params, inputs: f(params, (), inputs), names
+
+    return make
+
+
+def functional_init_with_buffers(model_class, ensemble_shape=(), device="cpu"):
+    """As `functional_init`, with buffers: parameters, buffers, ``f(params, buffers, inputs)``, and both kinds of names."""
+    if len(ensemble_shape) > 1:
+        raise ValueError("NYI: ensemble_shape with more than 1 element")
+    if ensemble_shape and ensemble_shape[0] <= 0:
+        raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
+
+    def make(*args, **kwargs):
+        models = [
+            model_class(*args, **kwargs).to(device) for _ in range(ensemble_shape[0] if ensemble_shape else 1)
+        ]
+        f, params, buffers = make_functional_with_buffers(models[0])
+        if ensemble_shape:
+            params, buffers = (tuple(state.values()) for state in func.stack_module_state(models))
+        return (
+            params,
+            buffers,
+            lambda params, buffers, inputs: f(params, buffers, *inputs),
+            f._parameters,
+            f._buffers,
+        )
+
+    return make

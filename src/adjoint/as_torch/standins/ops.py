@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import adjoint
 from adjoint import _C
+from adjoint.as_torch.standins._refused import refused
 from adjoint.library import _custom
 
 __all__ = ["aten", "load_library", "loaded_libraries"]
 
 #: What `load_library` has loaded: nothing.
 loaded_libraries: set = set()
+
+
+globals().update(
+    refused("torch._ops", "HigherOrderOperator OpOverload", "operators have no overloads, and no dispatcher")
+)
 
 
 class _Packet:
