@@ -165,3 +165,24 @@ with warnings.catch_warnings(record=True) as found:
         torch.ones(2).index_put_((torch.tensor([1, 0], dtype=torch.uint8),), torch.tensor(2.0), accumulate)
 assert len(found) == 2 and "torch.uint8 is now deprecated" in str(found[0].message)
 """)
+
+
+def test_warnings_that_come_once_come_each_time_where_that_is_asked_for():
+    _holds("""
+import warnings
+def told():
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        torch.addcmul(torch.ones(1), 2, torch.ones(1), torch.ones(1))
+    return ["This overload of addcmul is deprecated" in str(w.message) for w in found]
+assert told() == [True] and told() == []
+torch.set_warn_always(True)
+assert told() == told() == [True]
+torch.set_warn_always(False)
+try:
+    torch.quint8.is_signed
+except RuntimeError as error:
+    assert "not supported for quantized" in str(error)
+else:
+    raise AssertionError
+""")

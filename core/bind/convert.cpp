@@ -74,7 +74,25 @@ PyObject* size_concat(PyObject* a, PyObject* b) {
   return s;
 }
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."}, {}};
-PyType_Slot size_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(size_repr)},
+/// A tuple of whole numbers, whatever gives them.
+PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  PyObject* t = PyTuple_Type.tp_new(type, args, keywords);
+  for (Py_ssize_t i = 0; t && i < PyTuple_GET_SIZE(t); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(t, i);
+    if (PyLong_CheckExact(item)) continue;
+    PyObject* whole = PyNumber_Index(item);
+    if (!whole) {
+      PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
+      Py_CLEAR(t);
+      break;
+    }
+    PyTuple_SET_ITEM(t, i, whole);
+    Py_DECREF(item);
+  }
+  return t;
+}
+PyType_Slot size_slots[] = {{Py_tp_new, reinterpret_cast<void*>(size_new)},
+                            {Py_tp_repr, reinterpret_cast<void*>(size_repr)},
                             {Py_mp_subscript, reinterpret_cast<void*>(size_subscript)},
                             {Py_sq_concat, reinterpret_cast<void*>(size_concat)},
                             {Py_tp_methods, size_methods},

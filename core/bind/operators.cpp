@@ -177,6 +177,12 @@ std::string types_of(const Given& g) {
 }
 
 /// torch warns once of an order that it wants to give up.
+}  // namespace
+
+bool warns_always = false;
+
+namespace {
+
 [[gnu::cold]] void warn_of_order(OperatorObject* o, const Alternate& a) {
   a.warned = true;
   const Alternate* plain = &a;
@@ -228,7 +234,7 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
     if (o->overloads->composition && !comes_back(o->overloads, nargs ? args[0] : nullptr)) return call_composition(o, given);
     refuse(o, given);
   }
-  if (alternate->signature->old && !alternate->warned) warn_of_order(o, *alternate);
+  if (alternate->signature->old && (!alternate->warned || warns_always)) warn_of_order(o, *alternate);
   const Operator& op = alternate->op();
   Arguments arguments(op);
   arguments.read(*alternate, match);

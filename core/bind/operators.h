@@ -14,6 +14,9 @@
 
 namespace adjoint::bind {
 
+/// Whether warnings that come once come each time.
+extern bool warns_always;
+
 /// Elements from which releasing Python's lock pays for all that is not element-wise: products, sorting and their like do
 /// more for each element than what `kUnlockFrom` is meant for.
 inline constexpr int64_t kUnlockStructuredFrom = 8192;

@@ -127,6 +127,19 @@ PyObject* inplace_power_slot(PyObject* a, PyObject* b, PyObject*) {
 }
 PyObject* compare_slot(PyObject* a, PyObject* b, int how) {
   if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b)) && (how != Py_EQ || !overridden(&a, 1))) Py_RETURN_NOTIMPLEMENTED;
+  // An array beside a tensor is compared element by element, as torch does.
+  if ((how == Py_EQ || how == Py_NE) && !is_tensor(b) && !PyLong_Check(b) && !PyFloat_Check(b) && PyObject_HasAttrString(b, "__array_interface__")) {
+    PyObject* values = nullptr;
+    try {
+      values = wrap(from_python(b, {}));
+    } catch (...) {
+      PyErr_Clear();
+      Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject* result = values ? compare_slot(a, values, how) : nullptr;
+    Py_XDECREF(values);
+    return result;
+  }
   // As torch: `==` of a subclass is Python's method.
   return call_binary({kCompare[how], 0, 0, how == Py_EQ && !is_plain(a)}, *compare_ops[how], a, b, nullptr);
 }

@@ -78,9 +78,9 @@ def creation(function=None, *, out=True, like=False, consults=False, plain=()):
                     f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the "
                     f"computed number of elements {made.numel()}. Note that this may occur as a result of rounding error. The out "
                     f"tensor will be resized to a tensor of shape ({made.numel()},).",
-                    stacklevel=3,
+                    stacklevel=2,
                 )
-            made = give(out, made, name, warns=False)
+            made = give(out, made, name, warns=name == "normal")
         else:
             raise RuntimeError(
                 f"dtype {_C._dtype(dtype)._type_name} does not match dtype of out parameter ({out.dtype._type_name})"

@@ -64,12 +64,12 @@ class TypedStorage(_Storage):
         return self._dtype
 
     @property
-    def is_cuda(self) -> bool:
+    def is_cuda(self) -> bool:  # type: ignore[override]
         tell_removal(3)
         return False
 
     @property
-    def _tensor(self):
+    def _tensor(self):  # type: ignore[override]
         return self._untyped_storage._tensor
 
     @property

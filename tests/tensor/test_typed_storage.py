@@ -403,3 +403,34 @@ def test_numpy_s_functions_give_tensors():
     x = ad.tensor([1, -2])
     assert numpy.abs(x).tolist() == [1, 2] and isinstance(numpy.abs(x), ad.Tensor)
     assert isinstance(x + numpy.array([1, 2]), ad.Tensor) and (x + numpy.array([1, 2])).tolist() == [2, 0]
+
+
+def test_sizes_are_whole_numbers():
+    numpy = pytest.importorskip("numpy")
+    made = ad.Size([0, ad.tensor(2), numpy.int64(3), True])
+    assert made == (0, 2, 3, 1) and all(type(n) is int for n in made)
+    assert type(made + (1,)) is type(made[1:]) is ad.Size and ad.Size() == ()
+    for wrong in (ad.ones(3), [1.5], ["a"], 3):
+        with pytest.raises(TypeError):
+            ad.Size(wrong)
+
+
+@pytest.mark.parametrize("kind", ["bool", "int32", "float32", "complex64"])
+def test_arrays_are_compared_element_by_element(kind):
+    numpy = pytest.importorskip("numpy")
+    a = numpy.array([0, 1, 0]).astype(kind)
+    x = ad.tensor([0, 1, 1], dtype=getattr(ad, kind))
+    assert (x == a).tolist() == [True, True, False] and (x != a).tolist() == [False, False, True]
+    assert (x == numpy.array(["a"])) is False
+
+
+def test_powers_and_sides_that_cannot_be():
+    for message, call in (
+        ("x must be a one-dimensional tensor", lambda: ad.vander(ad.tensor(1))),
+        ("N must be non-negative", lambda: ad.vander(ad.tensor([1]), N=-1)),
+        ("can only be 'left' or 'right' but got bad", lambda: ad.searchsorted(ad.ones(1), 1.0, side="bad")),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            call()
+    with pytest.warns(UserWarning, match="This behavior is deprecated, and in a future PyTorch release"):
+        assert ad.normal(ad.ones(2, 3), 1.0, out=ad.ones(3)).shape == (2, 3)

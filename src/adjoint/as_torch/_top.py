@@ -288,6 +288,7 @@ def to_dlpack(tensor):
 @extra
 def set_warn_always(b) -> None:
     adjoint.autograd._warn_always = bool(b)
+    adjoint._C._warn_always(bool(b))
     warnings.simplefilter("always" if b else "default", UserWarning)
 
 

@@ -355,5 +355,9 @@ def chain_matmul(*matrices) -> Tensor:
 @composition(method=False)
 def vander(x, N=None, increasing=False) -> Tensor:
     """The matrix whose columns are powers of `x`, falling unless `increasing`."""
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, but it has {x.ndim} dimensions")
+    if N is not None and N < 0:
+        raise RuntimeError(f"N must be non-negative, but got {N}")
     powers = _C._arange(0, x.shape[0] if N is None else N, 1, _C.int64, False)
     return x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))

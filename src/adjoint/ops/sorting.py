@@ -51,7 +51,7 @@ def searchsorted(
     tensor([0, 1, 3])
     """
     if side not in (None, "left", "right"):
-        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side!r}")
+        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError(
             "searchsorted(): side and right can't be set to opposites, got side of left while right was True"

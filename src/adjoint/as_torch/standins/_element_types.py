@@ -34,6 +34,10 @@ def _named(name):
     return NAMES[name]
 
 
+def _no_sign(kind):
+    raise RuntimeError(f"is_signed is not supported for quantized types, such as {kind}")
+
+
 def _all():
     for bits in (16, 32, 64):
         yield _make(f"uint{bits}", bits // 8, is_signed=False, limits=(0, 2**bits - 1))
@@ -50,7 +54,7 @@ def _all():
     yield _make("float4_e2m1fn_x2", 1, is_floating_point=True)
     yield _make("complex32", 4, is_complex=True)
     for name, size in (("qint8", 1), ("quint8", 1), ("qint32", 4), ("quint4x2", 1), ("quint2x4", 1)):
-        yield _make(name, size, is_signed=not name.startswith("quint"))
+        yield _make(name, size, is_signed=property(_no_sign))
 
 
 #: By name.

@@ -5,6 +5,8 @@ Start reading at `_refuse`; what it shares with other absent devices is in `_abs
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from adjoint import OutOfMemoryError
 from adjoint.as_torch import _legacy
 from adjoint.as_torch._absent import device_count, is_available, manual_seed
@@ -157,6 +159,9 @@ class Event(_Refused):
 
 class CUDAGraph(_Refused):
     """Needs a device."""
+
+
+graphs = SimpleNamespace(CUDAGraph=CUDAGraph)
 
 
 class ExternalStream(_Refused):
