@@ -424,7 +424,7 @@ def test_what_fractional_pooling_refuses():
         (RuntimeError, "Expected 3D or 4D tensor", lambda: F.fractional_max_pool2d(x[0, 0], 2, 3)),
         (
             RuntimeError,
-            "expected _random_samples of shape",
+            "Expect _random_samples of shape",
             lambda: F.fractional_max_pool2d(x, 2, 3, _random_samples=ad.ones(1)),
         ),
         (ValueError, "either an output size, or a pooling ratio", lambda: nn.FractionalMaxPool2d(2)),

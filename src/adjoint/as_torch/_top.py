@@ -323,6 +323,15 @@ def _efficientzerotensor(*size, dtype=None, device=None):
     return adjoint.zeros(*size, dtype=dtype, device=device)
 
 
+@extra
+def native_dropout(input, p, train):
+    """The result of dropout, and which elements it kept."""
+    if train is False or p == 0:
+        return input.clone(), adjoint.ones_like(input, dtype=adjoint.bool)
+    kept = adjoint.empty_like(input, dtype=adjoint.bool).bernoulli_(1 - p)
+    return input * kept * (1 / (1 - p) if p < 1 else 0.0), kept
+
+
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
