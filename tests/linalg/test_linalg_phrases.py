@@ -88,8 +88,9 @@ def test_chains_say_which_tensor():
     refused(lambda: L.multi_dot([A, S]), "the last tensor must be 1D or 2D but got 3D")
     refused(lambda: L.multi_dot([A, V, A]), "tensor 1 must be 2D but got 1D")
     refused(lambda: L.multi_dot([A, A.float()]), "all tensors must have be the same dtype")
-    out = ad.empty(3, 3)
-    refused(lambda: L.multi_dot([A, A], out=out), "expected out tensor to have dtype")
+    for dtype in (ad.float32, ad.complex128, ad.int64):
+        out = ad.empty(3, 3, dtype=dtype)
+        refused(lambda out=out: L.multi_dot([A, A], out=out), "expected out tensor to have dtype")
     refused(
         lambda: L.matrix_power(A, 1.5), "argument 'n' (position 2) must be int, not float", error=TypeError
     )

@@ -11,6 +11,7 @@ from . import (
     convolution,
     dropout,
     functional,
+    grad,
     init,
     lazy,
     loss,

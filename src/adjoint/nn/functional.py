@@ -230,7 +230,7 @@ def embedding(
 
 
 def _limit_norms(weight, input, max_norm, norm_type):
-    weight = weight.data  # neither recorded nor differentiated forwards
+    weight = ad.autograd.forward_ad.unpack_dual(weight).primal  # neither recorded nor differentiated forwards
     with ad.no_grad():
         used = sorted(set(input.reshape(-1).tolist()))
         if not used:
