@@ -11,7 +11,6 @@ from . import (
     convolution,
     dropout,
     functional,
-    grad,
     init,
     lazy,
     loss,
@@ -23,6 +22,9 @@ from . import (
     rnn,
     transformer,
     utils,
+)
+from . import (
+    grad as grad,
 )
 from .activation import *
 from .adaptive import AdaptiveLogSoftmaxWithLoss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 
-__all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
+__all__ = sorted(f"conv{n}d_{what}" for n in (1, 2, 3) for what in ("input", "weight"))
 
 
 def _gradient(n, of_input, size, other, grad_output, options):
