@@ -534,3 +534,19 @@ def test_programs_keep_their_own_future_statements(tmp_path):
         run_python("-m", "adjoint.as_torch", "-c", "x: int\nprint(__annotations__)").stdout
         == "{'x': <class 'int'>}\n"
     )
+
+
+def test_functions_that_torch_took_away_say_so():
+    assert torch_values("""
+        import torch
+
+        x, said = torch.eye(2), []
+        for name in ("eig", "symeig", "matrix_rank", "lstsq", "solve"):
+            for where in (torch, torch.Tensor):
+                try:
+                    getattr(where, name)(x)
+                except (RuntimeError, AttributeError) as error:
+                    said.append("is now removed" in str(error))
+        show(said)
+        show([float(torch.nuclear_norm(x)), round(float(torch.frobenius_norm(x, [0, 1])), 3)])
+    """) == [[True] * 5 + [False] + [True] * 4, [2.0, 1.414]]  # fmt: skip

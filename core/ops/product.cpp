@@ -38,11 +38,19 @@ Tensor with_one(const Tensor& t, size_t dim) {
 
 namespace products {
 
-void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument) {
-  if (t.dim() == rank) return;
-  if (rank == 3) fail(op, "(): ", argument, " must be a 3D tensor, but got shape ", to_string(t.sizes()));
-  if (rank == 1) fail(op, "(): 1D tensors expected, but ", argument, " has shape ", to_string(t.sizes()));
-  fail(op, "(): ", argument, " must be a matrix, but got shape ", to_string(t.sizes()));
+void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op, const Tensor& added) {
+  if (a.dim() == rank_a && b.dim() == rank_b) return;
+  if (rank_a == 1) fail(op, "(): 1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
+  if (rank_b == 1) fail(op, "(): vector + matrix @ vector expected, got ", added.defined() ? added.dim() : 1, ", ", a.dim(), ", ", b.dim());
+  const bool first = a.dim() != rank_a;
+  const Tensor& wrong = first ? a : b;
+  if (rank_a == 3) fail(op, "(): ", first ? "batch1" : "batch2", " must be a 3D tensor, but got shape ", to_string(wrong.sizes()));
+  fail(op, "(): ", !first ? "mat2" : added.defined() ? "mat1" : "self", " must be a matrix, got ", wrong.dim(), "-D tensor");
+}
+
+void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const char* name_of_b, const char* op) {
+  const bool first = a.dim() != 1;
+  if (first || b.dim() != 1) fail(op, ": Expected 1-D argument ", first ? name_of_a : name_of_b, ", but got ", (first ? a : b).dim(), "-D");
 }
 
 Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
@@ -51,13 +59,19 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
   if (a0.dtype() != b0.dtype() && a0.dim() == 1 && b0.dim() == 1)
     fail("dot : expected both vectors to have same dtype, but found ", type_name_of(a0.dtype()), " and ", type_name_of(b0.dtype()), " in ", op, "()");
   if (a0.dtype() != b0.dtype())
-    fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", name_of(a0.dtype()), " != ", name_of(b0.dtype()), "; convert one of them");
+    fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(a0.dtype()), " != ", cpp_name_of(b0.dtype()), "; convert one of them");
   if (a0.dtype() == DType::Bool) fail(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
   const int64_t k = a0.size(-1), kb = b0.dim() == 1 ? b0.size(0) : b0.size(-2);
   if (k != kb) {
     if (a0.dim() == 1 && b0.dim() == 1)
       fail(op, "(): inconsistent tensor size, expected tensor ", to_string(a0.sizes()), " and src ", to_string(b0.sizes()),
            " to have the same number of elements, but got ", k, " and ", kb, " elements respectively");
+    if (a0.dim() == 2 && b0.dim() == 1)
+      fail(op, "(): size mismatch, got input (", a0.size(0), "), mat (", by_x(a0.sizes()), "), vec (", kb, ")");
+    if (a0.dim() > 2 && b0.dim() > 2)
+      fail(op, "(): Expected size for first two dimensions of batch2 tensor to be: [",
+           product(a0.sizes().first(static_cast<size_t>(a0.dim() - 2))), ", ", k, "] but got: [",
+           product(b0.sizes().first(static_cast<size_t>(b0.dim() - 2))), ", ", kb, "].");
     fail(op, "(): mat1 and mat2 shapes cannot be multiplied (", by_x(a0.sizes()), " and ", by_x(b0.sizes()), "): size mismatch, got ", k,
          " and ", kb);
   }
@@ -124,9 +138,7 @@ static Scalar whole_among(DType type, const Scalar& factor) {
 }
 
 Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& given_beta, const Scalar& given_alpha, const char* op) {
-  const Dims sizes = broadcast_shapes(t.sizes(), p.sizes(), op);
-  if (!same({sizes.data(), sizes.size()}, p.sizes()))
-    fail(op, "(): self of shape ", to_string(t.sizes()), " does not broadcast to the product's shape ", to_string(p.sizes()));
+  if (!same(t.sizes(), p.sizes())) Expand::forward(t, p.sizes());  // says what does not fit
   if (t.dtype() != p.dtype())
     fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()), " != ", name_of(p.dtype()));
   refuse_overflow(given_beta, rounding_dtype(p.dtype()), op);
@@ -174,14 +186,14 @@ Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes) 
 }
 
 Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
-  products::need_rank(self, 1, name, "self");
-  products::need_rank(vec2, 1, name, "vec2");
+  products::need_vectors(self, "self", vec2, "vec2", name);
   return call<Mul>(with_one(self, 1), with_one(vec2, 0));
 }
 
 Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
   if (is_integral(self.dtype()) && is_integral(vec1.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
     fail(name, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
+  products::need_vectors(vec1, "vec1", vec2, "vec2", name);
   const Tensor sum = products::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
   return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools
 }

@@ -44,7 +44,9 @@ Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scal
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// beta * t + alpha * p, where p is a fresh tensor that may be overwritten.
 Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op);
-void need_rank(const Tensor& t, int64_t rank, const char* op, const char* argument);
+/// Refuse factors of other ranks; `added` is what the product is added to, if anything.
+void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op, const Tensor& added = Tensor());
+void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const char* name_of_b, const char* op);
 }  // namespace products
 
 /// What a product of two tensors of any ranks has in common.
@@ -70,8 +72,7 @@ struct BatchedMatmul : ProductOfTwo {
 /// The products whose ranks are given.
 template <int A, int B> struct FixedRanks : ProductOfTwo {
   static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
-    products::need_rank(a, A, op, "self");
-    products::need_rank(b, B, op, "the second argument");
+    products::need_ranks(a, A, b, B, op);
     return products::matmul(a, b, op);
   }
 };
@@ -93,8 +94,7 @@ struct Bmm : FixedRanks<3, 3> {
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3, 4), (2, 4, 2)", "(0, 3, 4), (0, 4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) {
-    products::need_rank(self, 3, name, "self");
-    products::need_rank(mat2, 3, name, "mat2");
+    products::need_ranks(self, 3, mat2, 3, name);
     if (self.size(0) != mat2.size(0))
       fail("bmm(): Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ", self.size(2), "] but got: [",
            mat2.size(0), ", ", mat2.size(1), "].");
@@ -159,8 +159,7 @@ template <int A, int B = A> struct AddProduct : Structured {
   // As a function and as a method.
   static constexpr auto old_orders = "beta, self, alpha, mat1, mat2; beta, self, mat1, mat2; self, beta, alpha, mat1, mat2; self, beta, mat1, mat2";
   static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
-    products::need_rank(a, A, op, "the first factor");
-    products::need_rank(b, B, op, "the second factor");
+    products::need_ranks(a, A, b, B, op, self);
     if constexpr (B == 1) return products::scaled_sum(self, products::matmul(a, b, op), beta, alpha, op);
     else return products::add_product(self, a, b, beta, alpha, op);
   }

@@ -43,8 +43,7 @@ Tensor product_of(const BatchedCall& c, int i, int j) {
 }
 
 void check_ranks(const BatchedCall& c, int i, int64_t a, int64_t b) {
-  products::need_rank(c.tensor(i), a, c.op.name, "self");
-  products::need_rank(c.tensor(i + 1), b, c.op.name, "the second argument");
+  products::need_ranks(c.tensor(i), a, c.tensor(i + 1), b, c.op.name);
 }
 
 /// beta * self + alpha * p, where p has the given rank for each sample, or for all of them.

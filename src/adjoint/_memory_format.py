@@ -16,7 +16,7 @@ from adjoint._device import (
     preserve_format,
 )
 
-__all__ = ["copied", "is_laid", "laid", "like", "relaid"]
+__all__ = ["copied", "has_channels_innermost", "is_laid", "laid", "like", "relaid"]
 
 #: The order of dimensions from the outermost to the innermost.
 _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
@@ -36,6 +36,21 @@ def is_laid(x, format=contiguous_format) -> bool:
     if order is None:
         return x.is_contiguous()
     return x.ndim == len(order) and x.permute(order).is_contiguous()
+
+
+def has_channels_innermost(image) -> bool:
+    """Whether steps in memory grow from channels to columns, rows and images: what torch takes for `channels_last`."""
+    if image.ndim != 4:
+        return False
+    strides, least = image.stride(), 0
+    if strides[1] == 0:
+        return False
+    for d in (1, 3, 2, 0):
+        size = image.shape[d]
+        if size == 0 or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * size if size > 1 else strides[d]
+    return True
 
 
 def laid(x, format, name="contiguous") -> Tensor:

@@ -147,6 +147,8 @@ def test_the_texts_are_torchs():
             make(probs=ad.ones(2), logits=ad.ones(2))
     with pytest.raises(ValueError, match="Exactly one of covariance_matrix"):
         D.MultivariateNormal(ad.zeros(2))
+    with pytest.raises(AssertionError, match="Exactly one of covariance_matrix"):
+        D.Wishart(ad.tensor(3.0))
 
 
 def test_validation_can_be_switched_off_for_all():

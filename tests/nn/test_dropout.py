@@ -80,7 +80,7 @@ def test_what_all_have_in_common(name):
 
 
 def test_dimensions():
-    with pytest.raises(RuntimeError, match="dropout1d: Expected 2D or 3D input, but received a 4-D input"):
+    with pytest.raises(RuntimeError, match="dropout1d: Expected 2D or 3D input, but received a 4D input"):
         F.dropout1d(ad.ones(1, 2, 3, 4))
     with pytest.warns(
         UserWarning, match="Received a 3D input to dropout2d and assuming that channel-wise 1D"

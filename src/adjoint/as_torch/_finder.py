@@ -115,6 +115,7 @@ PRIVATE = {
         "_ConvNd": "adjoint.nn.convolution._Convolution",
         "_ConvTransposeNd": "adjoint.nn.convolution._Transposed",
     },
+    "adjoint.nn.utils.stateless": {"_functional_call": "adjoint.func._modules.functional_call"},
     "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.state_dict.IncompatibleKeys"},
     "adjoint.nn.utils.prune": {
         "_compute_nparams_toprune": "adjoint.nn.utils.prune._count",

@@ -36,6 +36,8 @@ def fill(module) -> None:
     vars(module).update(_element_types.NAMES)
     vars(module).update(own)
     vars(module).update(finfo=_element_types.finfo, iinfo=_element_types.iinfo)
+    for name in ("eig", "lstsq", "solve", "symeig"):
+        setattr(adjoint.Tensor, name, REMOVED[name])
     # Some programs write ``torch.torch.Tensor``.
     module.torch = module
     module.__version__ = VERSION
@@ -322,6 +324,15 @@ def _efficientzerotensor(*size, dtype=None, device=None):
     return adjoint.zeros(*size, dtype=dtype, device=device)
 
 
+@extra
+def native_dropout(input, p, train):
+    """The result of dropout, and which elements it kept."""
+    if train is False or p == 0:
+        return input.clone(), adjoint.ones_like(input, dtype=adjoint.bool)
+    kept = adjoint.empty_like(input, dtype=adjoint.bool).bernoulli_(1 - p)
+    return input * kept * (1 / (1 - p) if p < 1 else 0.0), kept
+
+
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
@@ -333,3 +344,31 @@ _EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sa
 _EXTRA["_is_all_true"] = adjoint.all
 _EXTRA["_is_any_true"] = adjoint.any
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)
+_EXTRA["nuclear_norm"] = lambda input, dim=(-2, -1), keepdim=False: adjoint.linalg.matrix_norm(
+    input, "nuc", dim, keepdim
+)
+_EXTRA["frobenius_norm"] = lambda input, dim, keepdim=False: adjoint.linalg.vector_norm(
+    input, 2, dim, keepdim
+)
+
+
+def _removed(name, advice):
+    def function(*args, **keywords):
+        raise RuntimeError(f"This function was deprecated since version 1.9 and is now removed. {advice}")
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+#: Functions that torch has taken away, which say what has taken their place; all but `matrix_rank` are methods too.
+REMOVED = {
+    name: _removed(name, advice)
+    for name, advice in {
+        "eig": "`torch.linalg.eig` returns complex tensors: eigenvalues and eigenvectors.",
+        "symeig": "`torch.linalg.eigh` takes its place; it reads the lower triangle: pass UPLO='U' for the upper one.",
+        "lstsq": "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, which takes its arguments in the other order.",
+        "solve": "`torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes its arguments in the other order.",
+        "matrix_rank": "Please use the `torch.linalg.matrix_rank` function instead, whose parameter is `hermitian`.",
+    }.items()
+}
+_EXTRA.update(REMOVED)

@@ -45,6 +45,10 @@ class Wishart(CovarianceForms, ExponentialFamily):
     def __init__(
         self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None
     ):
+        if sum(m is not None for m in (covariance_matrix, precision_matrix, scale_tril)) != 1:
+            raise AssertionError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+            )
         name, matrix = self._one_form(
             covariance_matrix=covariance_matrix, scale_tril=scale_tril, precision_matrix=precision_matrix
         )

@@ -267,6 +267,8 @@ class _Swapped:
         found = getattr(holder, key, None)
         if found is not None and not isinstance(found, Tensor):
             raise TypeError(f"attribute `{key}`: {found!r} is not an instance of torch.Tensor")
+        if found is None and isinstance(value, sys.modules["adjoint.nn.parameter"].Parameter):
+            return holder._parameters, value  # as it would be where it is assigned
         return holder.__dict__, value
 
 

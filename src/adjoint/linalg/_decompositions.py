@@ -9,7 +9,15 @@ from __future__ import annotations
 from adjoint import _C, _register
 from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
-from adjoint.linalg._checks import LinAlgError, matrices, raise_where, square, tensor
+from adjoint.linalg._checks import (
+    finite,
+    give_cast,
+    matrices,
+    raise_where,
+    square,
+    tensor,
+    two_or_more,
+)
 from adjoint.return_types import linalg_cholesky_ex as CholeskyResult
 from adjoint.return_types import linalg_eig as EigResult
 from adjoint.return_types import linalg_eigh as EighResult
@@ -103,6 +111,7 @@ def cholesky(A, *, upper=False, out=None) -> Tensor:
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     """`lu_factor` that says in `info` which pivot is zero instead of raising."""
+    two_or_more(tensor(A, "linalg.lu_factor_ex"), "torch.lu_factor")
     matrices(A, "linalg.lu_factor_ex")
     result = LuFactorExResult(*_C._lu_factor(A, pivot))
     if check_errors:
@@ -162,6 +171,7 @@ def lu(A, *, pivot=True, out=None):
     tensor([[2., 4.],
             [0., 1.]])
     """
+    two_or_more(tensor(A, "linalg.lu"), "linalg.lu")
     matrices(A, "linalg.lu")
     LU, pivots, _ = _C._lu_factor(A, pivot)
     return give_all(out, LuResult(*unpack(LU, pivots, pivot)), "linalg.lu", converts=False)
@@ -232,24 +242,6 @@ def qr(A, mode="reduced", *, out=None):
     return give_all(out, QrResult(*_C._qr(A, mode == "complete")), "linalg.qr", converts=False)
 
 
-def _finite(A, name):
-    """Refuse infinities and NaN, on which LAPACK's iterations do not end well."""
-    if A.is_meta:
-        return A
-    whole = _C._whole(A).detach()  # of all samples of a vmap
-    if not whole.isfinite().all().item():
-        if whole.ndim > 2:
-            finite = whole.isfinite().all(-1).all(-1).reshape(-1).tolist()
-            raise LinAlgError(
-                f"{name}: (Batch element {finite.index(False)}): The algorithm failed to converge because the input "
-                "matrix contained non-finite values."
-            )
-        raise LinAlgError(
-            f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
-        )
-    return A
-
-
 def _not_converged(what):
     return lambda info: (
         f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated {what} "
@@ -266,7 +258,7 @@ def _triangle(UPLO, name):
 def _eigh(A, UPLO, vectors, name):
     square(A, name)
     upper = _triangle(UPLO, name)
-    values, vectors, info = _C._eigh(_finite(A, name), upper, vectors)
+    values, vectors, info = _C._eigh(finite(A, name), upper, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
     return EighResult(values, vectors)
 
@@ -306,7 +298,8 @@ def eigvalsh(A, UPLO="L", *, out=None) -> Tensor:
 
 def _eig(A, vectors, name):
     square(A, name)
-    values, vectors, info = _C._eig(_finite(A, name), vectors)
+    finite(A, "torch.linalg.eig: input tensor should not contain infs or NaNs")
+    values, vectors, info = _C._eig(A, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
     return EigResult(values, vectors)
 
@@ -325,18 +318,26 @@ def eig(A, *, out=None):
     >>> ad.linalg.eig(ad.tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues.imag.abs()
     tensor([1., 1.])
     """
-    return give_all(out, _eig(A, True, "linalg.eig"), "linalg.eig")
+    result = _eig(A, True, "linalg.eig")
+    if out is None:
+        return result
+    values, vectors = out
+    return EigResult(
+        give_cast(values, result[0], "torch.linalg.eig", "eigenvalues"),
+        give_cast(vectors, result[1], "torch.linalg.eig", "eigenvectors"),
+    )
 
 
 def eigvals(A, *, out=None) -> Tensor:
     """The complex eigenvalues of square matrices."""
     tensor(A, "linalg.eigvals")
-    return give(out, _eig(A, _tracked(A), "linalg.eigvals").eigenvalues, "linalg.eigvals")
+    values = _eig(A, _tracked(A), "linalg.eigvals").eigenvalues
+    return give_cast(out, values, "torch.linalg.eigvals", "eigenvalues")
 
 
 def _svd(A, full_matrices, vectors, name):
     matrices(A, name)
-    U, S, Vh, info = _C._svd(_finite(A, name), full_matrices, vectors)
+    U, S, Vh, info = _C._svd(finite(A, name), full_matrices, vectors)
     raise_where(info, name, _not_converged("singular values"))
     return SvdResult(U, S, Vh)
 
@@ -345,7 +346,9 @@ def _check_driver(driver, name):
     if driver not in (None, "gesvd", "gesvdj", "gesvda"):
         raise RuntimeError(f"{name}: unknown driver {driver!r}: expected None, 'gesvd', 'gesvdj' or 'gesvda'")
     if driver is not None:
-        raise RuntimeError(f"{name}: keyword argument `driver=` is only supported on CUDA inputs")
+        raise RuntimeError(
+            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
 
 
 def svd(A, full_matrices=True, *, driver=None, out=None):
@@ -399,24 +402,28 @@ def householder_product(A, tau, *, out=None) -> Tensor:
     tensor(tau, name, "tau")
     if A.shape[-2] < A.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
-    if tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2]:
+    if tau.ndim != A.ndim - 1:
         raise RuntimeError(
-            f"{name}: Expected tau to have one dimension less than input and the same batch, but they have shapes "
-            f"{list(tau.shape)} and {list(A.shape)}"
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+            f"input.ndim is equal to {A.ndim}"
+        )
+    if tau.shape[:-1] != A.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
         )
     if tau.shape[-1] > A.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.dtype != A.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {A.dtype}")
     if not (_tracked(A) or _tracked(tau)):
-        return give(out, _C._householder_product(A, tau), name)
+        return give_cast(out, _C._householder_product(A, tau), f"torch.{name}")
     m, n = A.shape[-2:]
     Q = _C._eye(m, n, A.dtype, False).expand(*A.shape[:-2], m, n)
     V = A.tril(-1) + _C._eye(m, n, A.dtype, False)
     for i in reversed(range(tau.shape[-1])):
         v = V.narrow(-1, i, 1)
         Q = Q - tau.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mH @ Q))
-    return give(out, Q, name)
+    return give_cast(out, Q, f"torch.{name}")
 
 
 def reflectors_of(A):

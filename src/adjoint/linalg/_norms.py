@@ -7,7 +7,7 @@ from math import inf
 from adjoint import _C, _register
 from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint.linalg._checks import matrices, square, tensor
+from adjoint.linalg._checks import give_cast, matrices, square, tensor, type_name
 from adjoint.linalg._decompositions import eigvalsh, svdvals
 from adjoint.linalg._solvers import tolerances
 
@@ -45,7 +45,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> T
         raise TypeError(f"linalg.vector_norm(): argument 'ord' must be a number, not {type(ord).__name__}")
     if not (x.is_floating_point() or x.is_complex()) and dtype is None:
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(x)}"
         )
     result = _C._vector_norm(x, float(ord), dim, keepdim, dtype=dtype)
     if out is None:
@@ -74,6 +74,8 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     tensor(6.)
     """
     tensor(A, "linalg.matrix_norm")
+    if ord not in ("fro", "nuc", 2, -2, 1, -1, inf, -inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if A.ndim < 2:
         raise RuntimeError(
             f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, but got {A.ndim}"
@@ -101,8 +103,6 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
             for d in sorted((row, column)):
                 result = result.unsqueeze(d)
         return give(out, result, "linalg.matrix_norm")
-    if ord not in (1, -1, inf, -inf):
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     summed, kept = (row, column) if abs(ord) == 1 else (column, row)
     if not keepdim and kept > summed:
         kept -= 1
@@ -124,6 +124,8 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None) -> Tenso
     tensor(5.)
     """
     tensor(A, "linalg.norm")
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     pair = isinstance(dim, (tuple, list)) and len(dim) == 2
     if isinstance(ord, str) or (ord is not None and (pair or (dim is None and A.ndim == 2))):
         return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
@@ -150,6 +152,8 @@ def cond(A, p=None, *, out=None) -> Tensor:
     tensor(2.)
     """
     name = "linalg.cond"
+    if p not in (None, "fro", "nuc", 2, -2, 1, -1, inf, -inf):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     matrices(A, name)
     if p is None or p in (2, -2):
         values = svdvals(A)
@@ -161,19 +165,12 @@ def cond(A, p=None, *, out=None) -> Tensor:
                 values.narrow(-1, values.shape[-1] - 1, 1).squeeze(-1),
             )
             result = smallest / largest if p == -2 else largest / smallest
-        return give(out, result, "linalg.cond")
+        return give_cast(out, result, "linalg.cond")
     square(A, name)
-    if (
-        isinstance(p, str)
-        and p not in ("fro", "nuc")
-        or not isinstance(p, str)
-        and p not in (1, -1, inf, -inf)
-    ):
-        raise RuntimeError(f"linalg.cond: got an invalid norm type: {p}")
     inverse, info = _C._inverse(A)
     result = matrix_norm(A, p) * matrix_norm(inverse, p)
     result = _C.where(info != 0, _C._full((), inf, result.dtype), result)
-    return give(out, result, "linalg.cond")
+    return give_cast(out, result, "linalg.cond")
 
 
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None) -> Tensor:
@@ -209,7 +206,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None)
     else:
         least = _C.maximum(atol.expand(values.shape[:-1]), rtol * values.amax(-1))
         result = (values > least.unsqueeze(-1)).sum(-1)
-    return give(out, result, "linalg.matrix_rank")
+    return give_cast(out, result, "linalg.matrix_rank")
 
 
 _register.publish(globals())

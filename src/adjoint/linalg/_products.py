@@ -7,7 +7,7 @@ from math import factorial, isfinite, nan
 from adjoint import _C, _register
 from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint.linalg._checks import square, tensor
+from adjoint.linalg._checks import give_cast, same_dtype, square, square_shape, tensor, type_name
 from adjoint.linalg._solvers import inv, solve
 from adjoint.ops.product import _cross
 
@@ -38,6 +38,18 @@ def matmul(input, other, *, out=None) -> Tensor:
 
 def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
+    for t, what in ((x, "x"), (y, "y")):
+        tensor(t, "linalg.vecdot", what)
+    if x.dtype == y.dtype and not (x.is_floating_point() or x.is_complex()):
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {type_name(x)}"
+        )
+    same_dtype(x, y, "linalg.vecdot", "x", "y")
+    if x.ndim == y.ndim == 1 and 1 not in (len(x), len(y)) and len(x) != len(y):
+        raise RuntimeError(
+            f"linalg.vecdot: inconsistent tensor size, expected tensor {list(x.shape)} and src {list(y.shape)} to have the "
+            f"same number of elements, but got {len(x)} and {len(y)} elements respectively"
+        )
     result = ((x.conj() if x.is_complex() else x) * y).sum(dim)
     return give(out, result, "linalg.vecdot", converts=False)
 
@@ -53,10 +65,11 @@ def matrix_power(A, n, *, out=None) -> Tensor:
             [0.0000, 0.2500]])
     """
     tensor(A, "linalg.matrix_power")
-    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(
-            f"linalg.matrix_power: A must be batches of square matrices, with at least 2 dimensions, but its shape is {list(A.shape)}"
+    if not isinstance(n, int):
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
         )
+    square_shape(A, "linalg.matrix_power")
     if n < 0:
         A, n = inv(A), -n
     result, power = None, A
@@ -69,7 +82,7 @@ def matrix_power(A, n, *, out=None) -> Tensor:
     if result is None:
         # Constant, yet a function of A: its gradient is zero.
         result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape), A)
-    return give(out, result, "linalg.matrix_power", converts=False)
+    return give_cast(out, result, "matrix_power", converts=False)
 
 
 #: Padé approximants of order m are accurate to unit roundoff up to a 1-norm of theta (N. Higham, The scaling and squaring
@@ -151,6 +164,10 @@ def vander(x, N=None) -> Tensor:
             [1, 3, 9]])
     """
     tensor(x, "linalg.vander", "x")
+    if x.dtype == _C.bool:
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got Bool"
+        )
     x = x if x.ndim else x.unsqueeze(0)
     N = x.shape[-1] if N is None else N
     if N <= 1:
@@ -177,14 +194,25 @@ def multi_dot(tensors, *, out=None) -> Tensor:
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    for i, t in enumerate(tensors):
+        tensor(t, "linalg.multi_dot", f"tensors[{i}]")
+        if i in (0, len(tensors) - 1):
+            if t.ndim not in (1, 2):
+                which = "last" if i else "first"
+                raise RuntimeError(f"multi_dot(): the {which} tensor must be 1D or 2D but got {t.ndim}D")
+        elif t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
+        if t.dtype != tensors[0].dtype:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {tensors[0].dtype} and tensor {i} "
+                f"{t.dtype}"
+            )
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     if first:
         tensors[0] = tensors[0].unsqueeze(0)
     if last:
         tensors[-1] = tensors[-1].unsqueeze(1)
     for i, t in enumerate(tensors):
-        if t.ndim != 2:
-            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
         if i and t.shape[0] != tensors[i - 1].shape[1]:
             raise RuntimeError(
                 f"multi_dot(): tensors {i - 1} and {i} with shapes {list(tensors[i - 1].shape)} and {list(t.shape)} "
@@ -195,7 +223,11 @@ def multi_dot(tensors, *, out=None) -> Tensor:
         result = result.squeeze(0)
     if last:
         result = result.squeeze(-1)
-    return give(out, result, "linalg.multi_dot", converts=False)
+    if out is not None and out.dtype != result.dtype:
+        raise RuntimeError(
+            f"multi_dot(): expected out tensor to have dtype {result.dtype} but got {out.dtype}"
+        )
+    return give(out, result, "linalg.multi_dot")
 
 
 def _cheapest_order(sizes):

@@ -9,11 +9,14 @@ from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
     broadcast,
+    finite,
+    give_cast,
     matrices,
     raise_where,
     same_dtype,
     square,
     tensor,
+    type_name,
 )
 from adjoint.return_types import linalg_inv_ex as InvResult
 from adjoint.return_types import linalg_lstsq as LstsqResult
@@ -169,6 +172,11 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
     square(LD, name, "LD")
     matrices(B, name, "B")
     same_dtype(LD, B, name)
+    if B.shape[-2] != LD.shape[-1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for torch.{name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
+            f"matrix is {B.shape[-2]} by {B.shape[-1]}"
+        )
     LD, B = broadcast(LD, B, name)
     return give(out, _C._ldl_solve(LD, pivots.expand(LD.shape[:-1]), B, hermitian), name, converts=False)
 
@@ -242,10 +250,12 @@ def tolerances(A, atol, rtol, name):
     """Both as real tensors: `rtol` is max(m, n) epsilons unless one of them is given and positive."""
     real = A.real.dtype if A.is_complex() else A.dtype
 
-    def as_tensor(x):
+    def as_tensor(x, what):
         if isinstance(x, Tensor):
             if x.is_complex():
-                raise RuntimeError(f"{name}: tolerances must be real, but one has dtype {x.dtype}")
+                raise RuntimeError(
+                    f"torch.{name}: {what} tensor of complex type is not supported. Got {type_name(x)}"
+                )
             return x.to(real)
         return _C._full((), float(x), real)
 
@@ -254,9 +264,9 @@ def tolerances(A, atol, rtol, name):
         if atol is None:
             rtol = default
         else:
-            positive = as_tensor(atol) > 0
+            positive = as_tensor(atol, "atol") > 0
             rtol = _C.where(positive, _C._full((), 0.0, real), _C._full((), default, real))
-    return as_tensor(0.0 if atol is None else atol), as_tensor(rtol)
+    return as_tensor(0.0 if atol is None else atol, "atol"), as_tensor(rtol, "rtol")
 
 
 def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None) -> Tensor:
@@ -285,9 +295,15 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None) -> T
             [0.0000, 0.0000]])
     """
     name = "linalg.pinv"
+    if tensor(A, name).ndim < 2 or not (A.is_floating_point() or A.is_complex()):
+        raise RuntimeError(
+            f"{name}({type_name(A)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, double, "
+            "cfloat or cdouble types"
+        )
     (square if hermitian else matrices)(A, name)
+    finite(A, "linalg.eigh" if hermitian else "linalg.svd")
     atol, rtol = tolerances(A, atol, rcond if rtol is None else rtol, name)
-    return give(out, _C._pinv(A, atol.expand(A.shape[:-2]), rtol.expand(A.shape[:-2]), hermitian), name)
+    return give_cast(out, _C._pinv(A, atol.expand(A.shape[:-2]), rtol.expand(A.shape[:-2]), hermitian), name)
 
 
 def lstsq(A, B, rcond=None, *, driver=None, out=None):
@@ -319,7 +335,11 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
     name = "torch.linalg.lstsq"
     matrices(A, name)
     tensor(B, name, "B")
-    same_dtype(A, B, name)
+    if A.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected input and other to have the same dtype, but got input's dtype {type_name(A)} and other's "
+            f"dtype {type_name(B)}"
+        )
     if driver is None:
         driver = "gelsy"
     if driver not in ("gels", "gelsd", "gelss", "gelsy"):
@@ -376,7 +396,7 @@ def tensorinv(A, ind=2, *, out=None) -> Tensor:
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
             f"{prod(columns)} != {prod(rows)}"
         )
-    return give(out, inv(A.reshape(prod(rows), prod(columns))).reshape(*columns, *rows), "linalg.tensorinv")
+    return give_cast(out, inv(A.reshape(prod(rows), prod(columns))).reshape(*columns, *rows), "tensorinv")
 
 
 def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
@@ -399,7 +419,7 @@ def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
             f"but got {prod(shape)} != {prod(A.shape[: B.ndim])}"
         )
-    return give(out, solve(A.reshape(-1, prod(shape)), B.reshape(-1)).reshape(shape), "linalg.tensorsolve")
+    return give_cast(out, solve(A.reshape(-1, prod(shape)), B.reshape(-1)).reshape(shape), "tensorsolve")
 
 
 _register.publish(globals())

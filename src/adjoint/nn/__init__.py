@@ -23,6 +23,9 @@ from . import (
     transformer,
     utils,
 )
+from . import (
+    grad as grad,
+)
 from .activation import *
 from .adaptive import AdaptiveLogSoftmaxWithLoss
 from .batch_norm import *

@@ -113,8 +113,9 @@ def embedding_bag(
         )
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
         raise RuntimeError(
-            "expected weight and per_sample_weights to have the same scalar type, but found "
-            f"{weight.dtype} and {per_sample_weights.dtype} instead"
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; "
+            f"but type {weight.type()} does not equal {per_sample_weights.type()} (while checking arguments for "
+            "embedding_bag)"
         )
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise RuntimeError(
@@ -126,9 +127,16 @@ def embedding_bag(
         raise RuntimeError(f"embedding_bag: {flat.shape[0]} indices belong to no bag, since offsets is empty")
     if include_last_offset and input.dim() == 1:
         starts = starts[:-1]
-    rows = ad.nn.functional.embedding(
-        flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-    )
+    try:
+        rows = ad.nn.functional.embedding(
+            flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+        )
+    except IndexError:
+        place, index = next((i, x) for i, x in enumerate(flat.tolist()) if not 0 <= x < weight.shape[0])
+        raise RuntimeError(
+            f"Index {place} of input takes value {index} which is not in the valid range [0, {weight.shape[0]}): "
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"
+        ) from None
     counted = None
     if padding_idx is not None:
         counted = flat != padding_idx % weight.shape[0]

@@ -130,7 +130,7 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
     _check(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}-D input. Note that dropout1d exists to "
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that dropout1d exists to "
             "provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
             "dimension (i.e. 2D or 3D inputs)."
         )

@@ -14,8 +14,8 @@ def _numbers(value, n):
 
 def _begins(size, kernel, count, sample):
     """Where the windows begin, (planes, count): the last at the end, the others at a drawn phase of equal steps."""
-    if count == 1:
-        return ad.full((sample.shape[0], 1), size - kernel, dtype=ad.int64)
+    if count <= 1:
+        return ad.full((sample.shape[0], count), size - kernel, dtype=ad.int64)
     step = (size - kernel) / (count - 1)
     phase = sample.unsqueeze(1)
     at = ((ad.arange(count, dtype=sample.dtype) + phase) * step).to(ad.int64)
@@ -27,10 +27,17 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
     name = f"fractional_max_pool{n}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-    if input.dim() not in (n + 1, n + 2) or 0 in input.shape[-n - 1 :]:
+    if input.dim() not in (n + 1, n + 2):
+        raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
+    if 0 in input.shape[-n - 1 :]:
         raise RuntimeError(
-            f"{name}(): Expected {n + 1}D or {n + 2}D tensor with non-empty spatial dimensions, but got: {list(input.shape)}"
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
         )
+    for what, value in (("kernel_size", kernel_size), ("output_size", output_size)):
+        if isinstance(value, (tuple, list)) and len(value) != n:
+            raise RuntimeError(
+                f"{name}: {what} must either be a single Int or tuple of {'three ' * (n == 3)}Ints, but got {value}"
+            )
     sizes = tuple(input.shape[-n:])
     if output_size is None and isinstance(output_ratio, (tuple, list)) and len(output_ratio) != n:
         raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
@@ -40,9 +47,9 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
         counts = _numbers(output_size, n)
     kernel = _numbers(kernel_size, n)
     for s, k, c, what in zip(sizes, kernel, counts, ("time", "height", "width")[3 - n :]):
-        if k < 1 or c < 1:
+        if k < 1 or c < 0:
             raise RuntimeError(
-                f"{name}(): kernel and output sizes must be positive, but got {kernel} and {counts}"
+                f"{name}(): kernel sizes must be positive and output sizes not negative, but got {kernel} and {counts}"
             )
         if c + k - 1 > s:
             raise RuntimeError(
@@ -56,7 +63,7 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
         samples = samples[:1]
     if tuple(samples.shape) != (batch, input.shape[-n - 1], n):
         raise RuntimeError(
-            f"{name}(): expected _random_samples of shape {(batch, input.shape[-n - 1], n)}, but got "
+            f"{name}(): Expect _random_samples of shape {(batch, input.shape[-n - 1], n)}, but got "
             f"{list(samples.shape)}"
         )
     samples = samples.detach().reshape(planes, n)

@@ -6,10 +6,13 @@ image of its own; adaptive windows, whose sizes differ, are selections and produ
 
 from __future__ import annotations
 
+from math import prod
+
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import give
-from adjoint._memory_format import is_laid, like
+from adjoint._memory_format import is_laid
+from adjoint.nn._adaptive_pooling import adaptive_avg, adaptive_max, in_order
 
 _FAMILY = (
     "max_pool{}d max_pool{}d_with_indices avg_pool{}d lp_pool{}d adaptive_avg_pool{}d adaptive_max_pool{}d "
@@ -80,7 +83,10 @@ def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
             count -= 1
         sizes.append(count)
     if op == "max_pool1d" and sizes[0] < 1:
-        raise RuntimeError(f"max_pool1d() Invalid computed output size: {sizes[0]}")
+        raise RuntimeError(
+            f"max_pool1d() Invalid computed output size: {sizes[0]}: the image of size {input.shape[-1]} is smaller than a "
+            "window"
+        )
     if min(sizes) < 1:
         given, made = ("x".join(map(str, v)) for v in (input.shape[-n - 1 :], (input.shape[-n - 1], *sizes)))
         raise RuntimeError(
@@ -97,8 +103,38 @@ def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     _check_padding(op, n, kernel_size, padding, dilation)
     images = _images(input, n, op)
     options = _windows(op, n, images, kernel_size, stride, padding, dilation, ceil_mode)
-    values, indices = _C._max_pool(images, *options)
+    if max(options[3]) > 1 and _beyond(images.shape[2:], *options):
+        values, indices = _max_pool_beyond(n, images, *options)
+    else:
+        values, indices = _C._max_pool(images, *options)
     return _like(values, input, n), _like(indices, input, n)
+
+
+def _beyond(sizes, kernel, stride, padding, dilation, windows):
+    """Whether a window has all its elements outside of the image, which needs steps between them."""
+    for size, k, s, p, d, count in zip(sizes, kernel, stride, padding, dilation, windows):
+        for start in range(-p, count * s - p, s):
+            tap = 0 if start >= 0 else -(start // d)
+            if tap >= k or start + tap * d >= size:
+                return True
+    return False
+
+
+def _max_pool_beyond(n, images, kernel, stride, padding, dilation, windows):
+    """As the core's rows, with the padding in the image: windows without an element of it have the lowest number."""
+    sizes = images.shape[2:]
+    spans = [(w - 1) * s + d * (k - 1) + 1 for w, s, d, k in zip(windows, stride, dilation, kernel)]
+    behind = [max(0, span - size - p) for span, size, p in zip(spans, sizes, padding)]
+    sides = [side for p, b in reversed([*zip(padding, behind)]) for side in (p, b)]
+    lowest = -ad.inf if images.is_floating_point() else ad.iinfo(images.dtype).min
+    padded = ad.nn.functional.pad(images, sides, value=lowest)
+    values, indices = _C._max_pool(padded, kernel, stride, (0,) * n, dilation, windows)
+    position, step = ad.zeros_like(indices), 1
+    for d in reversed(range(n)):
+        at = (indices % padded.shape[2 + d] - padding[d]).clamp(0, sizes[d] - 1)
+        position, step = position + at * step, step * sizes[d]
+        indices = indices // padded.shape[2 + d]
+    return values, position
 
 
 def _counts(size, kernel, stride, padding, windows, include):
@@ -152,12 +188,7 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
                 shape[d] = windows[d]
                 divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)
         result = result / divisor
-    return _in_order(_like(result.to(input.dtype) if half else result, input, n), input, n)
-
-
-def _in_order(result, image, n):
-    """As torch, images of two dimensions keep their channels innermost, and all others lie row by row."""
-    return like(result, image) if n == 2 and image.ndim == 4 else result.contiguous()
+    return in_order(_like(result.to(input.dtype) if half else result, input, n), input, n)
 
 
 def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
@@ -168,95 +199,6 @@ def _lp_pool(op, n, input, norm_type, kernel_size, stride, ceil_mode):
     for k in _numbers(kernel_size, n, "kernel_size", op):
         volume *= k
     return (mean.sign() * mean.abs().relu() * volume).pow(1 / p)
-
-
-def _adaptive(op, n, input, output_size):
-    if n > 1 and input.ndim <= n:
-        raise ValueError(
-            f"Input dimension should be at least {n + 1}: {op} got an input of size {list(input.shape)}"
-        )
-    if input.ndim not in (n + 1, n + 2):
-        raise RuntimeError(f"{op}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
-    if not isinstance(output_size, int):
-        output_size = tuple(output_size)
-        if len(output_size) != n:
-            if n == 1:
-                raise RuntimeError(
-                    f"{op}() argument 'output_size' should contain one int (got {len(output_size)})"
-                )
-            if "max" in op:
-                raise RuntimeError(f"{op}(): internal error: output_size.size() must be {n}")
-            raise RuntimeError(f"{op}: output_size must be {n}")
-    else:
-        output_size = (output_size,) * n
-    sizes = tuple(input.shape[-n:])
-    if 0 in sizes:
-        raise RuntimeError(
-            f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-            f"{list(input.shape)}"
-        )
-    output_size = tuple(s if o is None else o for s, o in zip(sizes, output_size))
-    if min(output_size) < 0 and "max" in op:
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(output_size)}: {[*input.shape[:-n], *output_size]}"
-        )
-    if min(output_size) < 0:
-        raise RuntimeError(f"{op}: elements of output_size must be greater than or equal to 0")
-    return sizes, output_size
-
-
-def _bounds(size, windows):
-    """(begin, end) of each window; they share the dimension as evenly as they can."""
-    return [(i * size // windows, -(-(i + 1) * size // windows)) for i in range(windows)]
-
-
-def _adaptive_avg(op, n, input, output_size):
-    sizes, windows = _adaptive(op, n, input, output_size)
-    half = input.dtype in (ad.float16, ad.bfloat16)
-    x = input.to(ad.float32) if half else input
-    if all(w and s % w == 0 for s, w in zip(sizes, windows)) and 0 not in input.shape[:-n]:
-        kernel = tuple(s // w for s, w in zip(sizes, windows))
-        if windows == (1,) * n:
-            x = x.mean(tuple(range(-n, 0)), keepdim=True)
-        else:
-            x = _avg_pool(op, n, x, kernel, kernel, 0, False, True, None)
-    else:
-        for d, (size, count) in enumerate(zip(sizes, windows)):
-            if size == count:
-                continue
-            weights = ad.zeros(size, count, dtype=x.dtype)
-            for i, (begin, end) in enumerate(_bounds(size, count)):
-                weights[begin:end, i] = 1 / (end - begin)
-            x = (x.movedim(d - n, -1) @ weights).movedim(-1, d - n)
-    return _in_order(x.to(input.dtype) if half else x, input, n)
-
-
-def _adaptive_max(op, n, input, output_size):
-    sizes, windows = _adaptive(op, n, input, output_size)
-    # Positions in the flattened image, window by window; short windows repeat their last element.
-    place = ad.zeros((1,) * 2 * n, dtype=ad.int64)
-    step = 1
-    for d in reversed(range(n)):
-        bounds = _bounds(sizes[d], windows[d])
-        longest = max((end - begin for begin, end in bounds), default=1)
-        rows = [[min(begin + k, end - 1) * step for k in range(longest)] for begin, end in bounds]
-        shape = [1] * 2 * n
-        shape[d], shape[n + d] = windows[d], longest
-        place = place + ad.tensor(rows, dtype=ad.int64).reshape(shape)
-        step *= sizes[d]
-    count = 1
-    for w in windows:
-        count *= w
-    leading = tuple(input.shape[:-n])
-    if count == 0 or 0 in leading:
-        shape = (*leading, *windows)
-        return input.new_zeros(shape) + input.sum() * 0, ad.zeros(shape, dtype=ad.int64)
-    place = place.reshape(count, -1)
-    picked = input.reshape(*leading, -1).index_select(-1, place.reshape(-1))
-    values, which = picked.reshape(*leading, count, -1).max(-1)
-    indices = place[ad.arange(count), which]
-    values, indices = values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
-    return _in_order(values, input, n), _in_order(indices, input, n)
 
 
 def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size):
@@ -291,7 +233,8 @@ def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size
     volume = 1
     for size in output_size:
         volume *= size
-    flat = indices.reshape(*leading, -1)
+    count = prod(input.shape[-n:])
+    flat = indices.reshape(*leading, count)
     if flat.numel() and not flat.is_meta:
         for found in (flat.max().item(), flat.min().item()):
             if not 0 <= found < volume:
@@ -300,8 +243,8 @@ def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size
                     f"{'x'.join(map(str, output_size))})"
                 )
     zeros = input.new_zeros(*leading, volume)
-    result = zeros.scatter(-1, flat, input.reshape(*leading, -1)).reshape(*leading, *output_size)
-    return _in_order(result, input, n)
+    result = zeros.scatter(-1, flat, input.reshape(*leading, count)).reshape(*leading, *output_size)
+    return in_order(result, input, n)
 
 
 _MAX = """The largest element of each window, over {n} spatial dimension{s}.
@@ -418,14 +361,14 @@ def _publish(n):
         return _lp_pool(lp_name, n, input, norm_type, kernel_size, stride, ceil_mode)
 
     def adaptive_avg_pool(input, output_size):
-        return _adaptive_avg(adaptive_avg_name, n, input, output_size)
+        return adaptive_avg(adaptive_avg_name, n, input, output_size)
 
     def adaptive_max_pool(input, output_size, return_indices=False):
-        pair = _adaptive_max(adaptive_max_name, n, input, output_size)
+        pair = adaptive_max(adaptive_max_name, n, input, output_size)
         return pair if return_indices else pair[0]
 
     def adaptive_max_pool_with_indices(input, output_size, return_indices=False):
-        return _adaptive_max(adaptive_max_name, n, input, output_size)
+        return adaptive_max(adaptive_max_name, n, input, output_size)
 
     def max_unpool(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         return _max_unpool(unpool_name, n, input, indices, kernel_size, stride, padding, output_size)

@@ -197,7 +197,7 @@ def embedding(
         The weight is not a matrix.
     IndexError
         An index is outside of the rows.
-    ValueError
+    AssertionError
         `padding_idx` is outside of the rows.
 
     Examples
@@ -214,7 +214,7 @@ def embedding(
     rows = weight.shape[0]
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
-            raise ValueError(f"Padding_idx must be within num_embeddings: got {padding_idx}, rows {rows}")
+            raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx}, rows {rows}")
         padding_idx %= rows
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
@@ -230,6 +230,7 @@ def embedding(
 
 
 def _limit_norms(weight, input, max_norm, norm_type):
+    weight = ad.autograd.forward_ad.unpack_dual(weight).primal  # neither recorded nor differentiated forwards
     with ad.no_grad():
         used = sorted(set(input.reshape(-1).tolist()))
         if not used:

@@ -17,7 +17,7 @@ class _Rows(Module):
     def _make_rows(self, name, num_embeddings, embedding_dim, padding_idx, weight, frozen, device, dtype):
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
+                raise AssertionError(
                     f"{name} must be within num_embeddings: got {padding_idx}, rows {num_embeddings}"
                 )
             padding_idx %= num_embeddings

@@ -17,15 +17,37 @@ def _refuse(equation, reason):
     raise RuntimeError(f"einsum(): {reason}, in the equation {equation!r}")
 
 
-def _letters(text, equation):
-    """One operand's subscripts, the ellipsis as a single character."""
-    text = text.replace(" ", "").replace("...", _ELLIPSIS)
-    if text.count(_ELLIPSIS) > 1:
-        _refuse(equation, "found '...' more than once in a subscript")
-    for letter in text:
-        if letter != _ELLIPSIS and not (letter.isalpha() and letter.isascii()):
-            _refuse(equation, f"invalid subscript {letter!r}: expected letters [a-zA-Z] or '...'")
-    return text
+def _letters(equation, start, end, operand):
+    """One operand's subscripts, or the output's, the ellipsis as a single character."""
+    letters = []
+    at = start
+    while at < end:
+        letter = equation[at]
+        if letter == ".":
+            if _ELLIPSIS in letters:
+                _refuse(
+                    equation,
+                    f"found '.' for {operand} for which an ellipsis was already found"
+                    if operand != "output"
+                    else "found '.' for output but an ellipsis (...) was already found",
+                )
+            if equation[at : min(at + 3, end)] != "...":
+                _refuse(
+                    equation,
+                    f"found '.' for {operand} that is not part of any ellipsis{' (...)' * (operand == 'output')}",
+                )
+            at += 2
+        elif letter == " ":
+            at += 1
+            continue
+        elif not (letter.isalpha() and letter.isascii()):
+            _refuse(
+                equation,
+                f"invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]",
+            )
+        letters.append(letter)
+        at += 1
+    return "".join(letters)
 
 
 def _expand(subscript, ndim, names, equation, position):
@@ -34,7 +56,12 @@ def _expand(subscript, ndim, names, equation, position):
     if (_ELLIPSIS not in subscript and named != ndim) or named > ndim:
         _refuse(
             equation,
-            f"the number of subscripts ({named}) does not match the number of dimensions ({ndim}) of operand {position}",
+            f"the number of subscripts in the equation ({named}) "
+            + (
+                f"is more than the number of dimensions ({ndim}) for operand {position}"
+                if _ELLIPSIS in subscript
+                else f"does not match the number of dimensions ({ndim}) for operand {position} and no ellipsis was given"
+            ),
         )
     rest = ndim - named
     labels = []
@@ -47,7 +74,7 @@ def _expand(subscript, ndim, names, equation, position):
     return labels
 
 
-def _take_diagonals(tensor, labels):
+def _take_diagonals(tensor, labels, position):
     """Repeated labels of one operand become one dimension."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -55,8 +82,8 @@ def _take_diagonals(tensor, labels):
             second = labels.index(label, first + 1)
             if tensor.shape[first] != tensor.shape[second]:
                 raise RuntimeError(
-                    f"einsum(): subscript {label!r} is repeated but the sizes {tensor.shape[first]} and "
-                    f"{tensor.shape[second]} do not match"
+                    f"einsum(): subscript {label} is repeated for operand {position} but the sizes don't match, "
+                    f"{tensor.shape[second]} != {tensor.shape[first]}"
                 )
             tensor = _C.diagonal(tensor, 0, first, second)
             labels = [x for i, x in enumerate(labels) if i not in (first, second)] + [label]
@@ -156,11 +183,22 @@ def einsum(equation, *operands):
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     if not operands:
-        raise ValueError("einsum(): must provide at least one operand")
-    inputs, arrow, out = equation.partition("->")
-    subscripts = [_letters(part, equation) for part in inputs.split(",")]
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    if not isinstance(equation, str):
+        raise TypeError(
+            f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}"
+        )
+    inputs, arrow, _ = equation.partition("->")
+    subscripts, start = [], 0
+    for i, part in enumerate(inputs.split(",")):
+        subscripts.append(_letters(equation, start, start + len(part), f"operand {i}"))
+        start += len(part) + 1
     if len(subscripts) != len(operands):
-        _refuse(equation, f"{len(subscripts)} operands are named but {len(operands)} were given")
+        few = "fewer" if len(subscripts) > len(operands) else "more"
+        _refuse(equation, f"{few} operands were provided than specified in the equation")
     names = set()
     labels = [
         _expand(s, o.ndim, names, equation, i)
@@ -168,28 +206,36 @@ def einsum(equation, *operands):
     ]
     dots = sorted(names)
     if arrow:
-        text = _letters(out, equation)
+        text = _letters(equation, len(inputs) + 2, len(equation), "output")
         output = [x for letter in text for x in (dots if letter == _ELLIPSIS else [letter])]
         for label in output:
             if output.count(label) > 1:
-                _refuse(equation, f"output subscript {label!r} appears more than once")
+                _refuse(equation, f"output subscript {label} appears more than once in the output")
             if not any(label in operand for operand in labels):
-                _refuse(equation, f"output subscript {label!r} does not appear in any input")
+                _refuse(
+                    equation,
+                    f"output subscript {label} does not appear in the equation for any input operand",
+                )
     else:
         flat = [label for operand in labels for label in operand if isinstance(label, str)]
         output = dots + sorted(label for label in set(flat) if flat.count(label) == 1)
-    pairs = [_take_diagonals(o, list(names_)) for o, names_ in zip(operands, labels, strict=True)]
+    pairs = [
+        _take_diagonals(o, list(names_), i)
+        for i, (o, names_) in enumerate(zip(operands, labels, strict=True))
+    ]
     sizes = {}
-    for tensor, operand in pairs:
+    for position, (tensor, operand) in enumerate(pairs):
         for label, size in zip(operand, tensor.shape, strict=True):
             known = sizes.setdefault(label, size)
             if known == 1:
                 sizes[label] = size
             elif size not in (1, known):
-                _refuse(
-                    equation,
-                    f"operands could not be broadcast: subscript {label!r} has sizes {known} and {size}",
+                covered = (
+                    f"subscript {label} has size {size} for operand {position}"
+                    if isinstance(label, str)
+                    else f"dimension {label + len(dots)} covered by ellipsis in operand {position} has size {size}"
                 )
+                _refuse(equation, f"{covered} which does not broadcast with previously seen size {known}")
     rank = list(dict.fromkeys([*output, *sizes]))
     path = (
         _path([s.replace(_ELLIPSIS, "") for s in subscripts], "".join(map(str, output)), operands)

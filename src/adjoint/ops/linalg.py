@@ -92,6 +92,9 @@ def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
     tensor([[0.2500],
             [0.2500]])
     """
+    from adjoint.linalg._checks import fitting
+
+    fitting(input, L, "cholesky_solve", "b", "u")
     solve = _linalg().solve_triangular
     lower = L.mH if upper else L
     return give(out, solve(lower.mH, solve(lower, input, upper=False), upper=True), "cholesky_solve")
@@ -108,7 +111,20 @@ def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
     tensor([[0.2500, 0.0000],
             [0.0000, 0.2500]])
     """
+    from adjoint.linalg._checks import raise_where, square
+
+    square(input, "cholesky_inverse")
     n = input.shape[-1]
+    orders = _C._arange(n, 0, -1, _C.int32, False)  # the largest is that of the first
+    zero = (input.detach().diagonal(0, -2, -1) == 0).to(_C.int32) * orders
+    order = zero.amax(-1) if n else zero.sum(-1)
+    raise_where(
+        _C.where(order != 0, n + 1 - order, order),
+        "cholesky_inverse",
+        lambda i: (
+            f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is singular."
+        ),
+    )
     eye = _C._eye(n, n, input.dtype, False).expand(input.shape)
     return give(out, cholesky_solve(eye, input, upper), "cholesky_inverse")
 
@@ -168,6 +184,13 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
         raise RuntimeError(
             f"ormqr(): {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions"
         )
+    if input.dtype != other.dtype:
+        from adjoint.linalg._checks import type_name
+
+        raise RuntimeError(
+            f"torch.ormqr: Expected input and other to have the same dtype, but input has dtype {type_name(input)} and "
+            f"other has dtype {type_name(other)}"
+        )
     m, k = input.shape[-2], tau.shape[-1] if tau.ndim else 0
     if other.shape[-2 if left else -1] != m:
         raise RuntimeError(
@@ -208,6 +231,11 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     """
     from adjoint.linalg._decompositions import unpack
 
+    if LU_pivots.dtype != _C.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, as linalg.lu_factor "
+            f"gives it, but got {LU_pivots.dtype}"
+        )
     P, L, U = unpack(LU_data, LU_pivots)
     nothing = LU_data.new_zeros((0,))
     parts = (P if unpack_pivots else nothing, L if unpack_data else nothing, U if unpack_data else nothing)
@@ -216,10 +244,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
 
 @composition
 def lu(A, pivot=True, get_infos=False, out=None):
-    """LU and pivots, as `linalg.lu_factor` gives them, which has taken its place; with `get_infos` also where it fails."""
+    """LU and pivots, as `linalg.lu_factor` gives them, which has taken its place: of singular matrices too."""
     result = _linalg().lu_factor_ex(A, pivot=pivot)
-    if not get_infos and bool((result[2] != 0).any()):
-        result = _linalg().lu_factor(A, pivot=pivot)
     result = tuple(result) if get_infos else tuple(result[:2])
     if out is None:
         return result
@@ -287,8 +313,9 @@ def pca_lowrank(A, q=None, center=True, niter=2) -> tuple[Tensor, Tensor, Tensor
 @composition
 def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
     """The solution of ``A @ X = input`` for a triangle, and a copy of A; `linalg.solve_triangular` is its successor."""
-    from adjoint.linalg._checks import broadcast
+    from adjoint.linalg._checks import broadcast, fitting
 
+    fitting(input, A, "triangular_solve")
     B, triangle = input, A.mT if transpose else A
     triangle, B = broadcast(triangle, B, "triangular_solve")
     X = _linalg().solve_triangular(triangle, B, upper=upper != transpose, unitriangular=unitriangular)
@@ -330,7 +357,7 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
 def trace(input) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
-        raise RuntimeError("trace: expected a matrix")
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return input.diagonal().sum()
 
 

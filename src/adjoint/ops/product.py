@@ -54,6 +54,8 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
     """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"both inputs should have same dtype, but they have {a.dtype} and {b.dtype}")
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

@@ -76,9 +76,12 @@ def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
     >>> ad.cdist(ad.zeros(1, 2), ad.tensor([[3.0, 4.0]]))
     tensor([[5.]])
     """
-    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
-            f"cdist(): expected matrices with the same number of columns, but got {list(x1.shape)} and {list(x2.shape)}"
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     # No columns: every distance is 0, whatever the norm.

@@ -1,0 +1,144 @@
+"""Adaptive pooling: as many windows as asked for, whose sizes differ, so that they share the image as evenly as they can.
+
+Means are products by one matrix for each dimension, maxima are selections. Start reading at `adaptive_avg`; the functions of
+`adjoint.nn.functional` are in `_pooling`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import adjoint as ad
+from adjoint._memory_format import has_channels_innermost
+
+__all__ = ["adaptive_avg", "adaptive_max", "in_order"]
+
+
+def in_order(result, image, n):
+    """As torch, images of two dimensions keep their channels innermost, and all others lie row by row."""
+    if n == 2 and has_channels_innermost(image):
+        rows = result.permute(0, 2, 3, 1)
+        return rows.reshape(-1).reshape(rows.shape).permute(0, 3, 1, 2)
+    return result.contiguous()
+
+
+def _refuse_gradient(input, shape, op):
+    """A result without elements, whose gradient torch refuses."""
+    from adjoint.autograd import Function
+
+    class Nothing(Function):
+        @staticmethod
+        def forward(ctx, input):
+            return input.new_empty(shape)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise RuntimeError(
+                f"{op}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has "
+                f"sizes {list(shape)}"
+            )
+
+    return Nothing.apply(input)
+
+
+def _adaptive(op, n, input, output_size):
+    if n > 1 and input.ndim <= n:
+        raise ValueError(
+            f"Input dimension should be at least {n + 1}: {op} got an input of size {list(input.shape)}"
+        )
+    if input.ndim not in (n + 1, n + 2):
+        raise RuntimeError(f"{op}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
+    if not isinstance(output_size, int):
+        output_size = tuple(output_size)
+        if len(output_size) != n:
+            if n == 1:
+                raise RuntimeError(
+                    f"{op}() argument 'output_size' should contain one int (got {len(output_size)})"
+                )
+            if "max" in op:
+                raise RuntimeError(f"{op}(): internal error: output_size.size() must be {n}")
+            raise RuntimeError(f"{op}: output_size must be {n}")
+    else:
+        output_size = (output_size,) * n
+    sizes = tuple(input.shape[-n:])
+    # Channels may be none where a mean is taken, and for want of a batch dimension the first is taken for it.
+    for d in range(1 if "max" in op or n == 3 else input.ndim - n, input.ndim):
+        if not input.shape[d]:
+            raise RuntimeError(
+                f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {d} being empty"
+            )
+    if not (input.is_floating_point() or input.is_complex()):
+        kind = input.type().split(".")[-1].removesuffix("Tensor")
+        raise NotImplementedError(f'"{op}" not implemented for {kind!r}')
+    output_size = tuple(s if o is None else o for s, o in zip(sizes, output_size))
+    if min(output_size) < 0 and "max" in op:
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(output_size)}: {[*input.shape[:-n], *output_size]}"
+        )
+    if min(output_size) < 0:
+        raise RuntimeError(f"{op}: elements of output_size must be greater than or equal to 0")
+    if prod(input.shape[:-n]) * prod(output_size) * 8 >= 2**63:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={[*input.shape[:-n], *output_size]}"
+        )
+    return sizes, output_size
+
+
+def _bounds(size, windows):
+    """(begin, end) of each window; they share the dimension as evenly as they can."""
+    return [(i * size // windows, -(-(i + 1) * size // windows)) for i in range(windows)]
+
+
+def adaptive_avg(op, n, input, output_size):
+    sizes, windows = _adaptive(op, n, input, output_size)
+    if 0 in windows:
+        return _refuse_gradient(input, (*input.shape[:-n], *windows), op)
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    x = input.to(ad.float32) if half else input
+    if all(w and s % w == 0 for s, w in zip(sizes, windows)) and 0 not in input.shape[:-n]:
+        kernel = tuple(s // w for s, w in zip(sizes, windows))
+        if windows == (1,) * n:
+            x = x.mean(tuple(range(-n, 0)), keepdim=True)
+        else:
+            x = getattr(ad.nn.functional, f"avg_pool{n}d")(x, kernel)
+    else:
+        for d, (size, count) in enumerate(zip(sizes, windows)):
+            if size == count:
+                continue
+            weights = ad.zeros(size, count, dtype=x.dtype)
+            for i, (begin, end) in enumerate(_bounds(size, count)):
+                weights[begin:end, i] = 1 / (end - begin)
+            x = (x.movedim(d - n, -1) @ weights).movedim(-1, d - n)
+    return in_order(x.to(input.dtype) if half else x, input, n)
+
+
+def adaptive_max(op, n, input, output_size):
+    sizes, windows = _adaptive(op, n, input, output_size)
+    if 0 in windows:
+        shape = (*input.shape[:-n], *windows)
+        return _refuse_gradient(input, shape, op), ad.zeros(shape, dtype=ad.int64)
+    # Positions in the flattened image, window by window; short windows repeat their last element.
+    place = ad.zeros((1,) * 2 * n, dtype=ad.int64)
+    step = 1
+    for d in reversed(range(n)):
+        bounds = _bounds(sizes[d], windows[d])
+        longest = max((end - begin for begin, end in bounds), default=1)
+        rows = [[min(begin + k, end - 1) * step for k in range(longest)] for begin, end in bounds]
+        shape = [1] * 2 * n
+        shape[d], shape[n + d] = windows[d], longest
+        place = place + ad.tensor(rows, dtype=ad.int64).reshape(shape)
+        step *= sizes[d]
+    count = 1
+    for w in windows:
+        count *= w
+    leading = tuple(input.shape[:-n])
+    if 0 in leading:
+        shape = (*leading, *windows)
+        return input.new_zeros(shape) + input.sum() * 0, ad.zeros(shape, dtype=ad.int64)
+    place = place.reshape(count, -1)
+    picked = input.reshape(*leading, -1).index_select(-1, place.reshape(-1))
+    values, which = picked.reshape(*leading, count, -1).max(-1)
+    indices = place[ad.arange(count), which]
+    values, indices = values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
+    return in_order(values, input, n), in_order(indices, input, n)
