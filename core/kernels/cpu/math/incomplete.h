@@ -103,6 +103,20 @@ inline double gamma_near_turning_point(double a, double x, bool upper, bool sing
 /// several steps; what changes is then much more than what is missing.
 inline double gamma_fraction(double a, double x, double tolerance) {
   double b = x + 1 - a, before = 1 / b;
+#ifndef __FMA__
+  // Without fused steps that loses three bits where x is small: Steed's way, whose terms fall (A. R. Barnett et al., 1974).
+  if (tolerance < 1e-12) {
+    double d = before, term = d, sum = d;
+    for (double k = 1; k < 4000 && abs(term) > 1e-17 * sum; k += 1) {
+      const double turned = -k * (a - k) * d;
+      b += 2;
+      d = 1 / (b - turned);
+      term *= turned * d;
+      sum += term;
+    }
+    return sum;
+  }
+#endif
   double p0 = 0, p1 = 1, q0 = 1, q1 = b;
   for (double k = 1; k < 4000;) {
 #pragma GCC unroll 6
