@@ -352,3 +352,41 @@ with FlopCounterMode(display=False) as count: {call}.sum().backward()
 print(count.get_total_flops(), sum(count.get_flop_counts()['Global'].values()), 'Global' in count.get_table())
 """
     assert torch_program(code).split() == [str(forward), str(backward), str(backward), "True"]
+
+
+def test_operators_that_only_the_dispatcher_calls_so():
+    """Libraries key tables of their own by them; those that Adjoint has not can be named, and refuse when they are called."""
+    assert values(
+        "torch.ops.aten._to_copy.default(torch.ones(2), dtype=torch.int64).tolist()",
+        "torch.ops.aten.slice.Tensor(torch.arange(6), 0, 1, 5, 2).tolist()",
+        "torch.ops.aten.index.Tensor(torch.arange(4).view(2, 2), [None, torch.tensor([1])]).tolist()",
+        "torch.ops.aten.alias.default(torch.ones(1)).tolist()",
+        "callable(torch.ops.aten._sparse_addmm.default)",
+        "hasattr(torch.ops.aten, 'nothing_of_the_kind')",
+    ) == ["[1, 1]", "[1, 3]", "[[1], [3]]", "[1.0]", "True", "False"]
+
+
+def test_private_helpers_of_printing_losses_and_first_values():
+    assert values(
+        "torch._tensor_str._tensor_str(torch.tensor([[1.0, 2.5]]), 0)",
+        "torch._tensor_str._add_suffixes('Index([1', ['dim_size=3'], 6, False)",
+        "torch._tensor_str._str_intern(torch.ones(1), tensor_contents='[one]')",
+        "torch.nn._reduction.get_enum('sum')",
+        "torch.nn._reduction.legacy_get_string(False, None, emit_warning=False)",
+        "torch.nn.init._calculate_correct_fan(torch.ones(3, 5), 'fan_out')",
+        "torch.nn.init._no_grad_fill_(torch.ones(1), 2.0).tolist()",
+        "torch._has_compatible_shallow_copy_type(torch.ones(1), torch.ones(2).double())",
+        "torch._has_compatible_shallow_copy_type(torch.ones(1), torch.ones(1).to_sparse())",
+        "torch.nn.grad is __import__('adjoint').nn.grad",
+    ) == [
+        "[[1.0000, 2.5000]]",
+        "Index([1, dim_size=3)",
+        "tensor([one])",
+        "2",
+        "sum",
+        "3",
+        "[2.0]",
+        "True",
+        "False",
+        "True",
+    ]

@@ -77,9 +77,11 @@ PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyO
       in[1] = unwrap(b).get();
       return wrap(call_elementwise(*op.elementwise, in, nullptr));
     }
+    // 2 * b is b * 2, as for overrides: the first edge of its node is b's.
+    const int first = !ta && slot.symmetric;
     if (ta) in[0] = unwrap(a).get();
-    else in[0] = (number = operand(a, unwrap(b).dtype())).get();
-    if (tb) in[1] = unwrap(b).get();
+    else in[first] = (number = operand(a, unwrap(b).dtype())).get();
+    if (tb) in[1 - first] = unwrap(b).get();
     else in[1] = (number = operand(b, unwrap(a).dtype())).get();
     if (!in[0] || !in[1] || (number.defined() && !op.elementwise)) Py_RETURN_NOTIMPLEMENTED;
     Tensor result;

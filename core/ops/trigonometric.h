@@ -1,7 +1,7 @@
 // Trigonometric and hyperbolic functions and their inverses.
 //
 // Derivatives are the textbook ones (DLMF 4.20, 4.24, 4.34, 4.38). Where one can be had from the result, it is:
-// then the input need not be kept. Complex branch cuts are those of C99.
+// then the input need not be kept. 1 - x² is (1 - x)(1 + x), which keeps its digits near ±1. Complex branch cuts are those of C99.
 #pragma once
 
 #include "ops/arithmetic.h"
@@ -48,7 +48,7 @@ struct Asin : FloatFunction {
   static constexpr auto doc = "Inverse sine of each element, in [-pi/2, pi/2].";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::asin(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Rsqrt>(T(1) - x.value * x.value); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return apply<Rsqrt>((T(1) - x.value) * (T(1) + x.value)); }
 };
 
 struct Acos : FloatFunction {
@@ -57,7 +57,7 @@ struct Acos : FloatFunction {
   static constexpr auto doc = "Inverse cosine of each element, in [0, pi].";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::acos(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return -apply<Rsqrt>(T(1) - x.value * x.value); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return -apply<Rsqrt>((T(1) - x.value) * (T(1) + x.value)); }
 };
 
 struct Atan : FloatFunction {
@@ -91,7 +91,7 @@ struct Tanh : FloatFunction {
   static constexpr auto doc = "Hyperbolic tangent of each element.";
   static constexpr Domain samples{-3, 3};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::tanh(x); }
-  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return T(1) - y.value * y.value; }
+  template <class T> ADJOINT_INLINE static T derivative(Result<T> y) { return (T(1) - y.value) * (T(1) + y.value); }
 };
 
 struct Asinh : FloatFunction {
@@ -121,7 +121,7 @@ struct Atanh : FloatFunction {
   static constexpr auto doc = "Inverse hyperbolic tangent of each element, for elements in (-1, 1).";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::atanh(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1) / (T(1) - x.value * x.value); }
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return T(1) / ((T(1) - x.value) * (T(1) + x.value)); }
 };
 
 struct Atan2 : Binary {

@@ -3,6 +3,7 @@
 #include "transforms/batching.h"
 
 #include <mutex>
+#include <optional>
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
@@ -14,7 +15,7 @@
 #include "ops/writing.h"
 #include "runtime/random.h"
 #include "transforms/batching_call.h"
-#include "transforms/tangents.h"
+#include "transforms/forward.h"
 
 namespace adjoint {
 
@@ -30,7 +31,8 @@ void mark_new(const BatchLevel* level) {
 
 BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict) {
   static std::atomic<uint64_t> last{0};
-  auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict, .outer = thread_state.batch_level};
+  auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict,
+                               .dual_outside = thread_state.dual_level ? thread_state.dual_level->number : 0, .outer = thread_state.batch_level};
   mark_new(level);
   return *(thread_state.batch_level = level);
 }
@@ -160,6 +162,17 @@ void note_write_from_inside(const Tensor& t) {
   for (BatchLevel* level = thread_state.batch_level; level; level = level->outer) level->wrote_outside |= !t->storage->made_inside(level->number);
 }
 
+/// While samples are computed: the tangents of levels inside of their batch have been made, of the batched tensors.
+class WithoutInner {
+ public:
+  explicit WithoutInner(const BatchLevel& level) {
+    if (thread_state.dual_level && thread_state.dual_level->number > level.dual_outside) without_.emplace(level.dual_outside + 1);
+  }
+
+ private:
+  std::optional<WithoutLevels> without_;
+};
+
 /// For its scope the innermost level is another.
 class LevelOf {
  public:
@@ -196,6 +209,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   const Tensor* of = nullptr;
   highest_level(op, arguments, &of);
   BatchLevel& level = level_of(*of, op.name);
+  const WithoutInner handled(level);
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
     if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name, arguments.subspan(1), std::span(op.kinds).subspan(1));
@@ -342,6 +356,7 @@ Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double
     scalars |= in[i].dim() == 0;
   }
   const BatchLevel& level = level_of(*of, op.name);
+  const WithoutInner handled(level);
   const uint64_t number = level.number;
   // What refuses a tensor with dimensions as its value, masked_fill(), is where() for samples that have a value each: of its own
   // type. Another may overflow, and they are tried one after the other.

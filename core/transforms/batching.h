@@ -32,6 +32,8 @@ struct BatchLevel {
   Randomness randomness;
   /// Refuse in torch's words what only a loop over the samples can do.
   bool strict;
+  /// The innermost level of tangents that was open before; tangents of later ones are those of batched tensors, not of samples.
+  uint64_t dual_outside;
   /// Some sample needs a gradient outside: what the program differentiates inside must be recorded there too.
   bool records = false;
   /// Memory from outside was written: the program cannot be run again.

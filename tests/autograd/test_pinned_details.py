@@ -325,3 +325,13 @@ def test_a_view_without_a_valid_history_can_be_looked_at(mode):
         _ = view.grad_fn
     text = "tensor([[2.],\n        [4.]], dtype=adjoint.float64, grad_fn=<Invalid>)"
     assert (repr(view), str(view)) == (text, text)
+
+
+def test_a_number_on_the_left_comes_second_where_the_order_is_free():
+    """As in torch, programs walk to the tensor by ``next_functions[0]``."""
+    inner = ad.ones(2, requires_grad=True).sin()
+    for y in (2 * inner, inner * 2, 1 + inner, inner + 1):
+        (first, _), (second, _) = y.grad_fn.next_functions
+        assert first is inner.grad_fn and second is None
+    assert (2 * ad.tensor([True, False])).tolist() == [2, 0] and (1.5 + ad.tensor([1])).dtype is ad.float32
+    assert (3 & ad.tensor([5])).tolist() == [1]

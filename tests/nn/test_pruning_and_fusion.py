@@ -384,3 +384,19 @@ def test_paths_that_programs_import_from():
     lines = [f"from {path} import {', '.join(names.split())}" for path, names in PATHS.items()]
     program = [*lines, "import torch", "torch.lstm, torch.batch_norm, torch.pdist", "print('found')"]
     assert torch_program("\n".join(program)).strip() == "found"
+
+
+def test_what_is_drawn_decides_as_in_torch():
+    """Of single elements those of the greatest numbers go, of slices those of the least."""
+    layer = nn.Linear(5, 4)
+    ad.manual_seed(3)
+    prune.random_unstructured(layer, "weight", amount=6)
+    ad.manual_seed(3)
+    drawn, gone = ad.rand(4, 5), layer.weight_mask == 0
+    assert gone.sum() == 6 and drawn[gone].min() > drawn[~gone].max()
+    layer = nn.Linear(5, 4)
+    ad.manual_seed(3)
+    prune.random_structured(layer, "weight", amount=2, dim=1)
+    ad.manual_seed(3)
+    drawn, gone = ad.rand(5), layer.weight_mask[0] == 0
+    assert gone.sum() == 2 and drawn[gone].max() < drawn[~gone].min()

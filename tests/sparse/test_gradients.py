@@ -310,3 +310,41 @@ def test_anomalies_are_found_in_values():
     weight = table()
     with pytest.raises(RuntimeError, match="nan"), ad.autograd.detect_anomaly():
         (F.embedding(ad.tensor([0]), weight, sparse=True) * float("nan")).sum().backward()
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_products_that_are_reduced_otherwise(layout, reduce):
+    """The products of a row's entries with what they meet; 0 for a row without entries."""
+    a = np.array([[1.0, 0, 2], [0, 0, 0], [0, -3, 4]])
+    b = np.array([[1.0, -2], [3, 4], [-5, 6]])
+    g = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    how = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}[reduce]
+    expected, to_b, to_a = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 3))
+    for i in range(3):
+        there = np.flatnonzero(a[i])
+        for k in range(2):
+            products = a[i, there] * b[there, k]
+            if not len(there):
+                continue
+            expected[i, k] = how(products)
+            shares = {"sum": np.ones(len(there)), "mean": np.full(len(there), 1 / len(there))}.get(
+                reduce, (products == expected[i, k]).astype(float)
+            )
+            to_b[there, k] += g[i, k] * shares * a[i, there]
+            to_a[i, there] += g[i, k] * shares * b[there, k]
+    sparse = getattr(ad.tensor(a), layout)().requires_grad_()
+    right = ad.tensor(b, requires_grad=True)
+    y = ad.sparse.mm(sparse, right, reduce)
+    y.backward(ad.tensor(g))
+    np.testing.assert_allclose(y.detach().numpy(), expected)
+    np.testing.assert_allclose(right.grad.numpy(), to_b)
+    np.testing.assert_allclose(sparse.grad.to_dense().numpy(), to_a)
+
+
+def test_refusals_of_reduced_products():
+    a = ad.eye(2).to_sparse_csr()
+    with pytest.raises(RuntimeError, match="reduce type of prod has not been enabled"):
+        ad.sparse.mm(a, ad.ones(2, 2), "prod")
+    with pytest.raises(RuntimeError, match="expected a sparse matrix and a dense one that fits it"):
+        ad.sparse.mm(a, ad.ones(3, 2), "mean")

@@ -3,12 +3,10 @@
 import warnings
 
 import pytest
-from helpers import assert_near
+from helpers import allocated, assert_near
 
 import adjoint as ad
 from adjoint import func
-
-X = ad.arange(6.0).reshape(2, 3)
 
 
 def _copied(x):
@@ -71,3 +69,17 @@ def test_tangents_that_are_batched_further_than_their_primal():
     got = func.vmap(lambda x: func.vmap(lambda v: along(x, v))(v))(x)
     one_by_one = ad.stack([ad.stack([along(a, b) for b in v]) for a in x])
     assert_near(got, one_by_one)
+
+
+def test_tangents_inside_of_a_batch_are_made_once():
+    """Of the batched tensors; the samples have none of their own, which would hold the batch twice over."""
+    w, v, x = (ad.ones(n, dtype=ad.float64) for n in (200, 30, 30))
+
+    def along(x, v):
+        return func.jvp(lambda w: (w * x).relu() + x, (w,), (v * x * w,))[1]
+
+    ad.reset_peak_memory_statistics()
+    before = allocated()
+    got = func.vmap(lambda x: func.vmap(lambda v: along(x, v))(v))(x)
+    used = ad.memory_statistics()["peak_allocated_bytes"] - before
+    assert got.shape == (30, 30, 200) and used < 8 * got.numel() * 8

@@ -123,6 +123,12 @@ PRIVATE = {
         "_validate_pruning_amount": "adjoint.nn.utils.prune._count",
         "_validate_pruning_amount_init": "adjoint.nn.utils.prune._check_amount",
     },
+    "adjoint.nn.init": {
+        "_calculate_correct_fan": f"{STANDINS}._functional._calculate_correct_fan",
+        "_no_grad_fill_": "adjoint.nn.init.constant_",
+        "_no_grad_normal_": "adjoint.nn.init.normal_",
+        "_no_grad_uniform_": "adjoint.nn.init.uniform_",
+    },
     "adjoint.nn.transformer": {
         "_get_activation_fn": "adjoint.nn.transformer._activation",
         "_get_clones": "adjoint.nn.transformer._copies",

@@ -262,6 +262,12 @@ def is_storage(obj) -> bool:
 
 
 @extra
+def _has_compatible_shallow_copy_type(input, from_) -> bool:
+    """Whether `.data` of the one can be the other: what says that is the layout."""
+    return input.layout is from_.layout
+
+
+@extra
 def is_distributed(input) -> bool:
     return False
 

@@ -30,8 +30,15 @@ __all__ = [
 ]
 
 
-def mm(mat1, mat2) -> Tensor:
+def mm(mat1, mat2, reduce=None) -> Tensor:
     """The product of a sparse matrix and a dense or sparse one; gradients of the sparse one have its pattern.
+
+    Parameters
+    ----------
+    mat1, mat2 : Tensor
+    reduce : {"sum", "mean", "amax", "amin"}, optional
+        How the products that belong to one element of the result become it: those of the entries of a row of `mat1` with what
+        they meet in a dense `mat2`. Where the row is empty, the result is 0. Of equal extremes each gets its share of a gradient.
 
     Returns
     -------
@@ -46,6 +53,8 @@ def mm(mat1, mat2) -> Tensor:
     >>> w.grad.coalesce().values()
     tensor([3., 3.])
     """
+    if reduce is not None:
+        return _products.reduced(mat1, mat2, reduce)
     if not (mat1._layout_number or mat2._layout_number):
         return _C.mm(mat1, mat2)
     return _products.product(mat1, mat2)

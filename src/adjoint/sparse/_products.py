@@ -6,7 +6,7 @@ from adjoint import _C
 from adjoint.sparse._making import COO, coo, to_compressed, to_coo
 from adjoint.sparse._registry import form
 
-__all__ = ["entries", "product"]
+__all__ = ["entries", "product", "reduced"]
 
 
 def entries(x, op):
@@ -55,6 +55,28 @@ def _of_both(a, b, op):
     made = coo(values, _C.stack((rows[mine], seconds[theirs])), (a.shape[0], b.shape[1]))
     made = _C._sparse_coalesce(made)
     return made if number == COO else to_compressed(made, number)
+
+
+def reduced(a, b, reduce):
+    """Of a sparse `a` and a dense `b`: the products of each row's entries with what they meet, reduced."""
+    if reduce not in ("sum", "mean", "amax", "amin"):
+        raise RuntimeError(f"sparse_mm_reduce: reduce type of {reduce} has not been enabled.")
+    if not a._layout_number or b._layout_number or a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            "sparse.mm() with reduce: expected a sparse matrix and a dense one that fits it, but got shapes "
+            f"{tuple(a.shape)} ({a.layout}) and {tuple(b.shape)} ({b.layout})"
+        )
+    if reduce == "sum":
+        return product(a, b)
+    values, rows, columns = entries(a.coalesce() if a.is_sparse else a, "mm")
+    if reduce == "mean":
+        counts = rows.bincount(minlength=a.shape[0])
+        return product(a, b) / counts.clamp(min=1).unsqueeze(-1)
+    products = values.unsqueeze(-1) * b[columns]
+    into = products.new_zeros((a.shape[0], b.shape[1]))
+    return into.scatter_reduce(
+        0, rows.unsqueeze(-1).expand(products.shape), products, reduce, include_self=False
+    )
 
 
 @form("mm")

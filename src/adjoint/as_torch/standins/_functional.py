@@ -1,7 +1,7 @@
 """Helpers that torch keeps in private, or for its devices, and that libraries build on.
 
 Of ``torch.autograd.functional``: tensors or tuples of them, and the unit vectors by which a Jacobian is taken in one batch.
-Of ``torch.utils.checkpoint``: the random states of devices, of which there are none.
+Of ``torch.nn.init``: how many numbers meet in a weight. Of ``torch.utils.checkpoint``: the random states of devices, of which there are none.
 """
 
 from __future__ import annotations
@@ -108,3 +108,12 @@ class _set_fwd_grad_enabled:
 def enable_single_level_autograd_function():
     """A context for Functions inside of transforms, which need none here."""
     return nullcontext()
+
+
+def _calculate_correct_fan(tensor, mode):
+    from adjoint.nn.init import _calculate_fan_in_and_fan_out
+
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {[*modes]}")
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]

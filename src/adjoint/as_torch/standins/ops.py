@@ -42,11 +42,48 @@ class _Packet:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
 
 
+def _to_copy(self, *, dtype=None, layout=None, device=None, memory_format=None, **keywords):
+    keywords = {"layout": layout, "device": device, "memory_format": memory_format, **keywords}
+    keywords = {name: value for name, value in keywords.items() if value is not None}
+    return self.to(dtype=dtype or self.dtype, copy=True, **keywords)
+
+
+def _slice(self, dim=0, start=None, end=None, step=1):
+    return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
+
+
+def _index(self, indices):
+    return self[tuple(slice(None) if i is None else i for i in indices)]
+
+
+def _absent(name):
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"Adjoint does not have torch.ops.aten.{name}")
+
+    return refuse
+
+
+#: What only the dispatcher calls so; and what libraries name in tables of their own, but Adjoint has not.
+_OTHERS = {
+    "_pin_memory": adjoint.Tensor.pin_memory,
+    "_to_copy": _to_copy,
+    "alias": lambda self: self.view(self.shape),
+    "index": _index,
+    "slice": _slice,
+    **{name: _absent(name) for name in ("_sparse_addmm", "_sparse_mm_reduce_impl")},
+}
+
+
 class _Aten:
     """The namespace of torch's own operators."""
 
     def __getattr__(self, name):
-        operator = vars(adjoint).get(name) or getattr(_C, name, None) or getattr(adjoint.Tensor, name, None)
+        operator = (
+            vars(adjoint).get(name)
+            or getattr(_C, name, None)
+            or getattr(adjoint.Tensor, name, None)
+            or _OTHERS.get(name)
+        )
         if name.startswith("__") or not callable(operator):
             raise AttributeError(f"Adjoint does not have torch.ops.aten.{name}")
         packet = _Packet(name, operator)

@@ -282,7 +282,8 @@ class RandomUnstructured(BasePruningMethod):
         self.amount = _check_amount(amount)
 
     def compute_mask(self, t, default_mask):
-        return _without(default_mask, ad.rand(t.shape), _count(self.amount, t.numel()))
+        # As torch, those of which the greatest numbers are drawn.
+        return _without(default_mask, -ad.rand(t.shape), _count(self.amount, t.numel()))
 
     @classmethod
     def apply(cls, module, name, amount):
