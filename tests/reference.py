@@ -151,7 +151,7 @@ REFERENCES = {
     "igammac": sp.gammaincc,
     "_zeta": sp.zeta,
     "_orthogonal_polynomial": lambda x, n, kind=0, order=0: np.where(
-        n < 0, 0, sp.eval_chebyt(np.trunc(n).astype(int), x)
+        np.trunc(n) < 0, 0, sp.eval_chebyt(np.trunc(n).astype(int), x)
     ),
     # rounding
     "floor": np.floor,
