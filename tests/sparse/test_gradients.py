@@ -289,7 +289,8 @@ def test_passes_in_several_threads_lose_nothing():
     for t in threads:
         t.join()
     assert not errors, errors[0]
-    assert weight.grad._nnz() == 4 * 30 * 2
+    # Two gradients of the same rows are one of twice the numbers: how often they follow each other is chance.
+    assert dense(weight.grad)[:, 0].sum() == 4 * 30 * 2
     assert dense(weight.grad)[3, 0] == 4 * 30 + 4 * sum(i % 20 == 3 for i in range(30))
 
 
