@@ -53,9 +53,12 @@ def _reduce(self):
     return _generator, (self.stream, self.initial_seed(), self.get_state())
 
 
-Generator.clone_state = _clone_state
-Generator.__deepcopy__ = lambda self, memo: memo.setdefault(id(self), self.clone_state())
-Generator.__reduce__ = _reduce
+for _name, _method in (
+    ("clone_state", _clone_state),
+    ("__deepcopy__", lambda self, memo: memo.setdefault(id(self), _clone_state(self))),
+    ("__reduce__", _reduce),
+):
+    setattr(Generator, _name, _method)
 
 
 class SeedTooLarge(ValueError, RuntimeError):

@@ -38,16 +38,20 @@ def fill(module) -> None:
     vars(module).update(finfo=_element_types.finfo, iinfo=_element_types.iinfo)
     for name in ("eig", "lstsq", "solve", "symeig"):
         setattr(adjoint.Tensor, name, REMOVED[name])
+    for name, method in (("storage_type", _storage_type), ("is_distributed", is_distributed)):
+        setattr(adjoint.Tensor, name, method)
     # Some programs write ``torch.torch.Tensor``.
     module.torch = module
     module.__version__ = VERSION
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
     module.__getattr__ = late
-    adjoint.Tensor.storage_type = lambda self: import_module(f"{_STANDINS}.storage").storage_type(self)
-    adjoint.Tensor.is_distributed = is_distributed
     adjoint._typed_storage.Removal.told = False
     adjoint._data._warns_as_torch = True
+
+
+def _storage_type(tensor):
+    return import_module(f"{_STANDINS}.storage").storage_type(tensor)
 
 
 # What torch publishes twice: methods as functions.
