@@ -354,12 +354,6 @@ _EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sa
 _EXTRA["_is_all_true"] = adjoint.all
 _EXTRA["_is_any_true"] = adjoint.any
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)
-_EXTRA["nuclear_norm"] = lambda input, dim=(-2, -1), keepdim=False: adjoint.linalg.matrix_norm(
-    input, "nuc", dim, keepdim
-)
-_EXTRA["frobenius_norm"] = lambda input, dim, keepdim=False: adjoint.linalg.vector_norm(
-    input, 2, dim, keepdim
-)
 
 
 def _removed(name, advice):
