@@ -102,7 +102,9 @@ void Reducer::columns(const Plan& plan, char* acc, const char* p, int64_t row_st
                       int64_t start) const {
   const int64_t size = plan.item;
   if (plan.same_type && stride == size) {
-    if (plan.foldable && columns <= 64 && row_stride == columns * size && rows >= 16) {
+    // Sums of whole vectors are fast as they are, and few rows do not repay the merging.
+    const bool narrow = columns < 16 ? rows >= 24 : columns <= plan.widened && rows >= 1024;
+    if (plan.foldable && narrow && row_stride == columns * size) {
       // Narrow rows without gaps between them: take several as one wide row, and merge the accumulators.
       const int64_t factor = std::min(256 / columns, rows / 4), whole = rows / factor;
       alignas(64) char wide[256 * kMostBytes];

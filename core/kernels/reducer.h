@@ -46,7 +46,8 @@ class Reducer {
       finish(static_cast<const Acc*>(a), first, stride, n);
     };
     run({best_variant<FoldTable<T>>().folds[static_cast<int>(fold)], parameter, dtype_of<T>, bytes || have_ == dtype_of<T>,
-         fold != Fold::FirstMax && fold != Fold::FirstMin, sizeof(T), sizeof(Acc), begin, merge_all, finish_all});
+         fold != Fold::FirstMax && fold != Fold::FirstMin,
+         fold == Fold::Moments || fold == Fold::ExpSum ? 64 : 0, sizeof(T), sizeof(Acc), begin, merge_all, finish_all});
   }
 
  private:
@@ -64,6 +65,7 @@ class Reducer {
     DType type;      // of the elements that the loops take
     bool same_type;  // as the tensor's
     bool foldable;   // the order of rows says nothing
+    int64_t widened;  // columns up to which rows are joined, beside the narrowest
     int64_t item, size;  // bytes of an element, of an accumulator
     runtime::FunctionRef<void(void* acc, int64_t n)> begin;
     runtime::FunctionRef<void(void* into, const void* from, int64_t n)> merge;

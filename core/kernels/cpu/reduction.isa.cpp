@@ -64,6 +64,7 @@ template <class T> struct SquareOf {
 template <class T> struct PowerOf {
   using S = double;
   using W = double;
+  static constexpr bool costly = true;  // its code is long, and stands once in each loop
   ADJOINT_INLINE static S term(T x, double p) { return double(math::pow(magnitude(x), real_part_t<T>(p))); }
 };
 
@@ -74,6 +75,18 @@ template <class T, class F> struct Additive {
   static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t, double parameter) {
     W* a = static_cast<W*>(acc);
     const T* p = static_cast<const T*>(from);
+    if constexpr (requires { F::costly; }) {
+      constexpr int64_t kTerms = 256;
+      S terms[kTerms];
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t at = 0; at < n; at += kTerms) {
+          const T* q = p + r * row_stride + at;
+          const int64_t m = least(kTerms, n - at);
+          for (int64_t i = 0; i < m; ++i) terms[i] = F::term(q[i], parameter);
+          a[r] = a[r] + W(stream_sum<S>(terms, m, [](S v) { return v; }));
+        }
+      return;
+    }
     if (n <= 4) {
       for (int64_t r = 0; r < rows; ++r) {
         W sum = a[r];
@@ -96,7 +109,7 @@ template <class T, class F> struct Additive {
     W* a = static_cast<W*>(acc);
     const T* p = static_cast<const T*>(from);
     int64_t r = 0;
-    for (; r + 8 <= rows; r += 8) {
+    for (; !requires { F::costly; } && r + 8 <= rows; r += 8) {
       const T* q = p + r * s;
 #pragma GCC ivdep
       for (int64_t j = 0; j < columns; ++j) {
