@@ -19,6 +19,7 @@
 
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/cpu/vectors.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
@@ -26,31 +27,14 @@ namespace {
 #if ADJOINT_LEVEL >= 3
 
 #if ADJOINT_LEVEL >= 4
-constexpr int kBytes = 64, kTile = 14;  // 28 of 32 registers hold sums
+constexpr int kTile = 14;  // 28 of 32 registers hold sums
 #else
-constexpr int kBytes = 32, kTile = 6;  // 12 of 16
+constexpr int kTile = 6;  // 12 of 16
 #endif
-template <class T>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-template <class T>
-constexpr int kWidth = kBytes / sizeof(T);
 template <class T>
 constexpr int kPanel = 2 * kWidth<T>;
 constexpr int64_t kDepth = 256, kRows = 336;  // rows: a multiple of kTile
 static_assert((kDepth + 16) * (kRows + 16) <= kProductScratch);
-
-template <class T>
-ADJOINT_INLINE Vector<T> load(const T* p) {
-  return *reinterpret_cast<const Vector<T>*>(p);
-}
-template <class T>
-ADJOINT_INLINE void store(T* p, Vector<T> v) {
-  *reinterpret_cast<Vector<T>*>(p) = v;
-}
 
 /// The address of row R from three that lie five rows apart: without more arithmetic than an instruction does
 /// by itself.

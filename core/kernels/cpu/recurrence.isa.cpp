@@ -8,28 +8,21 @@
 
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/cpu/vectors.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 #if ADJOINT_LEVEL >= 4
-constexpr int kBytes = 64, kRows = 12;
+constexpr int kRows = 12;
 #elif ADJOINT_LEVEL >= 3
-constexpr int kBytes = 32, kRows = 6;
+constexpr int kRows = 6;
 #else
-constexpr int kBytes = 16, kRows = 4;
+constexpr int kRows = 4;
 #endif
 constexpr int kVectors = 2;
 
-template <class T> struct VectorOf {
-  typedef T type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
-};
-template <class T> using Vector = typename VectorOf<T>::type;
-template <class T> constexpr int kWidth = kBytes / sizeof(T);
 template <class T> constexpr int kPanel = kWidth<T> * kVectors;
-
-template <class T> ADJOINT_INLINE Vector<T> load(const T* p) { return *reinterpret_cast<const Vector<T>*>(p); }
-template <class T> ADJOINT_INLINE void store(T* p, Vector<T> v) { *reinterpret_cast<Vector<T>*>(p) = v; }
 
 /// R rows times P panels, which lie `apart`.
 template <class T, int R, int P>

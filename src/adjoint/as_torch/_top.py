@@ -334,22 +334,12 @@ def _efficientzerotensor(*size, dtype=None, device=None):
     return adjoint.zeros(*size, dtype=dtype, device=device)
 
 
-@extra
-def native_dropout(input, p, train):
-    """The result of dropout, and which elements it kept."""
-    if train is False or p == 0:
-        return input.clone(), adjoint.ones_like(input, dtype=adjoint.bool)
-    kept = adjoint.empty_like(input, dtype=adjoint.bool).bernoulli_(1 - p)
-    return input * kept * (1 / (1 - p) if p < 1 else 0.0), kept
-
-
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
 _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc")})
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._typed_storage.TypedStorage
-_EXTRA["native_channel_shuffle"] = adjoint.nn.functional.channel_shuffle
 _EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sample_dirichlet")})
 _EXTRA["_is_all_true"] = adjoint.all
 _EXTRA["_is_any_true"] = adjoint.any

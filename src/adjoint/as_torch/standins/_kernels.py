@@ -66,11 +66,11 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
 
 def native_dropout(input, p, train):
-    """`nn.functional.dropout` and the mask of what stays."""
-    if train is False:
+    """The result of dropout, and which elements it kept."""
+    if train is False or p == 0:
         return input.clone(), ad.ones_like(input, dtype=ad.bool)
-    scaled = functional.dropout(ad.ones_like(input), p)
-    return input * scaled, scaled != 0
+    kept = ad.empty_like(input, dtype=ad.bool).bernoulli_(1 - p)
+    return input * kept * (1 / (1 - p) if p < 1 else 0.0), kept
 
 
 def feature_dropout(input, p, train):
