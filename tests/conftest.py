@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import limits  # noqa: E402
+
 import adjoint as ad  # noqa: E402
 
 settings.register_profile(
@@ -22,6 +24,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("adjoint")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--limits", action="store_true", help="fail where a test takes over 10 s or 1 GB; list the largest"
+    )
+
+
+def pytest_configure(config):
+    limits.limit_memory()
+    config.pluginmanager.register(limits.Limits(config))
 
 
 @pytest.fixture(autouse=True)

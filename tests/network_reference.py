@@ -25,7 +25,7 @@ def convolution(x, w, stride, padding, dilation, groups, bias=None):
         ]
         window = window.reshape(n, groups, c // groups, *sizes)
         weight = w[(..., *k)].reshape(groups, out_channels // groups, c // groups)
-        y += np.einsum("ngc...,goc->ngo...", window, weight)
+        y += np.einsum("ngc...,goc->ngo...", window, weight, optimize=True)
     y = y.reshape(n, out_channels, *sizes)
     return y if bias is None else y + bias.reshape(-1, *(1,) * len(stride))
 
