@@ -145,7 +145,7 @@ void run_leaf_hooks(LeafNode& node, Tensor& g) {
   if (!m.hooked.load(std::memory_order_acquire)) return;
   // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
   for (auto& hook : runtime::copied(m.lock, m.hooks))
-    if (Tensor changed = hook.second(g); changed.defined()) g = fit_gradient(std::move(changed), node.info, node, 0);
+    if (Tensor changed = hook.second(g); changed.defined()) g = entering_gradient(std::move(changed), node.info, node, 0);
 }
 
 namespace {

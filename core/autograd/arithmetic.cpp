@@ -72,6 +72,10 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
     if (thread_state.grad || !g.requires_grad()) return g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 ? std::move(g) : call<Clone>(g);
     return call<Clone>(detach(g));
   }
+  // The leaf may have got other data since.
+  if (g.numel() != leaf.numel() || (leaf->storage->kind == Storage::Kind::External && !same(g.sizes(), leaf.sizes()))) [[unlikely]]
+    fail("a gradient of shape ", to_string(g.sizes()), " arrived for a leaf of shape ", to_string(leaf.sizes()),
+         ": its .data were replaced, or its memory by set_(), between forward and backward. Run backward first, or keep the shape");
   const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
   const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
   const bool carries = g->flags & TensorImpl::kTransformed;
@@ -114,6 +118,21 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
   }
   if (g.dtype() != info.dtype()) g = call<To>(g, info.dtype());
   return g;
+}
+
+Tensor on_device(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
+  if (const Device found = device_of(g); found != info.device()) [[unlikely]] {
+    if (g.dim() != 0 || found == Device::Meta)
+      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - expected device ", name_of(info.device()), " but got ", name_of(found),
+           ": a gradient is on the device of what it is the gradient of; move it with .to()");
+    return moved_to(std::move(g), info.device());
+  }
+  return g;
+}
+
+Tensor entering_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
+  g = on_device(std::move(g), info, from, index);
+  return info.fits(g) ? g : fit_gradient(std::move(g), info, from, index);
 }
 
 Tensor expanded_zero(const Tensor& t) {

@@ -19,6 +19,10 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many);
 Tensor own_gradient(Tensor& g, const Tensor& leaf);
 /// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
+/// Gradients that a program gives: seeds, and what hooks and rules of its own return. `on_device` refuses one that is elsewhere
+/// than what it is the gradient of; `entering_gradient` fits it, too.
+Tensor on_device(Tensor g, const ResultInfo& info, const Node& from, size_t index);
+Tensor entering_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
 /// `g`, recorded as a function also of what the edges in `mask` lead to, on which it does not depend: unless it is recorded
 /// already, or `mask` has none of them. A gradient that happens to be constant can so be differentiated again.
 void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask);

@@ -2,6 +2,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "autograd/views.h"
 
 namespace adjoint {
 
@@ -29,7 +30,10 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
   if (g.is_complex() != is_complex(info.dtype()))
     fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[", i,
          "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ", name_of(info.dtype()), ".");
-  return info.fits(g) ? g : fit_gradient(std::move(g), info, *edge.node, i);
+  if (device_of(g) != info.device() && (g.dim() != 0 || device_of(g) == Device::Meta))
+    fail("invalid gradient at index ", i, " - expected device ", name_of(info.device()), " but got ", name_of(device_of(g)),
+         ": a gradient is on the device of what it is the gradient of; move it with .to()");
+  return entering_gradient(std::move(g), info, *edge.node, i);
 }
 
 std::string described(const GraphEnd& end, size_t i) {
@@ -57,7 +61,11 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].tensor.defined() && !inputs[i].tensor.requires_grad())
       fail("One of the differentiated Tensors does not require grad: ", described(inputs[i], i));
-    ends[i] = edge_of(inputs[i]);
+    // A leaf is where the graph left it: it may have got data of another shape since.
+    const Tensor& t = inputs[i].tensor;
+    const AutogradMeta* m = t.defined() && !t->grad_fn && !is_stale(t) ? meta_of(t) : nullptr;
+    LeafNode* leaf = m ? m->accumulator.load(std::memory_order_acquire) : nullptr;
+    ends[i] = leaf ? Edge{Ref<Node>::share(leaf), 0} : edge_of(inputs[i]);
     if (!options.accumulate) continue;
     // The gradient of what is no leaf stays with the tensor; that of an edge without one arrives, and is lost.
     if (inputs[i].tensor.defined()) retain_grad(inputs[i].tensor);

@@ -15,6 +15,7 @@ std::string (*where_now)() = nullptr;
 void ResultInfo::describe_many(const Tensor& t) {
   if (ndim_ > 4) delete[] heap_;
   dtype_ = t.dtype();
+  device_ = device_of(t);
   ndim_ = static_cast<uint8_t>(t.dim());
   int64_t* to = ndim_ > 4 ? heap_ = new int64_t[ndim_] : inline_;
   const auto sizes = t.sizes();
@@ -25,6 +26,7 @@ ResultInfo& ResultInfo::operator=(ResultInfo&& o) noexcept {
   if (this == &o) return *this;
   if (ndim_ > 4) delete[] heap_;
   dtype_ = o.dtype_;
+  device_ = o.device_;
   ndim_ = o.ndim_;
   std::memcpy(inline_, o.inline_, sizeof inline_);
   o.ndim_ = 0;

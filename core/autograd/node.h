@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "state.h"
+#include "tensor/access.h"
 #include "tensor/tensor.h"
 
 namespace adjoint {
@@ -38,6 +39,7 @@ class ResultInfo {
   void describe(const Tensor& t) {
     if (t.dim() > 4 || ndim_ > 4) [[unlikely]] return describe_many(t);
     dtype_ = t.dtype();
+    device_ = device_of(t);
     ndim_ = static_cast<uint8_t>(t.dim());
     const int64_t* from = t.sizes().data();
     for (int i = 0; i < ndim_; ++i) inline_[i] = from[i];
@@ -46,6 +48,7 @@ class ResultInfo {
   ResultInfo& operator=(ResultInfo&& o) noexcept;
   ~ResultInfo() { if (ndim_ > 4) delete[] heap_; }
   DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
   IntList sizes() const { return {ndim_ > 4 ? heap_ : inline_, ndim_}; }
   /// For the node: the type that its rule computes in. It stands here because there is room.
   DType computed = DType::Float32;
@@ -54,6 +57,7 @@ class ResultInfo {
  private:
   void describe_many(const Tensor& t);
   DType dtype_ = DType::Float32;
+  Device device_ = Device::CPU;
   uint8_t ndim_ = 0;
   union {
     int64_t inline_[4];

@@ -31,8 +31,9 @@ Tensor SavedTensor::save_aliased(const Tensor& t) {
 
 std::atomic<bool> checking_external{true};
 
-uint32_t SavedTensor::external_stamp(const Tensor& t) {
-  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed) || device_of(t) == Device::Meta) return version_of_both(t);
+uint32_t SavedTensor::external_stamp(const Tensor& t, Node* owner) {
+  const uint32_t change = owner->object() ? 0 : change_by_data(*t.get());
+  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed) || device_of(t) == Device::Meta) return version_of_both(t) + change;
   // Of a tensor that stands for a batch, all samples.
   const Tensor* whole = &t;
   while ((*whole)->is(TensorImpl::kBatched)) whole = &meta_of(*whole)->samples;
@@ -51,7 +52,7 @@ uint32_t SavedTensor::external_stamp(const Tensor& t) {
   for (; i < n; ++i) sum[i & 3] = (sum[i & 3] ^ static_cast<unsigned char>(p[i])) * 0x9e3779b97f4a7c15ull;
   uint64_t all = t.version();
   for (uint64_t s : sum) all = (all ^ s ^ (s >> 29)) * 0xbf58476d1ce4e5b9ull;
-  return static_cast<uint32_t>(all >> 32);
+  return static_cast<uint32_t>(all >> 32) + change;
 }
 
 void SavedTensor::refuse_written(Node* owner) const {
@@ -61,6 +62,14 @@ void SavedTensor::refuse_written(Node* owner) const {
                                 name_of(tensor_.dtype()), " ", to_string(tensor_.sizes()), "], which is ", result_ ? "the result" : "an input",
                                 " of the operation that ", owner->name(), " differentiates", at(saved_at), ", ");
   const Storage& storage = *tensor_->storage;
+  // Its own count of writes tells nothing where contents are compared.
+  if (const uint32_t change = change_by_data(*tensor_.get()); change && !owner->object()) {
+    const bool first = version_ == version_of_both(tensor_);
+    fail("the size or type of one of the variables needed for gradient computation has changed: ", owner->name(), at(saved_at), " expected ",
+         result_ ? "the result" : "an input", " of its operation as it was saved, ", first ? before_data(*tensor_.get()) : text("before its .data was replaced"),
+         ", but found ", name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()), ". Setting .data (as Module.half() and Module.to() do) between forward and "
+         "backward is right only where shape and dtype stay; run backward first, or compute the result again.");
+  }
   if (is_detached(storage))
     fail("Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use out-of-place "
          "`.detach()` instead. It is ", name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()), ", an input of the operation that ",

@@ -42,7 +42,7 @@ class SavedTensor {
   /// Keep `t` for `owner`. A result of the node itself is marked as such.
   void save(const Tensor& t, bool is_result, Node* owner) {
     if (t->is(TensorImpl::kInference)) [[unlikely]] refuse_inference(t);
-    version_ = stamp(t);
+    version_ = stamp(t, owner);
     result_ = is_result;
     saved_ = true;
     if (thread_state.saved_hooks && !t.is_wrapped()) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
@@ -67,7 +67,7 @@ class SavedTensor {
   /// The tensor as it was kept, without history: for rules that are not recorded. Not for packed ones.
   TensorImpl* lend(Node* owner) const {
     if (!tensor_.defined()) owner->refuse_released();
-    if (stamp(tensor_) != version_) refuse_written(owner);
+    if (stamp(tensor_, owner) != version_) refuse_written(owner);
     return tensor_.get();
   }
 
@@ -77,16 +77,17 @@ class SavedTensor {
     if (!saved_) return {};
     if (packed_) [[unlikely]] return unpack_packed(owner, input_nr);
     if (!tensor_.defined()) owner->refuse_released();
-    if (stamp(tensor_) != version_) refuse_written(owner);
+    if (stamp(tensor_, owner) != version_) refuse_written(owner);
     return result_ && history ? with_history(owner, input_nr) : tensor_;
   }
 
  private:
-  /// What changes with the tensor: its version; for memory that others own, a checksum too.
-  static uint32_t stamp(const Tensor& t) {
-    return t->storage->kind == Storage::Kind::External ? external_stamp(t) : t.version();
+  /// What changes with the tensor: its version; for memory that others own, a checksum too; and where its data were replaced,
+  /// its shape and type, but for programs' own rules (Functions), which see what they get.
+  static uint32_t stamp(const Tensor& t, Node* owner) {
+    return t->storage->kind == Storage::Kind::External ? external_stamp(t, owner) : t.version();
   }
-  static uint32_t external_stamp(const Tensor& t);
+  static uint32_t external_stamp(const Tensor& t, Node* owner);
   [[noreturn]] static void refuse_inference(const Tensor& t);
   /// The same values and history as another tensor, which no write will change; a leaf is itself.
   static Tensor save_aliased(const Tensor& t);

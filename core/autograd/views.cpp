@@ -102,7 +102,15 @@ void replace_in_program(const Tensor& t) {
 
 ViewPart::ViewPart(const Tensor& base, const Tensor& view)
     : base_sizes(base.sizes()), base_strides(base.strides()), sizes(view.sizes()), strides(view.strides()),
-      base_dtype(base.dtype()), dtype(view.dtype()), bytes(view.bytes() - base.bytes()) {}
+      base_dtype(base.dtype()), dtype(view.dtype()), bytes(view.bytes() - base.bytes()) {
+  if (base->storage == view->storage || owner_of_bytes(base->storage) == owner_of_bytes(view->storage)) return;
+  // The base's data were replaced: the view is the part that it was.
+  const char* first = first_before_data(*base.get(), view->storage);
+  if (!first)
+    fail("a view of shape ", to_string(view.sizes()), " is no part of its base any more, which was given other memory since (by .data, set_() or resize_()) and has shape ",
+         to_string(base.sizes()), " now", before_data(*base.get()).empty() ? "" : "; it was " + before_data(*base.get()), ". Make the view again, or detach() it before the write");
+  bytes = view.bytes() - first;
+}
 
 Tensor base_of(const Tensor& t) {
   if (!t->is(TensorImpl::kView)) return {};

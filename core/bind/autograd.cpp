@@ -119,7 +119,7 @@ nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, boo
 class PythonPacked final : public Packed {
  public:
   PythonPacked(const Tensor& t, std::shared_ptr<PyObject> value, std::shared_ptr<PyObject> unpack)
-      : sizes_(t.sizes()), dtype_(t.dtype()), value_(std::move(value)), unpack_(std::move(unpack)) {}
+      : sizes_(t.sizes()), dtype_(t.dtype()), device_(device_of(t)), value_(std::move(value)), unpack_(std::move(unpack)) {}
   Tensor unpack() override {
     const InPython python;
     nb::object r = nb::steal(PyObject_CallOneArg(unpack_.get(), value_.get()));
@@ -128,9 +128,9 @@ class PythonPacked final : public Packed {
       fail<TypeError>("Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", Py_TYPE(r.ptr())->tp_name);
     const Tensor t = unwrap(r.ptr());
     // Rules rely on it.
-    if (!same(t.sizes(), sizes_.span()) || t.dtype() != dtype_)
-      fail("saved tensor unpack_hook returned a tensor of shape ", to_string(t.sizes()), ", ", name_of(t.dtype()), ", but what was saved has shape ",
-           to_string(sizes_.span()), ", ", name_of(dtype_), ": it must return the same values");
+    if (!same(t.sizes(), sizes_.span()) || t.dtype() != dtype_ || device_of(t) != device_)
+      fail("saved tensor unpack_hook returned a tensor of shape ", to_string(t.sizes()), ", ", name_of(t.dtype()), " on ", name_of(device_of(t)),
+           ", but what was saved has shape ", to_string(sizes_.span()), ", ", name_of(dtype_), " on ", name_of(device_), ": it must return the same values");
     return t;
   }
   void* value() const override { return value_.get(); }
@@ -139,6 +139,7 @@ class PythonPacked final : public Packed {
  private:
   Dims sizes_;
   DType dtype_;
+  Device device_;
   std::shared_ptr<PyObject> value_, unpack_;
 };
 

@@ -71,11 +71,13 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   const int n = static_cast<int>(t.dim());
-  auto* dims = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * static_cast<size_t>(2 * n + 1)));
-  if (!dims) {
+  void* memory = PyMem_Malloc(sizeof(Loan) + sizeof(Py_ssize_t) * static_cast<size_t>(2 * n));
+  if (!memory) {
     PyErr_NoMemory();
     return -1;
   }
+  const Loan* loan = new (memory) Loan(t);
+  auto* dims = reinterpret_cast<Py_ssize_t*>(static_cast<char*>(memory) + sizeof(Loan));
   for (int i = 0; i < n; ++i) {
     dims[i] = t.sizes()[i];
     dims[n + i] = t.strides()[i] * t.itemsize();
@@ -90,11 +92,14 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->shape = dims;
   view->strides = dims + n;
   view->suboffsets = nullptr;
-  view->internal = dims;
+  view->internal = const_cast<Loan*>(loan);
   return 0;
 }
 
-void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) {
+  static_cast<Loan*>(view->internal)->~Loan();
+  PyMem_Free(view->internal);
+}
 
 namespace {
 

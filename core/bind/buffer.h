@@ -7,6 +7,22 @@
 
 namespace adjoint::bind {
 
+/// A share in the memory of a tensor for an array, a buffer or a capsule that shows it. It holds the bytes and not the tensor, which
+/// may be given others; and while it lives they do not move. Made and dropped under the interpreter's lock.
+class Loan {
+ public:
+  explicit Loan(const Tensor& t) : bytes_(Ref<Storage>::share(owner_of_bytes(t->storage))) {
+    if (bytes_->loans < Storage::kMostLoans) ++bytes_->loans;
+  }
+  ~Loan() {
+    if (bytes_->loans < Storage::kMostLoans) --bytes_->loans;
+  }
+  Loan(const Loan&) = delete;
+
+ private:
+  Ref<Storage> bytes_;
+};
+
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 

@@ -49,8 +49,9 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
     }
     if (is_tensor(g)) {
       if (edges_[e]) {
-        out[e] = unwrap(g);
-        const DType wanted_type = edges_[e].node->result(edges_[e].input_nr).dtype();
+        const ResultInfo& info = edges_[e].node->result(edges_[e].input_nr);
+        out[e] = on_device(unwrap(g), info, *this, i);
+        const DType wanted_type = info.dtype();
         if (out[e].is_complex() && !is_complex(wanted_type))
           fail("function ", name_, " returned an invalid gradient at index ", i, " - expected a real one of type ", name_of(wanted_type), " but got a complex one of type ",
                name_of(out[e].dtype()), ": the input is real. Return its real part");

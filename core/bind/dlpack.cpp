@@ -73,16 +73,15 @@ DType dtype_of(DLDataType t) {
                   " lanes have no counterpart here");
 }
 
-/// What is handed out: the structure, the tensor that it keeps alive, and its shape.
+/// What is handed out: the structure, the memory that it keeps alive, and its shape.
 template <class M> struct Exported {
   M managed{};
-  Tensor tensor;
+  std::optional<Loan> loan;
   Dims sizes, strides;
 };
 
 template <class M> PyObject* export_as(const Tensor& t, bool copied) {
   auto e = std::make_unique<Exported<M>>();
-  e->tensor = t;
   e->sizes = Dims(t.sizes());
   e->strides = Dims(t.strides());
   DLTensor& d = e->managed.tensor;
@@ -91,6 +90,7 @@ template <class M> PyObject* export_as(const Tensor& t, bool copied) {
     PyErr_Format(PyExc_BufferError, "Cannot pack tensors on %s", name_of(device_of(t)));
     throw PythonError{};
   }
+  e->loan.emplace(t);
   d.data = t.bytes();
   d.device = {kCpu, 0};
   d.ndim = static_cast<int32_t>(t.dim());
@@ -98,7 +98,13 @@ template <class M> PyObject* export_as(const Tensor& t, bool copied) {
   d.shape = e->sizes.data();
   d.strides = e->strides.data();
   e->managed.context = e.get();
-  e->managed.deleter = [](M* m) { delete static_cast<Exported<M>*>(m->context); };
+  // Consumers may call it from any thread; the count of loans is under the interpreter's lock.
+  e->managed.deleter = [](M* m) {
+    if (!Py_IsInitialized()) return;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    delete static_cast<Exported<M>*>(m->context);
+    PyGILState_Release(state);
+  };
   if constexpr (is_versioned<M>) {
     e->managed.major = 1;
     e->managed.minor = 0;

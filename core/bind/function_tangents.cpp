@@ -115,9 +115,7 @@ void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, c
              "None at that position instead: it is ", name_of(unwrap(o).dtype()), ", of shape ", to_string(unwrap(o).sizes()), is_differentiable(unwrap(o).dtype()) ? ", and marked so" : "");
       }
       const Tensor &result = unwrap(o), &tangent = unwrap(g);
-      if (!same(result.sizes(), tangent.sizes()))
-        fail("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size ",
-             to_string(result.sizes()), " while the given forward gradient is of size ", to_string(tangent.sizes()), ". It is that of result ", i, " of jvp.");
+      need_alike(result, tangent, text(". It is that of result ", i, " of jvp."));
       if (!is_differentiable(tangent.dtype()) || (tangent.is_complex() && !result.is_complex()))
         fail("jvp returned a tangent of ", name_of(tangent.dtype()), " for result ", i, ", which is of ", name_of(result.dtype()));
       bool own = false;

@@ -218,7 +218,7 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
       const ResultInfo& info = node.result(static_cast<uint32_t>(i));
       in[i] = unwrap(g);
       if (!same(in[i].sizes(), info.sizes())) in[i] = call<Expand>(in[i], info.sizes());
-      if (!info.fits(in[i])) in[i] = fit_gradient(in[i], info, node, i);
+      in[i] = entering_gradient(std::move(in[i]), info, node, i);
     }
     const auto edges = node.edges();
     Gradients out(edges.size());

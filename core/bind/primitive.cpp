@@ -143,12 +143,12 @@ class PythonOperator final : public DeclaredOperator {
   Tensor vjp(RuleNode& node, int parameter, Gradients& in) const override {
     const InPython python;
     const nb::object r = run(f_.rules[static_cast<size_t>(parameter)], node, 1u << parameter, in);
-    return tensors_from(r, 1, name, "vjp", "gradient").front();
+    return on_their_devices(tensors_from(r, 1, name, "vjp", "gradient"), node, parameter).front();
   }
 
   Tensors joint_vjp(RuleNode& node, uint32_t wanted, Gradients& in) const override {
     const InPython python;
-    return tensors_from(run(f_.joint, node, wanted, in), node.edges().size(), name, "vjp", "tensor among the arguments");
+    return on_their_devices(tensors_from(run(f_.joint, node, wanted, in), node.edges().size(), name, "vjp", "tensor among the arguments"), node);
   }
 
   Tensors jvp(const DualCall& call) const override {
@@ -181,7 +181,10 @@ class PythonOperator final : public DeclaredOperator {
         return false;
       });
     });
-    return tensors_from(r, call.results.size(), name, "jvp", "result");
+    Tensors given = tensors_from(r, call.results.size(), name, "jvp", "result");
+    for (size_t i = 0; i < given.size(); ++i)
+      if (given[i].defined() && call.results[i].defined()) need_alike(call.results[i], given[i], text(": the jvp of '", name, "' gave it for result ", i));
+    return given;
   }
 
   void compute_batch(BatchedCall& c) const override {
@@ -233,6 +236,15 @@ class PythonOperator final : public DeclaredOperator {
   }
 
  private:
+  /// The gradients of all tensors, or that of one parameter.
+  static Tensors on_their_devices(Tensors gradients, RuleNode& node, int parameter = -1) {
+    const auto edges = node.edges();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const Edge& edge = edges[parameter < 0 ? i : node.edge_of(parameter)];
+      if (gradients[i].defined() && edge) gradients[i] = on_device(std::move(gradients[i]), edge.node->result(edge.input_nr), node, i);
+    }
+    return gradients;
+  }
   bool is_of_tensors(size_t i) const { return kinds[i]->form == Form::Tensor || kinds[i]->form == Form::Tensors; }
 
   PyObject* argument(size_t i, const Value& v) const {

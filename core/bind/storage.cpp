@@ -42,6 +42,9 @@ nb::object retype(nb::handle type, nb::handle object) {
 void resize_storage(const Tensor& t, int64_t bytes) {
   Storage& old = *t->storage;
   if (bytes < 0) fail("resize_(): a storage cannot have ", bytes, " bytes");
+  if (owner_of_bytes(&old)->loans)
+    fail("Trying to resize storage that is not resizable: an array, a buffer or a capsule (of numpy(), memoryview() or __dlpack__()) shows its ", old.nbytes,
+         " bytes and would point to memory that is gone. Delete it first, or clone() the tensor");
   if (old.readonly || old.kind == Storage::Kind::External)
     fail("Trying to resize storage that is not resizable: its memory belongs to somebody else, such as an array. clone() the tensor first");
   const size_t wanted = runtime::checked_bytes(bytes, 1);
@@ -84,8 +87,8 @@ void bind_storage(nb::module_& m) {
         "How many tensors, those that graphs have saved among them, lie on the storage.");
   m.def("_belongs_elsewhere", [](const Tensor& t) {
     const Storage& s = *owner_of_bytes(t->storage);
-    return s.readonly || s.kind == Storage::Kind::External;
-  }, "Whether the memory is somebody else's, such as an array's.");
+    return s.readonly || s.loans || s.kind == Storage::Kind::External;
+  }, "Whether the memory is somebody else's, such as an array's, or shown by one.");
   m.def("_moves_alone", [](const Tensor& t) {
     return t->storage->kind != Storage::Kind::External && t->storage->refcount.load(std::memory_order_acquire) == 1;
   }, "Whether no other tensor points to the storage.");

@@ -116,10 +116,11 @@ int set_data(PyObject* s, PyObject* v, void*) {
     if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
     // Writes are counted on from where the tensor's own count stands, together with those to its views, if it has any.
     Ref<Storage> storage = Ref<Storage>::share(from->storage);
-    if (!t->is(TensorImpl::kInference) && !from->is(TensorImpl::kInference)) {
+    if (!t->is(TensorImpl::kInference)) {
       Storage* old = t->storage;
       const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) && old->refcount.load(std::memory_order_relaxed) > 1);
       storage = recounted_storage(std::move(storage), t.version(), views ? Ref<Storage>::share(old) : Ref<Storage>());
+      remember_before_data(*storage, *t.get());
     }
     if (device_of(t) != device_of(from) || is_sparse(t) != is_sparse(from))
       fail("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: one is on ", name_of(device_of(t)),

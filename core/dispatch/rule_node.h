@@ -94,6 +94,9 @@ class RuleNode final : public Node {
   /// The block is longer than the class.
   static void operator delete(RuleNode* node, std::destroying_delete_t) noexcept;
 
+  /// The first edge of a parameter.
+  size_t edge_of(int parameter) const;
+
  private:
   /// Where in the block things are.
   struct Parts {
@@ -111,8 +114,6 @@ class RuleNode final : public Node {
   Parts parts() const { return parts_of(reinterpret_cast<uintptr_t>(this), table_, need_, edges_, list_); }
   /// How many of the bits in a mask stand before number i.
   static int before(uint32_t mask, int i) { return std::popcount(mask & ((1u << i) - 1)); }
-  /// The first edge of a parameter.
-  size_t edge_of(int parameter) const;
   uint64_t read_by(int parameter) const;
 
   const RuleTable& table_;

@@ -110,7 +110,7 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
     const int64_t* v = index.data<int64_t>();
     const Access access(index);
     if (access && positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
-      while (*v >= lowest && *v < size) ++v;
+      for (const int64_t* const last = v + n - 1; v < last && *v >= lowest && *v < size;) ++v;
       if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
       fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size,
                        phrase[0] ? ": INDICES element is out of DATA bounds" : "");
@@ -136,7 +136,7 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
   for (const Entry& e : entries_) {
     const int64_t* index = e.index.data<int64_t>();
     if (e.index.numel() == positions) {
-      table.offsets(to, index + begin, n, e.size, e.step, add);
+      if (!table.offsets(to, index + begin, n, e.size, e.step, add)) [[unlikely]] refuse_changed_index("");
       add = true;
       continue;
     }
@@ -151,15 +151,28 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
       }
       int64_t* o = to + (p - begin);
       if (stride) {
-        table.offsets(o, index + at, run, e.size, e.step, add);
+        if (!table.offsets(o, index + at, run, e.size, e.step, add)) [[unlikely]] refuse_changed_index("");
       } else {
-        const int64_t offset = (index[at] + (index[at] < 0 ? e.size : 0)) * e.step;
+        int64_t offset;
+        if (!table.offsets(&offset, index + at, 1, e.size, e.step, false)) [[unlikely]] refuse_changed_index("");
         for (int64_t i = 0; i < run; ++i) o[i] = (add ? o[i] : 0) + offset;
       }
       p += run;
     }
     add = true;
   }
+}
+
+std::vector<int64_t> IndexPlan::only_slots() const {
+  std::vector<int64_t> all(static_cast<size_t>(positions));
+  const Entry& e = entries_[0];
+  if (!best_variant<IndexTable>().offsets(all.data(), e.index.data<int64_t>(), positions, e.size, 1, false)) [[unlikely]] refuse_changed_index("");
+  return all;
+}
+
+void refuse_changed_index(const char* op) {
+  fail<IndexError>(op, op[0] ? "(): " : "", "an index is out of bounds that was within them before: another thread writes the index tensor (through a NumPy array, "
+                   "for example) while it is used. Index by a clone() of it");
 }
 
 IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap, const char* phrase) {

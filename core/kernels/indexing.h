@@ -43,8 +43,8 @@ struct IndexPlan {
     }
     return at;
   }
-  /// The values of the only index.
-  const Tensor& only_index() const { return entries_[0].index; }
+  /// The slots that the only index names, by position.
+  std::vector<int64_t> only_slots() const;
 
  private:
   struct Entry {
@@ -68,6 +68,11 @@ Tensor gather_index(const Tensor& index, const char* op);
 Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& index, const Tensor* src, const char* op);
 /// Refuses values that do not broadcast to the shape; leading dimensions of size 1 may be too many.
 Tensor fitted(const Tensor& values, IntList shape, const char* op);
+
+/// An index in memory that another thread may be writing, as NumPy lets programs do: read once, then checked, then used.
+inline int64_t read_once(const int64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
+/// IndexError for an index that was right when it was looked at first.
+[[noreturn, gnu::cold]] void refuse_changed_index(const char* op);
 
 /// What is in a tensor before values are added to it.
 enum class Before { Itself, Zeros, Other };

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "runtime/intrusive.h"
 #include "tensor/device.h"
@@ -27,9 +28,12 @@ struct Storage {
   size_t nbytes = 0;
   Kind kind = Kind::Owned;
   Device device = Device::CPU;
-  bool readonly : 1 = false;
+  uint8_t readonly : 1 = false;
   /// For external bytes: whether their contents are compared when what was saved of them is used.
-  bool checked : 1 = true;
+  uint8_t checked : 1 = true;
+  /// How many arrays, buffers and capsules of others show the bytes, which do not move meanwhile; at kMostLoans, it stays that.
+  uint8_t loans : 6 = 0;
+  static constexpr uint8_t kMostLoans = 63;
   /// Whether a tensor over these bytes was ever the base of a view.
   std::atomic<bool> viewed{false};
   /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none did.
@@ -68,5 +72,16 @@ Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage
 Storage* owner_of_bytes(Storage* storage);
 /// Whose writes such a storage counts too; null for others.
 Storage* counter_of(const Storage& storage);
+
+struct TensorImpl;
+/// A tensor is about to get the data of another, with a storage made by `recounted_storage`, and what it was is remembered there:
+/// graphs may have saved it, and it may have views.
+void remember_before_data(Storage& recounted, const TensorImpl& t);
+/// A number that tells the tensor's shape and type from those that it had before its data were replaced; 0 where they are the same.
+uint32_t change_by_data(const TensorImpl& t);
+/// The shape and type that it had then, for errors; empty where its data were never replaced.
+std::string before_data(const TensorImpl& t);
+/// Where the first element lay in the bytes of `storage`, before the tensor got data of the same shape elsewhere; null else.
+const char* first_before_data(const TensorImpl& t, Storage* storage);
 
 }  // namespace adjoint

@@ -142,6 +142,13 @@ Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*),
 namespace {
 struct Recounted {
   Ref<Storage> bytes, counter;
+  /// Of a tensor whose data were replaced: what it was first; and where, in the bytes under its views (those of `counter`).
+  struct Former {
+    Dims sizes, strides;
+    DType dtype;
+    const char* data = nullptr;
+  };
+  std::unique_ptr<const Former> former = nullptr;
 };
 void release_recounted(void* context) { delete static_cast<Recounted*>(context); }
 const Recounted* recounted(const Storage& s) {
@@ -155,7 +162,7 @@ Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage
   if (Storage* first = counter ? counter_of(*counter) : nullptr) counter = Ref<Storage>::share(first);
   if (counter) version = std::max(version, counter->version.load(std::memory_order_relaxed));
   const Storage& memory = *bytes;
-  auto* context = new Recounted{std::move(bytes), std::move(counter)};
+  auto* context = new Recounted{.bytes = std::move(bytes), .counter = std::move(counter)};
   Ref<Storage> s = external_storage(memory.data, memory.nbytes, release_recounted, context);
   s->readonly = memory.readonly;
   s->device = memory.device;
@@ -171,6 +178,36 @@ Storage* owner_of_bytes(Storage* storage) {
 Storage* counter_of(const Storage& storage) {
   const Recounted* r = recounted(storage);
   return r ? r->counter.get() : nullptr;
+}
+
+void remember_before_data(Storage& storage, const TensorImpl& t) {
+  auto& now = const_cast<Recounted&>(*recounted(storage));
+  const Recounted* before = recounted(*t.storage);
+  auto former = before && before->former ? std::make_unique<Recounted::Former>(*before->former)
+                                         : std::make_unique<Recounted::Former>(Dims(t.sizes()), Dims(t.strides()), t.dtype);
+  if (now.counter && !(before && before->counter)) {
+    former->data = change_by_data(t) ? nullptr : t.data;
+    former->strides = Dims(t.strides());
+  }
+  now.former = std::move(former);
+}
+uint32_t change_by_data(const TensorImpl& t) {
+  const Recounted* r = recounted(*t.storage);
+  if (!r || !r->former || (t.dtype == r->former->dtype && same(t.sizes(), r->former->sizes.span()))) return 0;
+  uint64_t mixed = index_of(t.dtype) + 1;
+  for (int64_t n : t.sizes()) mixed = (mixed ^ static_cast<uint64_t>(n) ^ (mixed >> 29)) * 0xbf58476d1ce4e5b9ull;
+  mixed = (mixed ^ (mixed >> 31)) * 0x94d049bb133111ebull;
+  return static_cast<uint32_t>(mixed >> 32) | 1;
+}
+std::string before_data(const TensorImpl& t) {
+  const Recounted* r = recounted(*t.storage);
+  return r && r->former ? text(name_of(r->former->dtype), " of shape ", to_string(r->former->sizes.span())) : std::string();
+}
+const char* first_before_data(const TensorImpl& t, Storage* storage) {
+  const Recounted* r = recounted(*t.storage);
+  return r && r->former && r->counter && owner_of_bytes(r->counter.get()) == owner_of_bytes(storage) && !change_by_data(t) &&
+                 same(t.strides(), r->former->strides.span())
+             ? r->former->data : nullptr;
 }
 
 void Storage::destroy(Storage* storage) noexcept {

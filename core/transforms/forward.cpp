@@ -211,12 +211,19 @@ Tensors tangents_of_results(const DualCall& call) {
   return sum;
 }
 
+void need_alike(const Tensor& t, const Tensor& tangent, const std::string& end) {
+  if (!same(t.sizes(), tangent.sizes()))
+    fail("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size ",
+         to_string(t.sizes()), " while the given forward gradient is of size ", to_string(tangent.sizes()), end);
+  if (device_of(t) != device_of(tangent))
+    fail("Trying to set a forward gradient that is on another device than the original Tensor: expected ", name_of(device_of(t)), " but got ", name_of(device_of(tangent)),
+         "; move it with .to(). The tensor is of size ", to_string(t.sizes()), end);
+}
+
 Tensor make_dual(const Tensor& t, const Tensor& given, DualLevel& level) {
   if (!is_differentiable(t.dtype())) fail<ValueError>("Expected primal to be floating point or complex, but got: ", name_of(t.dtype()));
   if (!is_differentiable(given.dtype())) fail<ValueError>("Expected tangent to be floating point or complex, but got: ", name_of(given.dtype()));
-  if (!same(t.sizes(), given.sizes()))
-    fail("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size ",
-         to_string(t.sizes()), " while the given forward gradient is of size ", to_string(given.sizes()), ".");
+  need_alike(t, given, ".");
   if (given.is_complex() && !t.is_complex())
     fail("make_dual(): a tensor of ", name_of(t.dtype()), " cannot have a tangent of ", name_of(given.dtype()), "; pass its real part");
   if (tangent_of(t, level).defined())

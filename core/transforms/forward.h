@@ -43,6 +43,8 @@ class WithoutLevels {
 void call_dual(const Operator& op, std::span<const Value> arguments, const void* const* at, Results& results);
 
 /// A view of `t` that has, of a level, this tangent. Refuses what does not fit.
+/// Refuse a tangent that a program gives to `t` if its shape or device is another; `end` ends the sentence.
+void need_alike(const Tensor& t, const Tensor& tangent, const std::string& end);
 Tensor make_dual(const Tensor& t, const Tensor& tangent, DualLevel& level);
 /// A view of `t` without its tangents of a level and of inner ones; and the tangent, undefined where there is none.
 std::pair<Tensor, Tensor> unpack_dual(const Tensor& t, const DualLevel& level);

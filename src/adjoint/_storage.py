@@ -153,7 +153,7 @@ class _Storage:
 
     def resizable(self) -> bool:
         """Whether `resize_` may change its size: not if it belongs to somebody else, such as an array."""
-        return not _C._is_readonly(self._tensor)
+        return not _C._belongs_elsewhere(self._tensor)
 
     def _write_file(self, f, is_real_file=True, save_size=True, element_size=1):
         self._need_elements()

@@ -280,6 +280,62 @@ def test_damaged_files_are_refused_or_are_data(legacy):
     assert refused > 100
 
 
+def legacy(program, storages):
+    """A file of torch's format before archives: storages (key, number of elements, bytes) come after the pickle."""
+    heads = [pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True, "protocol_version": 1001, "type_sizes": {}})]
+    parts = [struct.pack("<q", count) + data for _, count, data in storages]
+    return b"".join([*heads, b"\x80\x02" + program + b".", pickle.dumps([key for key, *_ in storages], 2), *parts])
+
+
+def named_storage(kind, key, count):
+    # The format has a sixth entry: what the storage is a part of.
+    return stored(kind, key, count)[:-2] + b"NtQ"
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_conjugate_in_a_file_whose_storages_follow_is_made_of_them(weights_only):
+    metadata = value({"conj": True})
+    x = tensor(named_storage("ComplexFloatStorage", "7", 2), (2,), (1,))[:-2] + metadata + b"tR"
+    found = load(legacy(x, [("7", 2, struct.pack("<4f", 1, 2, 3, -1))]), weights_only=weights_only)
+    assert found.tolist() == [1 - 2j, 3 + 1j]
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("first", [0, 9])
+def test_a_sparse_tensor_in_a_file_whose_storages_follow(first, weights_only):
+    x = (
+        name("torch._utils", "_rebuild_sparse_tensor")
+        + name("torch.serialization", "_get_layout")
+        + value("torch.sparse_coo")
+        + b"\x85R("
+        + tensor(named_storage("LongStorage", "0", 4), (2, 2), (2, 1))
+        + tensor(named_storage("FloatStorage", "1", 2), (2,), (1,))
+        + name("torch", "Size")
+        + value((3, 3))
+        + b"\x85R\x89t\x86R"
+    )
+    # Memory that was used before: what is not read yet is not zero.
+    ad.full((4,), 1 << 40)
+    data = legacy(x, [("0", 4, struct.pack("<4q", first, 2, 1, 0)), ("1", 2, struct.pack("<2f", 5, 6))])
+    if first:
+        with pytest.raises((RuntimeError, pickle.UnpicklingError), match="found index 9"):
+            load(data, weights_only=weights_only)
+        return
+    assert load(data, weights_only=weights_only).to_dense().tolist() == [[0, 5, 0], [0, 0, 0], [6, 0, 0]]
+
+
+def test_tensors_without_elements_begin_anywhere():
+    empty = ad.ones(0, 2)[:, 1]
+    found = again(empty)
+    assert found.shape == (0,) and found.storage_offset() == empty.storage_offset() == 1
+    for layout in (ad.sparse_csr, ad.sparse_csc, ad.sparse_coo):
+        assert again(ad.zeros(2, 2).to_sparse(layout=layout)).to_dense().tolist() == [[0, 0], [0, 0]]
+    assert load(archive(tensor(stored(), (0, 3), (3, 1), 1000))).shape == (0, 3)
+    for offset in (2**62, -1):
+        with pytest.raises((pickle.UnpicklingError, ValueError), match="offset"):
+            load(archive(tensor(stored(), (0,), (1,), offset)))
+
+
 def test_numbers_of_numpy_when_they_are_allowed():
     np = pytest.importorskip("numpy")
     number = np.float64(2.5)

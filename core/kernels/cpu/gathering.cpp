@@ -141,7 +141,7 @@ class Lines {
                        " elements.");
     fail(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", high);
   }
-  __builtin_unreachable();
+  refuse_changed_index(op);
 }
 
 /// Refuses indices of a run that are not in [low, high).
@@ -163,6 +163,14 @@ class Bounds {
       refuse_index(at, stride, n, low_, high_, d_, op_);
   }
 
+  /// An index on its way into an address, once more: another thread may have written it.
+  [[gnu::always_inline]] int64_t used(const int64_t* at) const {
+    const int64_t v = read_once(at);
+    if (v < low_ || v >= high_) [[unlikely]]
+      refuse_changed_index(op_);
+    return v;
+  }
+
  private:
   int64_t low_, high_, d_;
   const char* op_;
@@ -171,13 +179,15 @@ class Bounds {
 
 /// move(i, v) for the indices v of a run.
 template <class F>
-void each_index(const char* index, int64_t stride, int64_t n, const F& move) {
+void each_index(const Bounds& given, const char* index, int64_t stride, int64_t n, const F& move) {
+  const Bounds bounds = given;  // in registers
   if (stride == sizeof(int64_t)) {
     const auto* v = reinterpret_cast<const int64_t*>(index);
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < n; ++i) move(i, v[i]);
+    for (int64_t i = 0; i < n; ++i) move(i, bounds.used(v + i));
   } else {
-    for (int64_t i = 0; i < n; ++i) move(i, *reinterpret_cast<const int64_t*>(index + i * stride));
+    for (int64_t i = 0; i < n; ++i)
+      move(i, bounds.used(reinterpret_cast<const int64_t*>(index + i * stride)));
   }
 }
 
@@ -223,7 +233,7 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
       const auto strided = [&](int64_t i) { return *reinterpret_cast<const T*>(from + i * stride); };
       const auto anywhere = [&](int64_t i, int64_t v) -> T& { return *reinterpret_cast<T*>(to + i * across + v * step); };
       const auto run = [&](const auto& place, const auto& element) {
-        each_index(at, steps[0], n, [&](int64_t i, int64_t v) {
+        each_index(bounds, at, steps[0], n, [&](int64_t i, int64_t v) {
           T& o = place(i, v);
           o = combine(o, element(i));
         });
@@ -285,15 +295,15 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
           char* to = p[2];
           auto run = [&](auto&& element) {
             if (stride == sizeof(U))
-              each_index(p[0], steps[0], n,
+              each_index(bounds, p[0], steps[0], n,
                          [&](int64_t i, int64_t v) { reinterpret_cast<U*>(to)[i] = element(i, v); });
             else
-              each_index(p[0], steps[0], n, [&](int64_t i, int64_t v) {
+              each_index(bounds, p[0], steps[0], n, [&](int64_t i, int64_t v) {
                 *reinterpret_cast<U*>(to + i * stride) = element(i, v);
               });
           };
           if (steps[0] == 0 && across == sizeof(U) && stride == sizeof(U)) {  // one index for the run
-            const int64_t v = *reinterpret_cast<const int64_t*>(p[0]);
+            const int64_t v = bounds.used(reinterpret_cast<const int64_t*>(p[0]));
             std::memcpy(to, from + (v < 0 ? v + size : v) * step, static_cast<size_t>(n) * sizeof(U));
           } else if (flat) {
             run([&](int64_t i, int64_t v) {

@@ -186,13 +186,12 @@ namespace {
 struct BySlot {
   explicit BySlot(const IndexPlan& plan)
       : start(static_cast<size_t>(plan.slots) + 1), order(static_cast<size_t>(plan.positions)) {
-    const int64_t* index = plan.only_index().data<int64_t>();
-    const auto slot = [&](int64_t p) { return index[p] + (index[p] < 0 ? plan.slots : 0); };
-    for (int64_t p = 0; p < plan.positions; ++p) ++start[static_cast<size_t>(slot(p)) + 1];
+    const std::vector<int64_t> slots = plan.only_slots();
+    for (int64_t s : slots) ++start[static_cast<size_t>(s) + 1];
     for (size_t s = 1; s < start.size(); ++s) start[s] += start[s - 1];
     std::vector<int64_t> next(start.begin(), start.end() - 1);
     for (int64_t p = 0; p < plan.positions; ++p)
-      order[static_cast<size_t>(next[static_cast<size_t>(slot(p))]++)] = p;
+      order[static_cast<size_t>(next[static_cast<size_t>(slots[static_cast<size_t>(p)])]++)] = p;
   }
   std::vector<int64_t> start, order;
 };

@@ -15,12 +15,20 @@ bool within(const int64_t* index, int64_t n, int64_t low, int64_t high) {
   return outside == 0;
 }
 
-void offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t step, bool add) {
+bool offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t step, bool add) {
+  int64_t outside = 0;
+  // Each index is read once: another thread may be writing it.
+  const auto slot = [&](int64_t v) {
+    v += v < 0 ? size : 0;
+    outside |= static_cast<int64_t>(v < 0) | static_cast<int64_t>(v >= size);
+    return v;
+  };
   if (add) {
-    for (int64_t i = 0; i < n; ++i) to[i] += (index[i] + (index[i] < 0 ? size : 0)) * step;
+    for (int64_t i = 0; i < n; ++i) to[i] += slot(index[i]) * step;
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = (index[i] + (index[i] < 0 ? size : 0)) * step;
+    for (int64_t i = 0; i < n; ++i) to[i] = slot(index[i]) * step;
   }
+  return outside == 0;
 }
 
 int64_t count(const bool* mask, int64_t n) {
@@ -33,9 +41,9 @@ int64_t count(const bool* mask, int64_t n) {
     unsigned char lane[kLanes] = {};
     int64_t i = 0;
     for (; i + kLanes <= some; i += kLanes)
-      for (int64_t l = 0; l < kLanes; ++l) lane[l] = static_cast<unsigned char>(lane[l] + m[i + l]);
+      for (int64_t l = 0; l < kLanes; ++l) lane[l] = static_cast<unsigned char>(lane[l] + (m[i + l] != 0));
     for (int64_t l = 0; l < kLanes; ++l) total += lane[l];
-    for (; i < some; ++i) total += m[i];
+    for (; i < some; ++i) total += m[i] != 0;
     m += some;
     n -= some;
   }

@@ -26,8 +26,16 @@ struct Classes {
   Tensor weight;   // per class, row-major, or undefined
   int64_t ignore = 0;
 
+  const char* op = "";
+
   int64_t count() const { return samples * positions; }
-  const int64_t* at() const { return target.data<int64_t>(); }
+  /// The class of a sample, checked as it is used: another thread may be writing the target.
+  int64_t at(int64_t p) const {
+    const int64_t t = read_once(target.data<int64_t>() + p);
+    if (t != ignore && (t < 0 || t >= classes)) [[unlikely]]
+      fail<IndexError>(op, "(): Target ", t, " is out of bounds: there are ", classes, " classes (ignore_index is ", ignore, ")");
+    return t;
+  }
 };
 
 /// Everything that can be wrong is found here, before anything is computed.
@@ -69,10 +77,8 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
   c.target = dense_as(target, DType::Int64);
   c.ignore = options.ignore;
   const Access access(c.target);
-  const int64_t* at = c.at();
-  for (int64_t p = 0; access && p < c.count(); ++p)
-    if (at[p] != c.ignore && (at[p] < 0 || at[p] >= c.classes))
-      fail<IndexError>(op, "(): Target ", at[p], " is out of bounds: there are ", c.classes, " classes (ignore_index is ", c.ignore, ")");
+  c.op = op;
+  for (int64_t p = 0; access && p < c.count(); ++p) c.at(p);
   return c;
 }
 
@@ -101,7 +107,7 @@ Tensor arranged(const Tensor& x, DType c) { return x.dim() <= 2 ? packed(x, c) :
 template <class T> double total_weight(const Classes& c, const T* w) {
   double sum = 0;
   for (int64_t p = 0; p < c.count(); ++p)
-    if (c.at()[p] != c.ignore) sum += w ? static_cast<double>(w[c.at()[p]]) : 1.0;
+    if (const int64_t t = c.at(p); t != c.ignore) sum += w ? static_cast<double>(w[t]) : 1.0;
   return sum;
 }
 
@@ -151,7 +157,7 @@ Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight
     const double all = smooth > 0 ? sum_of_weights(c, w) : 0;
     double sum = 0;
     for (int64_t p = 0; p < c.count(); ++p) {
-      const int64_t t = c.at()[p];
+      const int64_t t = c.at(p);
       double loss = 0;
       if (t != c.ignore) {
         const T* q = view.of(c, p);
@@ -191,7 +197,7 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
     T* scale = many ? many.get() : few;
     auto own = [&](int64_t t) { return keep * (w ? static_cast<double>(w[t]) : 1.0); };
     for (int64_t p = 0; p < c.count(); ++p) {
-      const int64_t t = c.at()[p];
+      const int64_t t = c.at(p);
       scale[p] = t == c.ignore ? T(0) : static_cast<T>(upper(p) * (own(t) + smooth * all));
     }
     const auto& table = best_variant<SoftmaxTable<T>>();
@@ -204,7 +210,7 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
         });
     const View<T> view(gx, c);
     for (int64_t p = 0; p < c.count(); ++p) {
-      const int64_t t = c.at()[p];
+      const int64_t t = c.at(p);
       if (t == c.ignore) continue;
       T* q = view.of(c, p);
       q[t * view.step] -= static_cast<T>(upper(p) * own(t));
@@ -226,7 +232,7 @@ Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Ten
     const double smooth = scale * options.smoothing / static_cast<double>(c.classes), keep = scale * (1 - options.smoothing);
     const View<T> view(out, c);
     for (int64_t p = 0; p < c.count(); ++p) {
-      const int64_t t = c.at()[p];
+      const int64_t t = c.at(p);
       if (t == c.ignore) continue;
       T* q = view.of(c, p);
       if (smooth > 0)
@@ -249,7 +255,7 @@ Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const 
                               options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0};
     const View<T> view(out, c);
     for (int64_t p = 0; p < c.count(); ++p) {
-      const int64_t t = c.at()[p];
+      const int64_t t = c.at(p);
       if (t != c.ignore) view.of(c, p)[t * view.step] = static_cast<T>(-upper(p) * (w ? static_cast<double>(w[t]) : 1.0));
     }
   });

@@ -39,12 +39,14 @@ class Chunks {
         const int64_t end = std::min(n_, (c + 1) * kLength);
         for (int64_t start = c * kLength; start < end; start += kBlock) {
           const int64_t length = std::min(kBlock, end - start);
-          const bool* m = mask_ + start;
+          const auto* m = reinterpret_cast<const unsigned char*>(mask_ + start);
           int64_t found = 0;
           for (int64_t i = 0; i < length; ++i) {
             at[found] = static_cast<uint16_t>(i);
-            found += m[i];
+            found += m[i] != 0;
           }
+          // Another thread may have written the mask since it was counted: no more than there is room for.
+          found = std::min(found, before_[c + 1] - held);
           f(start, length, held, static_cast<const uint16_t*>(at), found);
           held += found;
         }

@@ -67,8 +67,9 @@ Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
   return out;
 }
 
-Tensor repeated_numbers(const Tensor& counts, int64_t size, const char* op) {
-  const Access access(counts, op);
+Tensor repeated_numbers(const Tensor& given, int64_t size, const char* op) {
+  const Access access(given, op);
+  const Tensor counts = copy_of(given);  // its own: they are read twice
   const int64_t* r = counts.data<int64_t>();
   const int64_t step = counts.numel() == 1 ? 0 : 1;
   int64_t total = 0;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "kernels/cpu/math/bits.h"
+#include "kernels/indexing.h"
 #include "kernels/slices.h"
 #include "tensor/access.h"
 
@@ -281,10 +282,11 @@ template <class F> void with_item(int64_t item, F&& f) {
   }
 }
 
-void check_indices(const Tensor& indices, int64_t size, const char* op) {
-  const int64_t* at = indices.data<int64_t>();
-  for (int64_t i = 0, n = indices.numel(); i < n; ++i)
-    if (at[i] < 0 || at[i] >= size) fail<IndexError>(op, "(): index ", at[i], " is out of bounds for dimension with size ", size);
+/// An index, checked as it is used: another thread may be writing it.
+[[gnu::always_inline]] inline int64_t checked_index(const int64_t* at, int64_t size, const char* op) {
+  const int64_t v = read_once(at);
+  if (v < 0 || v >= size) [[unlikely]] fail<IndexError>(op, "(): index ", v, " is out of bounds for dimension with size ", size);
+  return v;
 }
 
 }  // namespace
@@ -297,14 +299,13 @@ Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
   Tensor out = empty(at.sizes(), x.dtype());
   const Access access(out);
   if (!access) return out;
-  check_indices(at, size, "_gather_along");
   const int64_t* where = at.data<int64_t>();
   with_item(x.itemsize(), [&]<class U>(TypeTag<U>) {
     const U* p = x.data<U>();
     U* o = out.data<U>();
     s.each(2, [&](int64_t slice, int64_t first) {
       const int64_t base = slice / s.inner * size * s.inner + slice % s.inner;
-      for (int64_t i = 0; i < s.n; ++i) o[first + i * s.inner] = p[base + where[first + i * s.inner] * s.inner];
+      for (int64_t i = 0; i < s.n; ++i) o[first + i * s.inner] = p[base + checked_index(where + first + i * s.inner, size, "_gather_along") * s.inner];
     });
   });
   return out;
@@ -319,7 +320,6 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
   Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
   const Access access(out);
   if (!access) return out;
-  check_indices(at, size, "_scatter_along");
   const Slices s(at.sizes(), d);
   const int64_t* where = at.data<int64_t>();
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
@@ -328,7 +328,7 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
     s.each(2, [&](int64_t slice, int64_t first) {
       const int64_t base = slice / s.inner * size * s.inner + slice % s.inner;
       for (int64_t i = 0; i < s.n; ++i) {
-        T& to = o[base + where[first + i * s.inner] * s.inner];
+        T& to = o[base + checked_index(where + first + i * s.inner, size, "_scatter_along") * s.inner];
         const T from = p[first + i * s.inner];
         if constexpr (is_half_v<T>) to = T(static_cast<float>(to) + static_cast<float>(from));
         else if constexpr (std::is_same_v<T, bool>) to = to || from;

@@ -90,16 +90,17 @@ Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
   for (size_t d = 0; d < size.size(); ++d) {
     const int64_t* from = indices.data<int64_t>() + static_cast<int64_t>(d) * n;
     for (int64_t i = 0; i < n; ++i) {
-      if (from[i] < 0) fail(op, "(): found negative index ", from[i], " for dim ", d);
-      if (from[i] >= size[d]) fail(op, "(): size is inconsistent with indices: for dim ", d, ", size is ", size[d], " but found index ", from[i]);
-      to[i] = to[i] * size[d] + from[i];
+      const int64_t v = from[i];
+      if (v < 0) fail(op, "(): found negative index ", v, " for dim ", d);
+      if (v >= size[d]) fail(op, "(): size is inconsistent with indices: for dim ", d, ", size is ", size[d], " but found index ", v);
+      to[i] = to[i] * size[d] + v;
     }
   }
   return flat;
 }
 
 std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, const char* op) {
-  const Tensor indices = dense(given), flat = flat_positions(indices, size, op);
+  const Tensor indices = copy_of(given), flat = flat_positions(indices, size, op);
   const int64_t n = flat.size(0), dims = indices.size(0);
   const Tensor inverse = empty({&n, 1}, DType::Int64);
   const Access access(inverse);
@@ -157,7 +158,7 @@ Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& col
   const int64_t width = dense_matrix.size(1), height = dense_matrix.size(0), shape[] = {count, width};
   const Tensor out = empty(shape, type);
   if (const Access access(out); access) {
-    const Tensor v = dense_as(values, type), m = dense_as(dense_matrix, type), r = dense(rows), c = dense(columns);
+    const Tensor v = dense_as(values, type), m = dense_as(dense_matrix, type), r = copy_of(rows), c = copy_of(columns);  // their own: checked once, used often
     const ByRow by(r.data<int64_t>(), n, count, op);
     const int64_t* column = c.data<int64_t>();
     for (int64_t i = 0; i < n; ++i)
@@ -197,7 +198,7 @@ Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tens
   const DType type = number_type(a.dtype(), op);
   const Tensor out = empty({&n, 1}, type);
   if (const Access access(out); access) {
-    const Tensor x = dense_as(a, type), y = dense_as(b, type), r = dense(rows), c = dense(columns);
+    const Tensor x = dense_as(a, type), y = dense_as(b, type), r = copy_of(rows), c = copy_of(columns);
     const int64_t *row = r.data<int64_t>(), *column = c.data<int64_t>(), heights[] = {a.size(0), b.size(0)};
     for (int64_t i = 0; i < n; ++i)
       if (row[i] < 0 || row[i] >= heights[0] || column[i] < 0 || column[i] >= heights[1])

@@ -315,7 +315,7 @@ def _swapped(bytes_, key, dtype):
 
 
 class _Legacy(_Storages):
-    """Five pickles, then the bytes of each storage behind their number."""
+    """Five pickles, then the bytes of each storage after their number."""
 
     def __init__(self, data, restore, unpickler, keywords):
         super().__init__(restore, unpickler, keywords)
@@ -334,14 +334,8 @@ class _Legacy(_Storages):
             raise refuse(
                 "load(): the file comes from a machine of the other byte order, in torch's format of old"
             )
-        if self.unpickler is not None:
-            file = io.BytesIO(self.data)
-            file.seek(at)
-            result, at = _unpickle(self.unpickler, file, self.persistent, self.keywords)
-        else:
-            result, at = machine.run(
-                self.data, at, self.persistent, encoding=self.keywords.get("encoding", "utf-8")
-            )
+        # What looks at elements while it is made (a conjugate, a sparse tensor) must find them: storages are read first.
+        start, at = at, machine.skim(self.data, at, self.persistent)
         keys, at = machine.run(self.data, at, known={})
         if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self.wanted):
             raise refuse(
@@ -363,7 +357,13 @@ class _Legacy(_Storages):
                 memoryview(target).cast("B")[:] = piece
             at += len(piece)
             _check_bool(target, dtype)
-        return result
+        if self.unpickler is None:
+            return machine.run(
+                self.data, start, self.persistent, encoding=self.keywords.get("encoding", "utf-8")
+            )[0]
+        file = io.BytesIO(self.data)
+        file.seek(start)
+        return _unpickle(self.unpickler, file, self.persistent, self.keywords)[0]
 
     def bytes(self, key, nbytes, dtype):
         self.total += nbytes

@@ -101,8 +101,8 @@ def move(tensors, asked) -> bool:
                 return False
             raise RuntimeError(
                 f"{asked}(): other tensors share the memory of one of shape {tuple(group[0].shape)}, and would stay behind in "
-                "memory of this process alone: a view, a detached tensor, or a graph that has saved it. Call it before these are "
-                "made, or on a clone()"
+                "memory of this process alone: a view, a detached tensor, an array of numpy(), or a graph that has saved it. Call "
+                "it before these are made, or on a clone()"
             )
     starts, total = [], 0
     for group in storages.values():
