@@ -163,13 +163,6 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
   }
 }
 
-std::vector<int64_t> IndexPlan::only_slots() const {
-  std::vector<int64_t> all(static_cast<size_t>(positions));
-  const Entry& e = entries_[0];
-  if (!best_variant<IndexTable>().offsets(all.data(), e.index.data<int64_t>(), positions, e.size, 1, false)) [[unlikely]] refuse_changed_index("");
-  return all;
-}
-
 void refuse_changed_index(const char* op) {
   fail<IndexError>(op, op[0] ? "(): " : "", "an index is out of bounds that was within them before: another thread writes the index tensor (through a NumPy array, "
                    "for example) while it is used. Index by a clone() of it");

@@ -14,6 +14,11 @@
 
 namespace adjoint {
 
+/// An index in memory that another thread may be writing, as NumPy lets programs do: read once, then checked, then used.
+inline int64_t read_once(const int64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
+/// IndexError for an index that was right when it was looked at first.
+[[noreturn, gnu::cold]] void refuse_changed_index(const char* op);
+
 struct IndexPlan {
   /// Checks every index against the size of its dimension; `wrap` lets negative ones count from the end. No entry
   /// is a mask: see `without_masks`. `phrase` opens the error of an index that is out of bounds.
@@ -43,8 +48,13 @@ struct IndexPlan {
     }
     return at;
   }
-  /// The slots that the only index names, by position.
-  std::vector<int64_t> only_slots() const;
+  /// The slot that the only index names at a position.
+  int64_t only_slot(int64_t p) const {
+    int64_t v = read_once(entries_[0].index.data<int64_t>() + p);
+    v += v < 0 ? slots : 0;
+    if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(slots)) [[unlikely]] refuse_changed_index("");
+    return v;
+  }
 
  private:
   struct Entry {
@@ -68,11 +78,6 @@ Tensor gather_index(const Tensor& index, const char* op);
 Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& index, const Tensor* src, const char* op);
 /// Refuses values that do not broadcast to the shape; leading dimensions of size 1 may be too many.
 Tensor fitted(const Tensor& values, IntList shape, const char* op);
-
-/// An index in memory that another thread may be writing, as NumPy lets programs do: read once, then checked, then used.
-inline int64_t read_once(const int64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
-/// IndexError for an index that was right when it was looked at first.
-[[noreturn, gnu::cold]] void refuse_changed_index(const char* op);
 
 /// What is in a tensor before values are added to it.
 enum class Before { Itself, Zeros, Other };

@@ -167,7 +167,7 @@ class Bounds {
   [[gnu::always_inline]] int64_t used(const int64_t* at) const {
     const int64_t v = read_once(at);
     if (v < low_ || v >= high_) [[unlikely]]
-      refuse_changed_index(op_);
+      refuse_index(reinterpret_cast<const char*>(&v), 0, 1, low_, high_, d_, op_);
     return v;
   }
 
@@ -289,7 +289,6 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
     using U = typename decltype(tag)::type;
     lines.run(
         [&](char* const* p, const int64_t* steps, int64_t n) {
-          bounds.check(p[0], steps[0], n);
           const char* from = p[1];
           const int64_t across = steps[1], stride = steps[2];
           char* to = p[2];

@@ -186,12 +186,15 @@ namespace {
 struct BySlot {
   explicit BySlot(const IndexPlan& plan)
       : start(static_cast<size_t>(plan.slots) + 1), order(static_cast<size_t>(plan.positions)) {
-    const std::vector<int64_t> slots = plan.only_slots();
-    for (int64_t s : slots) ++start[static_cast<size_t>(s) + 1];
+    for (int64_t p = 0; p < plan.positions; ++p) ++start[static_cast<size_t>(plan.only_slot(p)) + 1];
     for (size_t s = 1; s < start.size(); ++s) start[s] += start[s - 1];
     std::vector<int64_t> next(start.begin(), start.end() - 1);
-    for (int64_t p = 0; p < plan.positions; ++p)
-      order[static_cast<size_t>(next[static_cast<size_t>(slots[static_cast<size_t>(p)])]++)] = p;
+    for (int64_t p = 0; p < plan.positions; ++p) {
+      const auto s = static_cast<size_t>(plan.only_slot(p));
+      if (next[s] == start[s + 1]) [[unlikely]]
+        refuse_changed_index("");
+      order[static_cast<size_t>(next[s]++)] = p;
+    }
   }
   std::vector<int64_t> start, order;
 };

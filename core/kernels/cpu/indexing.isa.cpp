@@ -9,10 +9,11 @@ namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 bool within(const int64_t* index, int64_t n, int64_t low, int64_t high) {
-  int64_t outside = 0;
+  uint64_t outside = 0;  // by its sign: differences, whichever way they wrap
   for (int64_t i = 0; i < n; ++i)
-    outside |= static_cast<int64_t>(index[i] < low) | static_cast<int64_t>(index[i] >= high);
-  return outside == 0;
+    outside |= (static_cast<uint64_t>(index[i]) - static_cast<uint64_t>(low)) |
+               (static_cast<uint64_t>(high) - 1 - static_cast<uint64_t>(index[i]));
+  return static_cast<int64_t>(outside) >= 0;
 }
 
 bool offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t step, bool add) {
@@ -20,7 +21,7 @@ bool offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t
   // Each index is read once: another thread may be writing it.
   const auto slot = [&](int64_t v) {
     v += v < 0 ? size : 0;
-    outside |= static_cast<int64_t>(v < 0) | static_cast<int64_t>(v >= size);
+    outside |= v | (size - 1 - v);  // negative for each that is
     return v;
   };
   if (add) {
@@ -28,7 +29,7 @@ bool offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t
   } else {
     for (int64_t i = 0; i < n; ++i) to[i] = slot(index[i]) * step;
   }
-  return outside == 0;
+  return outside >= 0;
 }
 
 int64_t count(const bool* mask, int64_t n) {
@@ -41,9 +42,9 @@ int64_t count(const bool* mask, int64_t n) {
     unsigned char lane[kLanes] = {};
     int64_t i = 0;
     for (; i + kLanes <= some; i += kLanes)
-      for (int64_t l = 0; l < kLanes; ++l) lane[l] = static_cast<unsigned char>(lane[l] + (m[i + l] != 0));
+      for (int64_t l = 0; l < kLanes; ++l) lane[l] = static_cast<unsigned char>(lane[l] + (m[i + l] & 1));
     for (int64_t l = 0; l < kLanes; ++l) total += lane[l];
-    for (; i < some; ++i) total += m[i] != 0;
+    for (; i < some; ++i) total += m[i] & 1;
     m += some;
     n -= some;
   }

@@ -27,12 +27,13 @@ struct Classes {
   int64_t ignore = 0;
 
   const char* op = "";
+  const int64_t* first = nullptr;  // of target
 
   int64_t count() const { return samples * positions; }
   /// The class of a sample, checked as it is used: another thread may be writing the target.
   int64_t at(int64_t p) const {
-    const int64_t t = read_once(target.data<int64_t>() + p);
-    if (t != ignore && (t < 0 || t >= classes)) [[unlikely]]
+    const int64_t t = read_once(first + p);
+    if (static_cast<uint64_t>(t) >= static_cast<uint64_t>(classes) && t != ignore) [[unlikely]]
       fail<IndexError>(op, "(): Target ", t, " is out of bounds: there are ", classes, " classes (ignore_index is ", ignore, ")");
     return t;
   }
@@ -78,6 +79,7 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
   c.ignore = options.ignore;
   const Access access(c.target);
   c.op = op;
+  c.first = c.target.data<int64_t>();
   for (int64_t p = 0; access && p < c.count(); ++p) c.at(p);
   return c;
 }

@@ -43,7 +43,7 @@ class Chunks {
           int64_t found = 0;
           for (int64_t i = 0; i < length; ++i) {
             at[found] = static_cast<uint16_t>(i);
-            found += m[i] != 0;
+            found += m[i] & 1;
           }
           // Another thread may have written the mask since it was counted: no more than there is room for.
           found = std::min(found, before_[c + 1] - held);
