@@ -38,8 +38,15 @@ def test_every_operator(op, kind):
                 continue
             seeds = [ad.ones_like(y) for y in ys]
             expected = ad.autograd.grad(wanted, before, seeds, allow_unused=True)
-            shape = {"smaller": (1,) * xs[k].ndim or (2,), "larger": (*xs[k].shape, 3)}.get(kind, tuple(xs[k].shape))
-            width = {ad.float64: ad.float32, ad.complex128: ad.complex64, ad.float32: ad.float16, ad.complex64: ad.complex128}
+            shape = {"smaller": (1,) * xs[k].ndim or (2,), "larger": (*xs[k].shape, 3)}.get(
+                kind, tuple(xs[k].shape)
+            )
+            width = {
+                ad.float64: ad.float32,
+                ad.complex128: ad.complex64,
+                ad.float32: ad.float16,
+                ad.complex64: ad.complex128,
+            }
             xs[k].data = ad.full(shape, 0.5, dtype=width[xs[k].dtype] if kind == "narrower" else xs[k].dtype)
             others = [i for i in range(len(xs)) if i != k]
             try:
@@ -59,16 +66,23 @@ def squared(n, **options):
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-@pytest.mark.parametrize("function", [lambda x: x * x, ad.sin, ad.Tensor.exp, lambda x: ad.hypot(x, x), lambda x: x @ x])
+@pytest.mark.parametrize(
+    "function", [lambda x: x * x, ad.sin, ad.Tensor.exp, lambda x: ad.hypot(x, x), lambda x: x @ x]
+)
 def test_the_error_says_what_was_saved_and_what_was_found(function, create_graph):
     x = ad.full((5000,), 0.5, requires_grad=True)
     z = function(x)
     x.data = ad.full((3,), 0.5)
     if "Exp" in z.grad_fn.name():  # its derivative takes the result
-        with pytest.raises(RuntimeError, match=r"a gradient of shape \[5000\] arrived for a leaf of shape \[3\]"):
+        with pytest.raises(
+            RuntimeError, match=r"a gradient of shape \[5000\] arrived for a leaf of shape \[3\]"
+        ):
             z.sum().backward(create_graph=create_graph)
         return
-    with pytest.raises(RuntimeError, match=REFUSED + r".*Backward0.* float32 of shape \[5000\], but found float32 of shape \[3\]"):
+    with pytest.raises(
+        RuntimeError,
+        match=REFUSED + r".*Backward0.* float32 of shape \[5000\], but found float32 of shape \[3\]",
+    ):
         z.sum().backward(create_graph=create_graph)
 
 
@@ -152,7 +166,9 @@ def test_the_base_of_a_view_gets_other_data():
     b = ad.ones(40000, requires_grad=True).clone()
     v = b[10:20]
     b.data = ad.ones(3)
-    with pytest.raises(RuntimeError, match=r"a view of shape \[10\] is no part of its base any more.*has shape \[3\] now"):
+    with pytest.raises(
+        RuntimeError, match=r"a view of shape \[10\] is no part of its base any more.*has shape \[3\] now"
+    ):
         v.mul_(2)
 
 

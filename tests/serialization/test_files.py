@@ -282,9 +282,18 @@ def test_damaged_files_are_refused_or_are_data(legacy):
 
 def legacy(program, storages):
     """A file of torch's format before archives: storages (key, number of elements, bytes) come after the pickle."""
-    heads = [pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True, "protocol_version": 1001, "type_sizes": {}})]
+    heads = [
+        pickle.dumps(x, 2)
+        for x in (
+            0x1950A86A20F9469CFC6C,
+            1001,
+            {"little_endian": True, "protocol_version": 1001, "type_sizes": {}},
+        )
+    ]
     parts = [struct.pack("<q", count) + data for _, count, data in storages]
-    return b"".join([*heads, b"\x80\x02" + program + b".", pickle.dumps([key for key, *_ in storages], 2), *parts])
+    return b"".join(
+        [*heads, b"\x80\x02" + program + b".", pickle.dumps([key for key, *_ in storages], 2), *parts]
+    )
 
 
 def named_storage(kind, key, count):

@@ -104,7 +104,9 @@ def test_memory_moves_again_when_the_exports_have_gone():
     a, m = x.numpy(), memoryview(x)
     storage = x.untyped_storage()
     assert not storage.resizable()
-    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable: an array, a buffer or a capsule"):
+    with pytest.raises(
+        RuntimeError, match="Trying to resize storage that is not resizable: an array, a buffer or a capsule"
+    ):
         storage.resize_(1 << 20)
     with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
         x.resize_(100000)

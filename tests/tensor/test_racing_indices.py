@@ -85,4 +85,7 @@ print("came through")
 @pytest.mark.parametrize("attempt", range(2))
 def test_indices_that_another_thread_writes(attempt):
     done = run_python("-c", PROGRAM)
-    assert done.returncode == 0 and done.stdout.strip() == "came through", (done.returncode, done.stderr[-2000:])
+    assert done.returncode == 0 and done.stdout.strip() == "came through", (
+        done.returncode,
+        done.stderr[-2000:],
+    )
