@@ -308,11 +308,7 @@ class Pass {
     NodeExtras* extras = node.extras();
     const bool anomalies = detecting_anomalies.load(std::memory_order_relaxed);
     if (extras)
-      for (auto& hook : runtime::copied(extras->mutex, extras->prehooks)) {
-        hook.second(in);
-        for (size_t i = 0; i < in.size(); ++i)
-          if (in[i].defined()) in[i] = on_device(std::move(in[i]), node.result(static_cast<uint32_t>(i)), node, i);
-      }
+      for (auto& hook : runtime::copied(extras->mutex, extras->prehooks)) hook.second(in);
     const auto posthooks = extras ? runtime::copied(extras->mutex, extras->posthooks) : decltype(extras->posthooks)();
     Gradients given(posthooks.empty() ? 0 : in.size());
     for (size_t i = 0; i < given.size(); ++i) given[i] = in[i];
@@ -337,9 +333,6 @@ class Pass {
         }
     for (auto& hook : posthooks) hook.second(out, given);
     if (NodeExtras* e = node.extras()) run_late_hooks(*e, out, posthooks.size(), in.size());
-    const auto edges = node.edges();
-    for (size_t i = 0; i < edges.size(); ++i)
-      if (out[i].defined() && edges[i]) out[i] = on_device(std::move(out[i]), edges[i].node->result(edges[i].input_nr), node, i);
   }
   // Hooks that the rule itself brought, by hooks of what was saved: they see nothing of what arrived.
   [[gnu::cold, gnu::noinline]] static void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count) {

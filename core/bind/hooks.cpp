@@ -50,6 +50,9 @@ struct HookHandle {
 // What a hook put in the place of a gradient must look like it.
 void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
   if (!g.defined()) fail("can't replace a None gradient with a non-None value, as hook '", name_of_hook(f), "' does");
+  if (device_of(changed) != device_of(g))
+    fail("hook '", name_of_hook(f), "' has changed the device of value: expected device ", name_of(device_of(g)), " but got ", name_of(device_of(changed)),
+         ". Return a gradient on the same device");
   if (!same(changed.sizes(), g.sizes()))
     fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ", to_string(changed.sizes()),
          ". Return a gradient of the same shape");
