@@ -15,6 +15,8 @@ class DualLevel;     // transforms/tangents.h
 enum class Device : uint8_t;  // tensor/device.h
 class SavedHooks;    // autograd/saved.h
 class Destination;   // tensor/destination.h
+class Autocast;      // transforms/autocast.h
+class MemoryInUse;   // tensor/memory_in_use.h
 
 struct ThreadState {
   bool grad = true;
@@ -40,6 +42,8 @@ struct ThreadState {
   /// The innermost of each; owned.
   Interpreter* interpreter = nullptr;
   Observer* observer = nullptr;
+  /// The one among the interpreters that is autocast, wherever it stands and also while calls go past it.
+  Autocast* autocast = nullptr;
   /// What packs tensors that are saved; null in ordinary programs.
   SavedHooks* saved_hooks = nullptr;
   /// The innermost open level of forward mode; null in ordinary programs.
@@ -48,13 +52,16 @@ struct ThreadState {
   uint64_t dual_skip_from = 0, dual_skip_to = 0;
   /// The innermost vmap(); null in ordinary programs.
   BatchLevel* batch_level = nullptr;
+  /// The innermost scope in which this thread works beside others.
+  MemoryInUse* memory_in_use = nullptr;
   /// Orders nodes: later operations of a thread run backward first.
   uint64_t sequence = 0;
 };
 
 extern constinit thread_local ThreadState thread_state;
 
-/// What another language has switched on in a thread. A thread that works for this one enters it, and leaves it at its end.
+/// What another language has switched on in a thread. A thread that works for this one enters it, and leaves it at its end
+/// (see transforms/thread_modes.h).
 struct ForeignState {
   virtual ~ForeignState() = default;
   virtual void* enter() = 0;
@@ -62,34 +69,6 @@ struct ForeignState {
 };
 /// That of this thread; may be null. Set by the bindings.
 extern std::shared_ptr<ForeignState> (*foreign_state)();
-
-/// All that is switched on in this thread, ours and foreign, for threads that do a part of its work.
-class ThreadModes {
- public:
-  ThreadModes() : state_(thread_state), foreign_(foreign_state ? foreign_state() : nullptr) { state_.destination = nullptr; }
-
-  /// In the other thread, for the scope of its work.
-  class Here {
-   public:
-    explicit Here(const ThreadModes& modes) : foreign_(modes.foreign_.get()) {
-      thread_state = modes.state_;
-      if (foreign_) entered_ = foreign_->enter();
-    }
-    ~Here() {
-      if (foreign_) foreign_->leave(entered_);
-      thread_state = ThreadState();
-    }
-    Here(const Here&) = delete;
-
-   private:
-    ForeignState* foreign_;
-    void* entered_ = nullptr;
-  };
-
- private:
-  ThreadState state_;
-  std::shared_ptr<ForeignState> foreign_;
-};
 
 inline bool grad_enabled() { return thread_state.grad; }
 

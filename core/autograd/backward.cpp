@@ -6,7 +6,7 @@
 
 namespace adjoint {
 
-const char* size_name = "adjoint.Size";
+std::atomic<const char*> size_name{"adjoint.Size"};
 
 namespace {
 
@@ -25,7 +25,7 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
     return root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
   }
   if (!same(g.sizes(), info.sizes()))
-    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size_name, '(', to_string(g.sizes()), ") and output[", i, "] has a shape of ", size_name, '(',
+    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size_name.load(), '(', to_string(g.sizes()), ") and output[", i, "] has a shape of ", size_name.load(), '(',
          to_string(info.sizes()), ").");
   if (g.is_complex() != is_complex(info.dtype()))
     fail("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[", i,

@@ -11,6 +11,8 @@
 #include "runtime/parallel.h"
 #include "runtime/workers.h"
 #include "tensor/access.h"
+#include "tensor/memory_in_use.h"
+#include "transforms/thread_modes.h"
 
 namespace adjoint {
 
@@ -373,6 +375,7 @@ class Pass {
   }
 
   void step(uint32_t number) {
+    MemoryInUse::pause();
     Node& node = *tasks_[number].node;
     Gradients in = std::move(tasks_[number].gradients);
     if (in.size() == 0) in.resize(node.num_inputs);
@@ -438,6 +441,7 @@ class Pass {
     runtime::share(runtime::Helping::Passes, threads - 1, [&](int number) {
       if (number == 0) return work(0);
       const ThreadModes::Here here(modes);
+      const MemoryInUse memory(true);
       Pass* const outer = std::exchange(running, this);
       work(static_cast<size_t>(number));
       running = outer;

@@ -26,7 +26,7 @@ struct GraphEnd {
 };
 
 /// How messages name the type of a shape.
-extern const char* size_name;
+extern std::atomic<const char*> size_name;
 
 /// torch.autograd.backward and grad: cotangents that are undefined are implied for scalars.
 Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,

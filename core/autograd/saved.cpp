@@ -70,7 +70,7 @@ void SavedTensor::refuse_written(Node* owner) const {
          ", but found ", name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()), ". Setting .data (as Module.half() and Module.to() do) between forward and "
          "backward is right only where shape and dtype stay; run backward first, or compute the result again.");
   }
-  if (is_detached(storage))
+  if (storage.detached)
     fail("Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use out-of-place "
          "`.detach()` instead. It is ", name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()), ", an input of the operation that ",
          owner->name(), " differentiates", at(saved_at));

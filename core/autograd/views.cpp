@@ -285,11 +285,6 @@ void count_write_of_both(Storage& storage) {
   other.version.store(now + 1, std::memory_order_relaxed);
 }
 
-namespace {
-void nothing(void*) {}
-}  // namespace
-bool is_detached(const Storage& storage) { return storage.kind == Storage::Kind::External && storage.deleter == nothing; }
-
 void forget_in_place(const Tensor& t, uint32_t holders) {
   // The program's hooks stay with its tensor.
   auto hooks = hooks_of(t);
@@ -299,10 +294,9 @@ void forget_in_place(const Tensor& t, uint32_t holders) {
     move_wrapper(t.get(), leaf = alias(t));
     // Whoever saved it as an input is left with what no rule can use: memory at a version that it never had.
     if (had_history) {
-      Ref<Storage> gone = external_storage(t->storage->data, t->storage->nbytes, nothing, nullptr);
+      Ref<Storage> gone = recounted_storage(Ref<Storage>::share(t->storage), t.version() + 1, {});
       gone->checked = false;
-      gone->device = t->storage->device;
-      gone->version.store(t.version() + 1, std::memory_order_relaxed);
+      gone->detached = true;
       t->replace_storage(std::move(gone), t->data, t.dtype(), t.sizes(), t.strides().data());
     }
   } else {

@@ -96,9 +96,6 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
 /// Make `t` a leaf that needs no gradient. Nodes that saved it as an input refuse to use it.
 void forget_in_place(const Tensor& t, uint32_t holders);
 
-/// Whether these are the bytes of a tensor that was detached in place after it was saved.
-bool is_detached(const Storage& storage);
-
 /// Where the gradient of what a write overwrites goes. Hooks of a view stay with the history that it had, which is no part
 /// of the new one.
 Edge edge_before_write(const Tensor& t);

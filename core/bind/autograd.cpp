@@ -9,6 +9,8 @@
 #include "bind/batching.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
+#include "bind/overrides.h"
+#include "transforms/thread_modes.h"
 
 namespace nb = nanobind;
 
@@ -74,6 +76,7 @@ Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::s
   const ThreadModes modes;
   std::thread([&, sequence = &thread_state.sequence] {
     const ThreadModes::Here here(modes);
+    const MemoryInUse memory(true);
     try {
       result = backward(roots, gs, ends, options, allow_unused);
     } catch (...) {
@@ -164,15 +167,16 @@ void poll() {
 
 void release_lock_for_a_moment() {
   const InPython python;
-  nb::gil_scoped_release moment;
+  const Unlocked moment(true);
   std::this_thread::yield();
 }
 
-/// What Python has switched on in a thread: context variables, and the hooks of saved tensors.
+/// What Python has switched on in a thread: context variables, modes that answer calls, and the hooks of saved tensors.
 class PythonState final : public ForeignState {
  public:
   PythonState() : hooks_(own_saved_hooks) {
     const InPython python;
+    overrides_ = overrides_here();
     context_ = hold(nb::steal(PyContext_CopyCurrent()).ptr());
   }
   void* enter() override {
@@ -181,6 +185,7 @@ class PythonState final : public ForeignState {
     auto* entered = new Entered{PyGILState_Ensure(), nullptr, nullptr};
     entered->context = PyContext_Copy(context_.get());  // a context is entered once at a time
     if (entered->context && PyContext_Enter(entered->context) < 0) PyErr_Clear();
+    enter_overrides(overrides_);
     entered->thread = PyEval_SaveThread();
     return entered;
   }
@@ -189,6 +194,7 @@ class PythonState final : public ForeignState {
     PyEval_RestoreThread(entered->thread);
     if (entered->context && PyContext_Exit(entered->context) < 0) PyErr_Clear();
     Py_XDECREF(entered->context);
+    enter_overrides({});
     own_saved_hooks = HookStack();
     PyGILState_Release(entered->gil);
   }
@@ -200,6 +206,7 @@ class PythonState final : public ForeignState {
     PyThreadState* thread;
   };
   HookStack hooks_;
+  Overrides overrides_;
   std::shared_ptr<PyObject> context_;
 };
 

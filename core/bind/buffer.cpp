@@ -127,11 +127,9 @@ void refuse_dates(PyObject* o) {
 /// Gives an array's memory back.
 struct Owner {
   static void release(void* p) {
-    if (Py_IsInitialized()) {
-      const PyGILState_STATE s = PyGILState_Ensure();
-      PyBuffer_Release(static_cast<Py_buffer*>(p));
-      PyGILState_Release(s);
-    }
+    if (!python_is_there()) return;
+    const Locked python;
+    PyBuffer_Release(static_cast<Py_buffer*>(p));
     delete static_cast<Py_buffer*>(p);
   }
 };

@@ -60,8 +60,12 @@ class FunctionNode final : public Node {
     context_of(context)->head.node = this;
   }
   ~FunctionNode() override {
-    if (!owns_ || !Py_IsInitialized()) return;
-    nanobind::gil_scoped_acquire gil;
+    if (!owns_) return;
+    if (!python_is_there()) {
+      context_of(context_)->head.node = nullptr;  // nobody looks
+      return;
+    }
+    const Locked python;
     context_of(context_)->head.node = nullptr;
     Py_DECREF(context_);
   }

@@ -167,7 +167,7 @@ void bind_creation(nb::module_& m) {
   m.def("_fill_uninitialized", [](bool on) { fill_uninitialized = on; }, "Whether empty() fills its memory: with NaN, or the largest integer.");
   m.def("_refuse_shared_memory", [](bool on) { refuses_shared_memory = on; }, "Whether a call is refused that reads memory where it writes.");
   m.def("_warn_always", [](bool on) { warns_always = on; });
-  m.def("_fills_uninitialized", [] { return fill_uninitialized; });
+  m.def("_fills_uninitialized", [] { return fill_uninitialized.load(); });
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
   m.def("_reinterpret", [](const Tensor& t, DType dtype) {
     // One-dimensional bytes as elements of another type.

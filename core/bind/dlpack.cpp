@@ -144,10 +144,9 @@ template <class M> Tensor import_as(PyObject* capsule) {
   const auto nbytes = static_cast<size_t>(stretch_of(sizes.span(), strides.span(), 0, itemsize(dtype), "from_dlpack").high * itemsize(dtype));
   Ref<Storage> storage = external_storage(static_cast<char*>(d.data) + d.byte_offset, nbytes, [](void* context) {
     auto* managed = static_cast<M*>(context);
-    if (!managed->deleter || !Py_IsInitialized()) return;
-    const PyGILState_STATE state = PyGILState_Ensure();
+    if (!managed->deleter || !python_is_there()) return;
+    const Locked python;
     managed->deleter(managed);
-    PyGILState_Release(state);
   }, m);
   storage->readonly = readonly;
   if (PyCapsule_SetName(capsule, kUsed<M>) < 0) throw PythonError{};

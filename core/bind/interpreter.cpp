@@ -71,6 +71,7 @@ class PythonObserver final : public Observer {
     const InPython python;
     called(computed_, operator_object(op), sequence_of(results));
   }
+  Ref<Observer> for_thread() const override { return Ref<Observer>::steal(new PythonObserver(supply_, computed_, before_write_)); }
   void before_write(const Tensor& t) override {
     if (!before_write_) return;
     const InPython python;
@@ -78,6 +79,8 @@ class PythonObserver final : public Observer {
   }
 
  private:
+  PythonObserver(Function supply, Function computed, Function before_write)
+      : supply_(std::move(supply)), computed_(std::move(computed)), before_write_(std::move(before_write)) {}
   Function supply_, computed_, before_write_;
 };
 
@@ -102,10 +105,13 @@ class PythonInterpreter final : public Interpreter {
     if (call.form == CallForm::Function) read_results(call.op, r, results, "an interpreter must give");
     else results.one = call.form == CallForm::Out ? call.out[0] : *call.arguments[0].tensor;
   }
+  Ref<Interpreter> for_thread() const override { return Ref<Interpreter>::steal(new PythonInterpreter(call_, reads_, replaces_)); }
   void reads(const Tensor& t, const char* by) override { told(reads_, t, by); }
   void replaces(const Tensor& t, const char* by) override { told(replaces_, t, by); }
 
  private:
+  PythonInterpreter(Function call, Function reads, Function replaces)
+      : call_(std::move(call)), reads_(std::move(reads)), replaces_(std::move(replaces)) {}
   /// The call as a program would have written it: what has to be named is, and what was left out is left out.
   nb::object plain(const Call& call, nb::handle f) {
     const Signature& plain = signatures_of(call.op).all.front();

@@ -143,7 +143,7 @@ NB_MODULE(_C, m) {
       !add_module_members(module) || !add_composition_type(module) || !add_overrides(module))
     throw nb::python_error();
   runtime::warn = [](const char* message) {
-    const nb::gil_scoped_acquire lock;
+    const Locked python;
     if (PyErr_WarnEx(PyExc_UserWarning, message, 1) < 0) throw PythonError{};
   };
   bind_runtime(m);

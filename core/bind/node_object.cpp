@@ -346,10 +346,9 @@ Node* as_node(PyObject* o) { return PyObject_TypeCheck(o, node_type) ? &of(o) : 
 
 std::shared_ptr<PyObject> hold(PyObject* o) {
   return {Py_NewRef(o), [](PyObject* p) {
-            if (!Py_IsInitialized()) return;
-            const PyGILState_STATE state = PyGILState_Ensure();
+            if (!python_is_there()) return;
+            const Locked python;
             Py_DECREF(p);
-            PyGILState_Release(state);
           }};
 }
 

@@ -67,12 +67,11 @@ bool change_sides(TensorObject* o) {
 
 // A write gave the object another tensor; nodes keep the old one.
 void move_object(TensorImpl* from, Tensor to) {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const Locked python;
   auto* o = static_cast<TensorObject*>(std::exchange(from->wrapper, nullptr));
   o->impl = to.detach();
   o->impl->wrapper = o;
   runtime::release_count(from);
-  PyGILState_Release(state);
 }
 
 }  // namespace
@@ -213,17 +212,16 @@ int tensor_setattro(PyObject* self, PyObject* name, PyObject* value) {
 }
 
 void release(void* wrapper) noexcept {
-  if (!Py_IsInitialized()) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
   auto* o = static_cast<TensorObject*>(wrapper);
-  if (Py_REFCNT(reinterpret_cast<PyObject*>(o)) > 1) {
+  const auto object_owns = [o] {
     o->impl->refcount.store(1, std::memory_order_release);
     o->impl->set(TensorImpl::kOwnsWrapper, false);
-  } else {
-    o->impl = nullptr;
-  }
+  };
+  if (!python_is_there()) return object_owns();  // neither goes: they refer to each other
+  const Locked python;
+  if (Py_REFCNT(reinterpret_cast<PyObject*>(o)) > 1) object_owns();
+  else o->impl = nullptr;
   Py_DECREF(reinterpret_cast<PyObject*>(o));
-  PyGILState_Release(state);
 }
 
 PyMemberDef members[] = {

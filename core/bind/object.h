@@ -11,7 +11,7 @@
 
 #include <optional>
 
-#include "tensor/access.h"
+#include "bind/lock.h"
 #include "tensor/tensor.h"
 
 namespace adjoint::bind {
@@ -50,30 +50,5 @@ Tensor from_python(PyObject* data, std::optional<DType> dtype);
 
 /// A number or nested sequence as a tensor that meets one of type `like`.
 Tensor as_tensor_like(PyObject* value, DType like);
-
-/// Python is called from here: with its lock held, and making tensors where the program does, whatever call this is part of.
-class InPython {
- public:
-  InPython() : lock_(PyGILState_Ensure()) {}
-  ~InPython() { PyGILState_Release(lock_); }
-  InPython(const InPython&) = delete;
-
- private:
-  PyGILState_STATE lock_;
-  DeviceScope cpu_{Device::CPU};
-};
-
-/// Lets other threads run while a large operation works.
-class Unlocked {
- public:
-  explicit Unlocked(bool when) : state_(when ? PyEval_SaveThread() : nullptr) {}
-  ~Unlocked() { if (state_) PyEval_RestoreThread(state_); }
-  Unlocked(const Unlocked&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-/// Elements from which releasing the lock pays.
-inline constexpr int64_t kUnlockFrom = 65536;
 
 }  // namespace adjoint::bind

@@ -179,7 +179,7 @@ std::string types_of(const Given& g) {
 /// torch warns once of an order that it wants to give up.
 }  // namespace
 
-bool warns_always = false;
+std::atomic<bool> warns_always{false};
 
 namespace {
 
@@ -241,7 +241,6 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   const Value* v = arguments.values();
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock = arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
-  const KeptMemory memory(unlock, op, v, out && is_tensor(out) ? &unwrap(out) : nullptr);
   Results r;
   if (o->style == Style::InPlace) {
     {
@@ -278,7 +277,6 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
       in[0] = unwrap(args[0]).get();
       in[1] = unwrap(args[1]).get();
       const bool unlock = in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom;
-      const KeptMemory memory(unlock, in, 2);
       Tensor result;
       {
         Unlocked u(unlock);
@@ -380,24 +378,6 @@ PyObject* new_operator(Overloads& overloads, Style style, const std::string& nam
 }
 
 }  // namespace
-
-void KeptMemory::keep(const Tensor& t) {
-  if (!t.defined()) return;
-  if (!kept_) kept_ = std::make_unique<std::vector<Ref<Storage>>>();
-  kept_->push_back(Ref<Storage>::share(t->storage));
-}
-
-KeptMemory::KeptMemory(bool when, const Operator& op, const Value* arguments, const Tensor* out) {
-  if (!when) return;
-  for (size_t i = 0; i < op.kinds.size(); ++i) {
-    const Value& v = arguments[i];
-    if (!v.present) continue;
-    if (op.kinds[i]->form == Form::Tensor) keep(*v.tensor);
-    if (op.kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : v.tensors()) keep(t);
-  }
-  if (out) keep(*out);
-}
 
 PyObject* operator_object(const Operator& op, CallForm form) {
   if (form != CallForm::InPlace) return callables.at(&op);

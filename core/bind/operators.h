@@ -6,7 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include <memory>
+#include <atomic>
 #include <vector>
 
 #include "bind/object.h"
@@ -15,7 +15,7 @@
 namespace adjoint::bind {
 
 /// Whether warnings that come once come each time.
-extern bool warns_always;
+extern std::atomic<bool> warns_always;
 
 /// Elements from which releasing Python's lock pays for all that is not element-wise: products, sorting and their like do
 /// more for each element than what `kUnlockFrom` is meant for.
@@ -28,25 +28,10 @@ bool add_operators(PyObject* module);
 /// The named tuples of operators with several results, by public name; a new dict, null after an error.
 PyObject* return_types();
 
-/// Counts on the memory that a call reads and writes while other threads run, which may give its tensors another.
-class KeptMemory {
- public:
-  KeptMemory(bool when, const Tensor* tensors, int count) {
-    if (when) [[unlikely]]
-      for (int i = 0; i < count; ++i) keep(tensors[i]);
-  }
-  KeptMemory(bool when, const Operator& op, const Value* arguments, const Tensor* out);
-
- private:
-  void keep(const Tensor& t);
-  std::unique_ptr<std::vector<Ref<Storage>>> kept_;  // most calls keep nothing
-};
-
 /// An element-wise operator on one tensor.
 /// Its result leaves before Python's lock is asked for again: a return statement makes its value first.
 inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
   if (t.numel() < kUnlockFrom) return call_elementwise(info, &t, nullptr);
-  const KeptMemory memory(true, &t, 1);
   Unlocked u(true);
   return call_elementwise(info, &t, nullptr);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bind/node_object.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "ops/shape.h"
@@ -328,6 +329,18 @@ PyObject* remove_mode(PyObject*, PyObject* mode) {
   }
   Py_RETURN_FALSE;
 }
+}  // namespace
+Overrides overrides_here() {
+  return {state, mode_count() ? hold(nb::steal(PyList_AsTuple(modes)).ptr()) : nullptr};
+}
+void enter_overrides(const Overrides& overrides) {
+  state = overrides.state;
+  open_modes.fetch_sub(static_cast<int>(mode_count()), std::memory_order_relaxed);
+  Py_CLEAR(modes);
+  if (overrides.modes) modes = PySequence_List(overrides.modes.get());
+  open_modes.fetch_add(static_cast<int>(mode_count()), std::memory_order_relaxed);
+}
+namespace {
 PyObject* get_modes(PyObject*, PyObject*) { return modes ? PyList_AsTuple(modes) : PyTuple_New(0); }
 
 PyObject* get_nowrap(PyObject*, PyObject*) { return Py_NewRef(nowrap); }

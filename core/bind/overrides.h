@@ -10,6 +10,7 @@
 #include <Python.h>
 
 #include <atomic>
+#include <memory>
 
 #include "bind/object.h"
 
@@ -53,6 +54,15 @@ PyObject* ask_method(const char* name, PyObject* const* args, Py_ssize_t nargs, 
                      Unanswered otherwise = Unanswered::Fails);
 /// The same for reading or writing (`accessor` is "__get__" or "__set__") an attribute of Tensor.
 PyObject* ask_attribute(const char* name, const char* accessor, PyObject* const* args, Py_ssize_t nargs);
+
+/// What of the protocol is in force in a thread: whether types take part, and the modes, a tuple.
+struct Overrides {
+  int state = 0;
+  std::shared_ptr<PyObject> modes;
+};
+Overrides overrides_here();
+/// In a thread that does a part of another's work; with nothing, at the end of it.
+void enter_overrides(const Overrides& overrides);
 
 /// A tensor as an object of a subclass: the same object if it is one, else a view.
 PyObject* as_subclass(PyTypeObject* cls, PyObject* tensor);

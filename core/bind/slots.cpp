@@ -87,7 +87,6 @@ PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyO
     Tensor result;
     {
       const bool unlock = op.elementwise ? in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom : in[0]->numel + in[1]->numel >= kUnlockStructuredFrom;
-      const KeptMemory memory(unlock, in, 2);
       Unlocked u(unlock);
       if (op.elementwise) {
         result = call_elementwise(*op.elementwise, in, nullptr, out, out != nullptr);

@@ -107,7 +107,7 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
 }  // namespace
 
 std::atomic<uint64_t> results_copied{0};
-bool refuses_shared_memory = false;
+std::atomic<bool> refuses_shared_memory{false};
 
 namespace {
 
@@ -160,7 +160,7 @@ void refuse_shared(const Call& call) {
 void perform(const Call& call, Results& results) {
   const Operator& op = call.op;
   if (call.form == CallForm::Function) return op.boxed(call.arguments.data(), results);
-  if (refuses_shared_memory) [[unlikely]] refuse_shared(call);
+  if (refuses_shared_memory.load(std::memory_order_relaxed)) [[unlikely]] refuse_shared(call);
   if (call.form == CallForm::InPlace && op.writes) return op.boxed(call.arguments.data(), results);
   if (op.elementwise) return write_elementwise(call, results);
   if (interpreted(call, results)) return;

@@ -68,13 +68,13 @@ void need_steps(int64_t n, const char* op) {
 
 }  // namespace
 
-bool fill_uninitialized = false;
+std::atomic<bool> fill_uninitialized{false};
 
 namespace {
 
 // Memory that nobody has written yet, or numbers that nobody mistakes for results.
 Tensor unwritten(IntList sizes, DType type) {
-  if (!fill_uninitialized) [[likely]] return empty(sizes, type);
+  if (!fill_uninitialized.load(std::memory_order_relaxed)) [[likely]] return empty(sizes, type);
   if (is_floating(type) || is_complex(type)) return full(sizes, Scalar(std::numeric_limits<double>::quiet_NaN()), type);
   const int64_t bits = 8 * itemsize(type) - (type == DType::UInt8 ? 0 : 1);
   return full(sizes, Scalar(type == DType::Bool ? int64_t{1} : static_cast<int64_t>(~uint64_t{0} >> (64 - bits))), type);

@@ -9,7 +9,7 @@
 namespace adjoint {
 
 /// Whether what Empty and EmptyLike give is filled: NaN, or the largest integer.
-extern bool fill_uninitialized;
+extern std::atomic<bool> fill_uninitialized;
 
 /// A row that users reach through a function of their own.
 struct CreationRow : Structured {

@@ -305,6 +305,7 @@ bool adopt_cache() {
 
 /// The list is empty: takes a batch from the centre, returns one block of it and keeps the others.
 void* allocate_slow(size_t index) {
+  if (checking()) [[unlikely]] return allocate_checked(list_block_bytes(index));
   const bool cached = thread_cache != &no_cache || adopt_cache();
   Lock lock(centre.mutex);
   uint32_t got = 0;
@@ -320,6 +321,7 @@ void* allocate_slow(size_t index) {
 
 /// The list is full, or the thread has none.
 void deallocate_slow(void* memory, size_t index) noexcept {
+  if (checking()) [[unlikely]] return deallocate_checked(memory, list_block_bytes(index));
   if (thread_cache == &no_cache && !adopt_cache()) {
     Lock lock(centre.mutex);
     push_loose(static_cast<FreeBlock*>(memory), index);
@@ -349,6 +351,7 @@ void deallocate_slow(void* memory, size_t index) noexcept {
 
 void* allocate_large(size_t bytes) {
   if (bytes > largest_block) throw OutOfMemory(bytes, 0, 0, 0);
+  if (checking()) [[unlikely]] return allocate_checked(bytes);
   const auto [size, index] = large_class(bytes);
   Lock lock(centre.mutex);
   void* memory = centre.newest[index];
@@ -367,6 +370,7 @@ void* allocate_large(size_t bytes) {
 }
 
 void deallocate_large(void* memory, size_t bytes) noexcept {
+  if (checking()) [[unlikely]] return deallocate_checked(memory, bytes);
   const auto [size, index] = large_class(bytes);
   Lock lock(centre.mutex);
   LargeBlock* block = new (memory) LargeBlock{nullptr, centre.newest[index], ++centre.clock};
@@ -388,12 +392,21 @@ void* allocate_plain(size_t bytes) {
   const std::align_val_t alignment{bytes <= small_limit ? size_t{16} : size_t{64}};
   void* memory = ::operator new(bytes, alignment, std::nothrow);
   if (memory == nullptr) refuse(bytes);
+  count_plain(size);
+  return memory;
+}
+
+void count_plain(size_t size) {
   centre.plain_bytes += size;
   centre.plain_count += 1;
   centre.reserved += size;
   centre.peak_reserved = std::max(centre.peak_reserved, centre.reserved);
   sample_peak();
-  return memory;
+}
+void uncount_plain(size_t size) {
+  centre.plain_bytes -= size;
+  centre.plain_count -= 1;
+  centre.reserved -= size;
 }
 
 void deallocate_plain(void* memory, size_t bytes) noexcept {
@@ -401,9 +414,7 @@ void deallocate_plain(void* memory, size_t bytes) noexcept {
   const std::align_val_t alignment{bytes <= small_limit ? size_t{16} : size_t{64}};
   ::operator delete(memory, alignment);
   Lock lock(centre.mutex);
-  centre.plain_bytes -= size;
-  centre.plain_count -= 1;
-  centre.reserved -= size;
+  uncount_plain(size);
 }
 
 }  // namespace adjoint::runtime::detail

@@ -99,7 +99,7 @@ struct Centre {
   size_t idle_bytes = 0, idle_count = 0;    // those that rest here
   size_t large_bytes = 0, large_count = 0;  // large blocks in use
   size_t large_idle_bytes = 0;
-  size_t plain_bytes = 0, plain_count = 0;  // see allocate_plain
+  size_t plain_bytes = 0, plain_count = 0;  // see allocate_plain, allocate_checked
   size_t reserved = 0;
   size_t peak_reserved = 0, peak_allocated = 0;
   size_t limit = 0;
@@ -117,6 +117,9 @@ InUse in_use();
 /// Raises the peak to what is in use now.
 void sample_peak();
 [[noreturn]] void refuse(size_t bytes);
+/// A block that came from the system by itself, of a size class.
+void count_plain(size_t size);
+void uncount_plain(size_t size);
 /// Releases to the system everything that can be without asking other threads.
 void release_cached();
 /// What has rested through the last period goes back, if it is over.
@@ -126,5 +129,12 @@ void release_all_slabs();
 void release_medium(size_t index, size_t most);
 /// Slabs of this chunk can be released; false if not.
 bool register_chunk(char* chunk);
+
+// Without it; see allocator_checked.cpp.
+
+/// Whether blocks are checked; the same for as long as the program runs.
+bool checking() noexcept;
+void* allocate_checked(size_t bytes);
+void deallocate_checked(void* block, size_t bytes) noexcept;
 
 }  // namespace adjoint::runtime::detail

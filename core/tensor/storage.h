@@ -31,9 +31,11 @@ struct Storage {
   uint8_t readonly : 1 = false;
   /// For external bytes: whether their contents are compared when what was saved of them is used.
   uint8_t checked : 1 = true;
+  /// For what `forget_in_place` leaves of a tensor to those that saved it: at a version that nobody has.
+  uint8_t detached : 1 = false;
   /// How many arrays, buffers and capsules of others show the bytes, which do not move meanwhile; at kMostLoans, it stays that.
-  uint8_t loans : 6 = 0;
-  static constexpr uint8_t kMostLoans = 63;
+  uint8_t loans : 5 = 0;
+  static constexpr uint8_t kMostLoans = 31;
   /// Whether a tensor over these bytes was ever the base of a view.
   std::atomic<bool> viewed{false};
   /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none did.

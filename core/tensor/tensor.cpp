@@ -11,6 +11,7 @@
 #include "runtime/pages.h"
 #include "runtime/parallel.h"
 #include "state.h"
+#include "tensor/memory_in_use.h"
 #include "tensor/access.h"
 #include "tensor/destination.h"
 
@@ -272,7 +273,7 @@ void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, In
   // The storage of its own block goes with the block, whichever one the tensor stands on.
   const Storage* own = is(kEmbedded) ? &reinterpret_cast<Block*>(reinterpret_cast<char*>(this) - offsetof(Block, tensor))->storage : nullptr;
   Storage* const old = std::exchange(storage, other.detach());
-  if (old && old != own) runtime::release_count(old);
+  if (old && old != own) give_up(old);
   if (storage == own) runtime::release_count(storage);
   set(kElsewhere, storage->device != Device::CPU);
 }

@@ -10,8 +10,6 @@ namespace adjoint {
 
 namespace {
 
-thread_local Autocast* here = nullptr;
-
 /// Those of which something is said; filled from Python before the first use.
 std::vector<std::pair<const Operator*, Precision>> said;
 
@@ -32,9 +30,14 @@ bool is_float32(const Tensor& t) { return t && t.dtype() == DType::Float32 && !t
 
 }  // namespace
 
-Autocast* autocast_here() { return here; }
+Ref<Interpreter> Autocast::for_thread() const {
+  auto* const made = new Autocast;  // which converts leaves anew
+  made->settings = settings;
+  return Ref<Interpreter>::steal(made);
+}
 
 void set_autocast(bool present) {
+  Autocast*& here = thread_state.autocast;
   if (present == (here != nullptr)) return;
   if (present) {
     auto* const made = new Autocast;

@@ -28,6 +28,7 @@ class Autocast final : public Interpreter {
   AutocastSettings settings;
 
   void call(const Call& call, Results& results) override;
+  Ref<Interpreter> for_thread() const override;
   /// Whether calls are converted here and now.
   bool active() const;
   Tensor converted(const Tensor& t, Precision precision);
@@ -44,7 +45,7 @@ class Autocast final : public Interpreter {
 };
 
 /// The one that stands in this thread; null where none does.
-Autocast* autocast_here();
+inline Autocast* autocast_here() { return thread_state.autocast; }
 /// Put one into this thread, or take it out.
 void set_autocast(bool present);
 

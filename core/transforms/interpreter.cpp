@@ -12,9 +12,7 @@ template <class T> void push_to(T*& innermost, Ref<T> one) {
   set_watched();
 }
 
-/// Not from within a call that is being computed: who stands in the thread is settled for it.
 template <class T> bool pop_from(T*& innermost, const T* one) {
-  if (!thread_state.watched) return false;
   T* inside = nullptr;
   for (T* i = innermost; i; inside = i, i = i->outer.get()) {
     if (i != one) continue;
@@ -25,7 +23,8 @@ template <class T> bool pop_from(T*& innermost, const T* one) {
       innermost = Ref<T>(i->outer).detach();
       runtime::release_count(i);
     }
-    set_watched();
+    // Within a call that is being computed nobody looks on, whoever is left.
+    if (thread_state.watched) set_watched();
     return true;
   }
   return false;
@@ -48,14 +47,22 @@ std::vector<Value> boxed(const Operator& op, const void* const* arguments) {
 
 void push(Ref<Interpreter> interpreter) { push_to(thread_state.interpreter, std::move(interpreter)); }
 void push(Ref<Observer> observer) { push_to(thread_state.observer, std::move(observer)); }
-bool pop(const Interpreter* interpreter) { return pop_from(thread_state.interpreter, interpreter); }
+bool pop(const Interpreter* interpreter) {
+  bool found = pop_from(thread_state.interpreter, interpreter);
+  // Those that calls are past for now stand in lists of their own, which share their ends.
+  for (Past* p = Past::innermost_; p; p = p->outer_) found |= pop_from(p->before_, interpreter);
+  return found;
+}
 bool pop(const Observer* observer) { return pop_from(thread_state.observer, observer); }
 
-Past::Past(Ref<Interpreter> to) : before_(thread_state.interpreter) {
+constinit thread_local Past* Past::innermost_ = nullptr;
+
+Past::Past(Ref<Interpreter> to) : before_(thread_state.interpreter), outer_(std::exchange(innermost_, this)) {
   thread_state.interpreter = to.detach();
   set_watched();
 }
 Past::~Past() {
+  innermost_ = outer_;
   if (thread_state.interpreter) runtime::release_count(thread_state.interpreter);
   thread_state.interpreter = before_;
   set_watched();

@@ -22,6 +22,8 @@ struct Interpreter {
   Ref<Interpreter> outer;
   static void destroy(Interpreter* i) noexcept { delete i; }
   virtual ~Interpreter() = default;
+  /// What stands for it in another thread, which does a part of this one's work: set as this one is now.
+  virtual Ref<Interpreter> for_thread() const = 0;
   /// Make the results of a call.
   virtual void call(const Call& call, Results& results) = 0;
   /// The program reads the elements of a tensor, as `by` (item, tolist …).
@@ -35,6 +37,7 @@ struct Observer {
   Ref<Observer> outer;
   static void destroy(Observer* o) noexcept { delete o; }
   virtual ~Observer() = default;
+  virtual Ref<Observer> for_thread() const = 0;
   /// Give the results of a call that is about to be computed, if they are there. Not asked for views and writes.
   virtual bool supply(const Operator&, std::span<const Value>, Results&) { return false; }
   /// A call that was not supplied has been computed.
@@ -48,7 +51,8 @@ class NoInterpretation {
  public:
   NoInterpretation() : watched(thread_state.watched), grad_(thread_state.grad) { thread_state.watched = thread_state.grad = false; }
   ~NoInterpretation() {
-    thread_state.watched = watched;
+    // Who looked on may have been taken out meanwhile.
+    thread_state.watched = watched && (thread_state.interpreter || thread_state.observer);
     thread_state.grad = grad_;
   }
   NoInterpretation(const NoInterpretation&) = delete;
@@ -67,7 +71,10 @@ class Past {
   Past(const Past&) = delete;
 
  private:
-  Interpreter* const before_;
+  friend bool pop(const Interpreter* interpreter);
+  Interpreter* before_;
+  Past* const outer_;
+  static constinit thread_local Past* innermost_;
 };
 
 /// Put one into this thread, and take it out again wherever it stands there; false where it does not.
