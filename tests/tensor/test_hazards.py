@@ -348,22 +348,62 @@ def test_contexts_left_in_another_order():
     assert x.grad is not None
 
 
-def test_an_interpreter_that_goes_while_it_is_asked():
-    """Below a call no interpreter stands in the thread, so it cannot take itself out; nor does it die early."""
-    tokens, errors = [], []
+def test_observers_that_go_while_they_are_asked():
+    """They are out when the call is done, and do not die before."""
+    tokens, asked = [], []
 
     def supply(op, args):
+        asked.append(op.__name__)
         while tokens:
-            try:
-                _C._pop_interpreter(tokens.pop())
-            except RuntimeError as error:
-                errors.append(error)
+            _C._pop_interpreter(tokens.pop())
 
     tokens += [_C._push_observer(supply, None, None), _C._push_observer(supply, None, None)]
     both = list(tokens)
-    assert ad.ones(2).cos().shape == (2,) and len(errors) == 2
+    x = ad.ones(2)
+    count = len(asked)
+    assert count and not tokens
+    x.cos()
+    assert len(asked) == count
     for token in both:
-        _C._pop_interpreter(token)
+        with pytest.raises(RuntimeError, match="not open in this thread"):
+            _C._pop_interpreter(token)
+
+
+def test_interpreters_that_go_while_one_of_them_is_asked():
+    """Each stands in the list of those inside of it, also while a call goes past it."""
+    tokens, asked = [], []
+
+    def interpreter(which, goes):
+        def call(op, args, kwargs):
+            asked.append(which)
+            if goes and tokens:
+                for number in goes:
+                    _C._pop_interpreter(tokens[number])
+                tokens.clear()
+            return op(*args, **kwargs)
+
+        return _C._push_interpreter(call)
+
+    x = ad.ones(2)
+    for goes, left in [
+        ((0,), [2, 1]),
+        ((1,), [2, 0]),
+        ((2,), [1, 0]),
+        ((0, 1), [2]),
+        ((2, 1, 0), []),
+        ((0, 1, 2), []),
+    ]:
+        tokens += [interpreter(0, ()), interpreter(1, ()), interpreter(2, goes)]
+        all_three = list(tokens)
+        x.cos()
+        asked.clear()
+        x.cos()
+        assert asked == left
+        for number in left:
+            _C._pop_interpreter(all_three[number])
+        asked.clear()
+        x.cos()
+        assert asked == []
 
 
 @pytest.mark.parametrize("results", [[], [1], [ad.ones(1)], [ad.ones(1)] * 3, 5, "ab"])
