@@ -11,7 +11,6 @@
 #include "runtime/parallel.h"
 #include "runtime/workers.h"
 #include "tensor/access.h"
-#include "tensor/memory_in_use.h"
 #include "transforms/thread_modes.h"
 
 namespace adjoint {
@@ -422,13 +421,8 @@ class Pass {
   void work(size_t number) {
     crew_->work(
         number,
-        [this](uint32_t t) {
-          add(tasks_[t], crew_->arrived(t));
-          step(t);
-        },
-        [number] {
-          if (number == 0) runtime::check_interrupt();
-        });
+        [this](uint32_t t) { add(tasks_[t], crew_->arrived(t)), step(t); },
+        [number] { if (number == 0) runtime::check_interrupt(); });
   }
 
   void run_in(int threads) {

@@ -1,13 +1,16 @@
-// Blocks that are checked, for finding what reads and writes where it should not: ADJOINT_CHECKS=1 in the environment.
+// Blocks that are checked, for finding what reads and writes where it should not: ADJOINT_CHECKS=1 in the
+// environment.
 //
-// No thread has lists then, so every block comes through the slow paths of allocator.cpp, and from there to here; programs
-// without checks pay nothing. A block is
+// No thread has lists then, so every block comes through the slow paths of allocator.cpp, and from there to
+// here; programs without checks pay nothing. A block is
 //   - filled with NaN (of each float type; the largest integers, nearly) when it is taken;
-//   - between a head and some bytes that nobody writes, which are looked at when it is returned, and from `closed_from` on
+//   - between a head and some bytes that nobody writes, which are looked at when it is returned, and from
+//   `closed_from` on
 //     between closed pages;
-//   - not used again for a while when it was returned: it is filled with other NaNs, and written by nobody; or its pages are closed.
-// What is found is said, and ends the program. Small blocks are as large as their class, so that up to 15 bytes after one are
-// its own, and an eighth of a middle one: builds with AddressSanitizer watch each byte.
+//   - not used again for a while when it was returned: it is filled with other NaNs, and written by nobody;
+//   or its pages are closed.
+// What is found is said, and ends the program. Small blocks are as large as their class, so that up to 15
+// bytes after one are its own, and an eighth of a middle one: builds with AddressSanitizer watch each byte.
 //
 // Start reading at `allocate_checked`.
 #include <algorithm>
@@ -37,10 +40,10 @@ constexpr size_t resting_bytes = size_t{32} << 20, resting_closed = 512;
 /// In front of a block, and its other bytes are never written.
 struct alignas(alignment) Head {
   uint64_t state;
-  size_t bytes;   // of the block
-  char* start;    // of the whole
-  size_t whole;   // with head and end
-  bool closed;    // between closed pages
+  size_t bytes;  // of the block
+  char* start;   // of the whole
+  size_t whole;  // with head and end
+  bool closed;   // between closed pages
   uint64_t unused[2];
 };
 static_assert(sizeof(Head) == alignment);
@@ -69,8 +72,10 @@ char* end_of(const Head& h) { return h.start + h.whole - (h.closed ? page : 0); 
 
 Head* place(char* start, size_t whole, size_t bytes, bool closed) {
   // The block ends where the pages do; where there are none, so much after its head as fits.
-  char* const block = closed ? start + whole - page - rounded(bytes + least_after, alignment) : start + sizeof(Head);
-  Head* const head = new (block - sizeof(Head)) Head{is_taken, bytes, start, whole, closed, {taken_word, taken_word}};
+  char* const block =
+      closed ? start + whole - page - rounded(bytes + least_after, alignment) : start + sizeof(Head);
+  Head* const head =
+      new (block - sizeof(Head)) Head{is_taken, bytes, start, whole, closed, {taken_word, taken_word}};
   fill(block, static_cast<size_t>(end_of(*head) - block), taken_word);
   return head;
 }
@@ -79,10 +84,12 @@ Head* obtain(size_t bytes) {
 #ifdef ADJOINT_CLOSES_PAGES
   if (bytes >= closed_from) {
     const size_t whole = rounded(sizeof(Head) + rounded(bytes + least_after, alignment), page) + 2 * page;
-    if (void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); p != MAP_FAILED) {
+    if (void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p != MAP_FAILED) {
       char* const start = static_cast<char*>(p);
       // Where the system has no more pieces of pages to give, blocks do with a head.
-      if (mprotect(start, page, PROT_NONE) == 0 && mprotect(start + whole - page, page, PROT_NONE) == 0) return place(start, whole, bytes, true);
+      if (mprotect(start, page, PROT_NONE) == 0 && mprotect(start + whole - page, page, PROT_NONE) == 0)
+        return place(start, whole, bytes, true);
       munmap(p, whole);
     }
   }
@@ -119,7 +126,8 @@ void let_rest([[maybe_unused]] Head* head) {
   while (resting.bytes > resting_bytes) {
     Head* const oldest = resting.blocks.front();
     resting.blocks.pop_front();
-    if (oldest->state != is_returned || !is_filled(reinterpret_cast<char*>(oldest + 1), 0, oldest->bytes, returned_word))
+    if (oldest->state != is_returned ||
+        !is_filled(reinterpret_cast<char*>(oldest + 1), 0, oldest->bytes, returned_word))
       found(oldest + 1, oldest->bytes, "memory was written after it was returned");
     resting.bytes -= oldest->whole;
     ::operator delete(oldest->start, std::align_val_t{alignment});
@@ -131,11 +139,7 @@ void let_rest([[maybe_unused]] Head* head) {
 bool checking() noexcept {
   static const bool on = [] {
     const char* const said = std::getenv("ADJOINT_CHECKS");
-#ifdef ADJOINT_CHECKS
-    return !said || std::strcmp(said, "0") != 0;
-#else
     return said && *said && std::strcmp(said, "0") != 0;
-#endif
   }();
   return on;
 }
@@ -158,7 +162,8 @@ void deallocate_checked(void* block, size_t bytes) noexcept {
     found(block, bytes, "memory in front of a block was written, or the block is none of the allocator's");
   if (head->bytes != bytes) found(block, head->bytes, "a block was returned as one of another size");
   const char* const start = static_cast<const char*>(block);
-  if (!is_filled(start, bytes, static_cast<size_t>(end_of(*head) - start), taken_word)) found(block, bytes, "memory after a block was written");
+  if (!is_filled(start, bytes, static_cast<size_t>(end_of(*head) - start), taken_word))
+    found(block, bytes, "memory after a block was written");
   let_rest(head);
   uncount_plain(size_class(bytes));
 }

@@ -27,7 +27,8 @@ struct UsedMemory {
   std::vector<Waiting> take_unused() {
     uint64_t oldest = UINT64_MAX;
     for (const MemoryInUse* m = first; m; m = m->next_) oldest = std::min(oldest, m->since_);
-    const auto unused = std::stable_partition(waiting.begin(), waiting.end(), [&](const Waiting& w) { return w.since >= oldest; });
+    const auto unused = std::stable_partition(waiting.begin(), waiting.end(),
+                                              [&](const Waiting& w) { return w.since >= oldest; });
     std::vector<Waiting> taken(unused, waiting.end());
     waiting.erase(unused, waiting.end());
     memory_waits.store(!waiting.empty(), std::memory_order_relaxed);

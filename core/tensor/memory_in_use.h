@@ -1,9 +1,10 @@
 // Memory that a tensor gives up while another thread reads or writes it.
 //
-// A tensor can be given other memory (`x.data = y`), and then the old one would go, though another thread computes on it
-// outside of Python's lock. So who works beside other threads stands in a `MemoryInUse`: what is given up meanwhile goes
-// when each of those who stood there at that moment has left, or has come to a `pause`. Nobody names operands, so none
-// can be forgotten; a call that nobody works beside gives memory back at once.
+// A tensor can be given other memory (`x.data = y`), and then the old one would go, though another thread
+// computes on it outside of Python's lock. So who works beside other threads stands in a `MemoryInUse`: what
+// is given up meanwhile goes when each of those who stood there at that moment has left, or has come to a
+// `pause`. Nobody names operands, so none can be forgotten; a call that nobody works beside gives memory back
+// at once.
 #pragma once
 
 #include <atomic>
@@ -18,11 +19,19 @@ extern std::atomic<bool> memory_waits;
 
 class MemoryInUse {
  public:
-  explicit MemoryInUse(bool when) { if (when) enter(); }
-  ~MemoryInUse() { if (since_) leave(); }
+  explicit MemoryInUse(bool when) {
+    if (when) enter();
+  }
+  ~MemoryInUse() {
+    if (since_) leave();
+  }
   MemoryInUse(const MemoryInUse&) = delete;
-  /// Between two calls this thread has no address of elements: what was given up until now need not wait for it.
-  static void pause() { if (memory_waits.load(std::memory_order_relaxed)) [[unlikely]] begin_again(); }
+  /// Between two calls this thread has no address of elements: what was given up until now need not wait for
+  /// it.
+  static void pause() {
+    if (memory_waits.load(std::memory_order_relaxed)) [[unlikely]]
+      begin_again();
+  }
 
  private:
   friend struct UsedMemory;

@@ -1,6 +1,6 @@
-#include "for_size.h"
 #include "transforms/thread_modes.h"
 
+#include "for_size.h"
 #include "transforms/autocast.h"
 
 namespace adjoint {
@@ -8,7 +8,8 @@ namespace adjoint {
 namespace {
 
 /// Copies of one and of all around it, each told with what it is a copy of.
-template <class T, class Tell> Ref<T> copies(T* one, const Tell& tell) {
+template <class T, class Tell>
+Ref<T> copies(T* one, const Tell& tell) {
   if (!one) return {};
   Ref<T> copy = one->for_thread();
   tell(one, copy.get());

@@ -1,9 +1,10 @@
 // What is switched on in a thread, for others that do a part of its work: the threads of a backward pass.
 //
-// Interpreters and observers are not shared: each says what stands for it in another thread (`for_thread`), with settings as
-// they are when the work is shared. What is switched on or off there meanwhile ends there.
+// Interpreters and observers are not shared: each says what stands for it in another thread (`for_thread`),
+// with settings as they are when the work is shared. What is switched on or off there meanwhile ends there.
 #pragma once
 
+#include "tensor/memory_in_use.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint {
