@@ -22,6 +22,16 @@ MEASURES = {
     "sin": ("sin(x)", ""),
     "chain forward": ("y = y * b", ""),
     "chain forward and backward": ("y = y * b", "y.backward()"),
+    "sum": ("v.sum()", ""),
+    "sum and backward": ("v.sum().backward()", ""),
+    "reshape": ("v.reshape(2, 4)", ""),
+    "index": ("v[0]", ""),
+    "cat": ("m.cat((v, v))", ""),
+    "where": ("m.where(c, v, v)", ""),
+    "matmul": ("m.matmul(w, w)", ""),
+    "write": ("u.copy_(u)", ""),
+    "dual mul": ("d * d", ""),
+    "dual sum": ("d.sum()", ""),
 }
 
 SCRIPT = """
@@ -29,8 +39,14 @@ import gc, importlib, itertools, sys
 gc.disable()
 m = importlib.import_module(sys.argv[1])
 m.set_num_threads(1)
+def dual_ones():
+    dual = importlib.import_module(sys.argv[1] + ".autograd.forward_ad")
+    dual.enter_dual_level()
+    return dual.make_dual(m.ones(8), m.ones(8))
+d = {dual}
 def run(count, x, b, sin):
-    y = x
+    y, u, c = x, m.ones(8), m.ones(8) > 0
+    v, w = m.ones(8, requires_grad=True), m.ones(3, 3, requires_grad=True)
     for _ in itertools.repeat(None, count):
         {body}
     {after}
@@ -42,7 +58,7 @@ run(int(sys.argv[2]), *arguments)
 
 def instructions(library, body, after, count):
     """Instructions that a whole process executes with a loop of `count` rounds."""
-    script = SCRIPT.format(body=body, after=after or "pass")
+    script = SCRIPT.format(body=body, after=after or "pass", dual="dual_ones()" if body.startswith("d") else "None")
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
         command += [sys.executable, "-c", script, library, str(count)]

@@ -4,7 +4,7 @@
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
-#include "dispatch/door.h"
+#include "dispatch/derived.h"
 #include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "ops/arguments.h"

@@ -35,8 +35,6 @@ struct ThreadState {
   Device device{}, default_device{};
   /// Where the results of the call that runs are to lie; null where they lie where there is room.
   Destination* destination = nullptr;
-  /// The next call comes from a transform, which has dealt with what its inputs carry: the door lets it pass.
-  bool past_transforms = false;
   /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.
   bool watched = false;
   /// The innermost of each; owned.

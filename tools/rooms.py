@@ -20,9 +20,8 @@ ROOMS = {
     "kernels": "",  # loops and their drivers, which know elements, and neither operators nor history
     "autograd": "ops dispatch transforms",  # the graph; its arithmetic calls operators, and interpreters are told of writes
     "ops": "dispatch",  # headers declare operators; sources say what they plan and how they are differentiated, by calls
-    "dispatch": "dispatch/door transforms",  # the table, and what is recorded of a call
-    "transforms": "dispatch/door",  # interpreters over the table
-    "dispatch/door": "",  # the door, which asks them
+    "dispatch": "transforms",  # the table, the door, and what is recorded of a call
+    "transforms": "",  # interpreters over the table
     "dispatch/family": "",  # how families come into the table
     "adjoint": "",  # adjoint.h: all of it, for programs in C++
     "precompiled": "",  # what the build compiles once for most sources

@@ -308,21 +308,15 @@ class PythonOperator final : public DeclaredOperator {
 
   /// A result has memory of its own: versions and views are kept by the door, which knows nothing of others.
   void refuse_shared(const Tensor& t, std::span<const Value> arguments) const {
-    const auto look = [&](const Tensor& given, size_t i) {
-      if (!given.defined() || given->storage != t->storage || !t.numel()) return;
+    each_tensor(*this, arguments.data(), [&](const Tensor& given, int i) {
+      if (given->storage != t->storage || !t.numel()) return;
       std::string argument;
-      each_parameter(order, [&, at = size_t{0}](const ParameterText& p) mutable {
+      each_parameter(order, [&, at = 0](const ParameterText& p) mutable {
         if (at++ == i) argument = p.name();
       });
       fail(name, ": The output of this custom operator (1) must not also be an input to this custom operator and (2) may not alias any inputs to this "
            "custom operator or other returns. A result shares the memory of its argument '", argument, "': return a clone() of it");
-    };
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].present) continue;
-      if (kinds[i]->form == Form::Tensor) look(*arguments[i].tensor, i);
-      if (kinds[i]->form == Form::Tensors)
-        for (const Tensor& given : arguments[i].tensors()) look(given, i);
-    }
+    });
   }
 
   const Functions f_;
@@ -389,10 +383,10 @@ nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jv
     row.needs[i] = (row.joint ? f.joint : f.rules[i]).need(row);
   }
   // Rows stay: nodes lead to them.
-  const auto* op = new PythonOperator(std::move(row), std::move(f));
+  auto* op = new PythonOperator(std::move(row), std::move(f));
   signatures_of(*op);  // refuses defaults that cannot be read
   withdraw(op->name);
-  operators().push_back(op);
+  add_row(op);
   return nb::steal(add_operator(*op));
 }
 

@@ -39,7 +39,7 @@ struct KeptArguments {
   std::deque<std::vector<double>> floats;
   std::deque<std::string> texts;
 
-  KeptArguments(const Operator& op, const void* const* arguments);
+  KeptArguments(const Operator& op, const Value* arguments);
 };
 
 class DeclaredOperator : public Operator {
@@ -68,10 +68,9 @@ class DeclaredOperator : public Operator {
   Table table_{};
 
   static const DeclaredOperator& of(const RuleTable& table) { return *static_cast<const Table&>(table).row; }
-  static void keep(const RuleTable& table, void* owned, const void* const* arguments);
+  static void keep(const RuleTable& table, void* owned, const Value* arguments);
   static Tensor run_rule(RuleNode& node, int parameter, Gradients& in);
   static Tensors run_joint(RuleNode& node, uint32_t wanted, Gradients& in);
-  static void call(const Operator& row, const Value* arguments, Results& results);
   static const OwnedArguments kKept;
 };
 

@@ -110,7 +110,7 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
 
 /// Everything but the short path.
 [[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
-                                 bool inplace) {
+                                 bool inplace, bool past_transforms = false) {
   unsigned flags = out ? (*out)->flags : 0;
   for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
   const bool may_carry = may_be_transformed(flags);
@@ -121,7 +121,7 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
       return general(op, in, parameters, out, inplace);
     }
   }
-  if (Tensor result; may_carry && !out && elementwise_transformed(op, in, parameters, result)) return result;
+  if (Tensor result; may_carry && !out && !past_transforms && elementwise_transformed(op, in, parameters, result)) return result;
   Dims shape;
   const Resolved r = resolve(op, in, inplace, shape);
   // As in torch, bytes still choose between two tensors; they are no mask for a write.
@@ -190,6 +190,14 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
 }
 
 }  // namespace
+
+void call_elementwise_plain(const Operator& row, const Value* v, Results& results) {
+  Tensor in[kMostInputs];
+  const ElementwiseInfo& op = given_inputs(*row.elementwise, v, in);
+  double parameters[kMostParameters];
+  for (int k = 0; k < op.parameters; ++k) parameters[k] = parameter_of(op, v, k);
+  results.one = general(op, in, parameters, nullptr, false, true);
+}
 
 const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, Tensor* in) {
   const ElementwiseInfo* which = &op;

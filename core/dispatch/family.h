@@ -27,7 +27,7 @@
 #endif
 
 #else
-#include "dispatch/door.h"
+#include "dispatch/derived.h"
 
 #define ADJOINT_FAMILY(family) \
   namespace adjoint {          \
@@ -177,7 +177,7 @@ template <class Op> void add_elementwise(const char* family, int index) {
   row->method = Op::method;
   row->several = row->composite = false;
   InfoOf<Op>::value.row = row;
-  operators().push_back(row);
+  add_row(row);
 }
 
 template <class Op, class R, class... P> void add_structured(const char* family, R (*)(P...)) {
@@ -192,11 +192,13 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   if constexpr (requires { Op::samples.text; }) row->samples = Op::samples.text;
   row->types = Op::types;
   row->kinds = {&kind_of<P>...};
-  row->door = &door::boxed<Op, R, P...>;
+  row->compute = &door::compute<Op, R, P...>;
+  row->door = Op::composite ? row->compute : [](const Operator& o, const Value* v, Results& r) { pass_door(o, v, r); };
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;
   row->writes_lists = Op::writes_lists;
+  row->writes_one_value = Op::writes_one_value;
   static_assert(!Op::writes_lists || !Op::differentiable, "what writes lists of tensors has no derivative");
   row->inplace = Op::inplace;
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
@@ -216,7 +218,7 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   }
   if constexpr (requires { Op::batch; }) row->batch = Op::batch;
   row_of<Op> = row;
-  operators().push_back(row);
+  add_row(row);
 }
 
 /// Add the rows of every operator of a family.

@@ -47,17 +47,10 @@ bool may_be_made_there(const Call& call) {
       if (&other != &t && overlap(t, other)) return false;
   }
   const auto harmless = [&](const Tensor& x) {
-    if (!x.defined()) return true;
     if (x->flags & (TensorImpl::kDual | TensorImpl::kBatched) || (thread_state.grad && x.requires_grad())) return false;
     return std::none_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return overlap(x, t); });
   };
-  for (size_t i = 0; i < call.arguments.size(); ++i) {
-    const Value& v = call.arguments[i];
-    if (!v.present) continue;
-    if (call.op.kinds[i]->form == Form::Tensor && !harmless(*v.tensor)) return false;
-    if (call.op.kinds[i]->form == Form::Tensors && !std::ranges::all_of(v.tensors(), harmless)) return false;
-  }
-  return true;
+  return !find_tensor(call.op, call.arguments.data(), [&](const Tensor& x) { return !harmless(x); });
 }
 
 bool lies_in(const Tensor& result, const Tensor& out) {
@@ -127,7 +120,7 @@ bool is_dense(const Tensor& t) {
 
 /// Refuse to read `x` where `t` is written, unless they are the same elements and `same` may be.
 void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
-  if (!x.defined() || !t.numel() || !x.numel() || !t->storage || !x->storage || !overlap(t, x)) return;
+  if (!t.numel() || !x.numel() || !t->storage || !x->storage || !overlap(t, x)) return;
   const char *a = t.bytes(), *b = x.bytes();
   const char *a_end = a + t.numel() * t.itemsize(), *b_end = b + x.numel() * x.itemsize();
   if (a >= b_end || b >= a_end) return;
@@ -142,15 +135,12 @@ void refuse_shared(const Call& call) {
   const bool inplace = call.form == CallForm::InPlace;
   const std::span<const Tensor> written = inplace ? std::span(call.arguments[0].tensor, 1) : std::span(call.out.begin(), call.out.end());
   const auto each = [&](auto&& f) {
-    for (size_t i = inplace; i < call.arguments.size(); ++i) {
-      const Value& v = call.arguments[i];
-      if (!v.present) continue;
-      if (call.op.kinds[i]->form == Form::Tensor) f(*v.tensor);
-      if (call.op.kinds[i]->form == Form::Tensors) std::ranges::for_each(v.tensors(), f);
-    }
+    each_tensor(call.op, call.arguments.data(), [&](const Tensor& x, int i) {
+      if (i >= inplace) f(x);
+    });
   };
   bool places = false;
-  if (!call.op.elementwise && !call.op.writes) each([&](const Tensor& x) { places |= x.defined() && category(x.dtype()) <= Category::Integer; });
+  if (!call.op.elementwise && !call.op.writes) each([&](const Tensor& x) { places |= category(x.dtype()) <= Category::Integer; });
   for (const Tensor& t : written)
     if (!(t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere))) each([&](const Tensor& x) { refuse_shared(t, x, places && inplace); });
 }

@@ -4,6 +4,7 @@
 // and tests iterate over it; a transform sees a call as an Operator and an array of Values.
 #pragma once
 
+#include <bit>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct Results {
   enum class Kind : uint8_t { One, Tuple, List } kind = Kind::One;
   Tensor one;
   Tensors many;
+  std::span<const Tensor> all() const { return kind == Kind::One ? std::span<const Tensor>(&one, 1) : many; }
 };
 
 struct ElementwiseInfo;
@@ -46,11 +48,17 @@ struct Operator {
   const char* samples = "";
   TypeSet types = 0;
   std::vector<const ArgKind*> kinds;
-  /// The operator's door, for a call whose arguments are boxed.
+  /// A call whose arguments are boxed: `pass_door`, or for element-wise operators what unboxes them.
   void (*door)(const Operator& row, const Value* arguments, Results& results);
+  /// What the door computes, of structured operators: `forward` itself. Nothing is recorded, transforms are out of sight.
+  void (*compute)(const Operator& row, const Value* arguments, Results& results) = nullptr;
   const ElementwiseInfo* elementwise;  // null for structured operators
   const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
   bool view, writes, inplace, differentiable, function, method;
+  /// Where it writes, elements at one address get one value.
+  bool writes_one_value = false;
+  /// It draws random numbers.
+  bool draws = false;
   /// out= may be of another type, to which the result is converted.
   bool out_converts = false;
   /// Its result follows its inputs by jumps, if at all, and has no derivative to ask for.
@@ -69,6 +77,8 @@ struct Operator {
   bool declared = false;
   /// The lists of tensors that it writes, as bits by parameter.
   uint32_t writes_lists = 0;
+  /// Its parameters that are tensors, and those that are lists of them, as bits. Set by `add_row`.
+  uint32_t tensors = 0, lists = 0;
   /// Parameters, as bits, in which it is linear: all at once, one at a time. None: not said.
   uint32_t linear_terms = 0, linear_factors = 0;
   /// How it is computed on batches; null where the types of its parameters say so, or nothing does.
@@ -79,6 +89,31 @@ struct Operator {
   /// For C++ and for transforms: the call, after the door's checks.
   void boxed(const Value* arguments, Results& results) const { door(*this, arguments, results); }
 };
+
+/// f(tensor, parameter) of each tensor among the arguments of a call, those in lists too; what is left out is passed over.
+template <class F> void each_tensor(const Operator& op, const Value* arguments, F&& f) {
+  for (uint32_t mask = op.tensors; mask; mask &= mask - 1) {
+    const int i = std::countr_zero(mask);
+    if (const Value& v = arguments[i]; v.present && v.tensor->defined()) f(*v.tensor, i);
+  }
+  for (uint32_t mask = op.lists; mask; mask &= mask - 1) {
+    const int i = std::countr_zero(mask);
+    if (!arguments[i].present) continue;
+    for (const Tensor& t : arguments[i].tensors())
+      if (t.defined()) f(t, i);
+  }
+}
+/// The first of them, in the order of the parameters, of which f(tensor) is true; null without one.
+template <class F> const Tensor* find_tensor(const Operator& op, const Value* arguments, F&& f) {
+  for (uint32_t mask = op.tensors | op.lists; mask; mask &= mask - 1) {
+    const int i = std::countr_zero(mask);
+    const Value& v = arguments[i];
+    if (!v.present) continue;
+    for (const Tensor& t : op.lists >> i & 1 ? v.tensors() : TensorList(v.tensor, 1))
+      if (t.defined() && f(t)) return &t;
+  }
+  return nullptr;
+}
 
 /// What is done with the result: it is given back, it takes the place of the first argument, or that of out=.
 enum class CallForm : uint8_t { Function, InPlace, Out };
@@ -100,6 +135,12 @@ template <class F> void each_alias(std::string_view aliases, F&& f) {
 
 /// Every operator of every family.
 std::vector<const Operator*>& operators();
+/// Put a row among them, whose parameters are known.
+void add_row(Operator* row);
+
+/// The door of structured operators, declared ones too: transforms, checks of what is written, the computation, views, the node.
+/// `past_transforms`: the call comes from a transform, which has dealt with what its inputs carry.
+void pass_door(const Operator& row, const Value* arguments, Results& results, bool past_transforms = false);
 
 /// What the door knows of an element-wise operator.
 struct ElementwiseInfo {
@@ -148,6 +189,9 @@ template <class Op> const ElementwiseInfo& info_of() { return InfoOf<Op>::value;
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out = nullptr,
                         bool inplace = false);
 
+/// The same on boxed arguments, for a transform that has dealt with what the inputs carry.
+void call_elementwise_plain(const Operator& row, const Value* arguments, Results& results);
+
 template <class Op> concept IsElementwise = std::is_base_of_v<Elementwise, Op>;
 
 template <class F> struct FunctionTypes;
@@ -156,8 +200,24 @@ template <class R, class... P> struct FunctionTypes<R (*)(P...)> {
   using Parameters = std::tuple<P...>;
 };
 
-/// The door of a structured operator, defined where its family is instantiated.
-template <class Op, class R, class... P> struct DoorOf { static R call(P... arguments); };
+/// The results of a call as its forward returns them.
+template <class R> R from_results(Results& r) {
+  if constexpr (std::is_same_v<R, Tensor>) return std::move(r.one);
+  else if constexpr (std::is_same_v<R, Tensors>) return std::move(r.many);
+  else return [&]<size_t... I>(std::index_sequence<I...>) { return R{std::move(r.many[I])...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
+}
+
+/// A structured operator called from C++: its arguments are boxed, and pass the door.
+template <class Op, class R, class... P> struct DoorOf {
+  static R call(P... arguments) {
+    if constexpr (Op::composite) return Op::forward(arguments...);
+    Value values[sizeof...(P) + 1];
+    [&]<size_t... I>(std::index_sequence<I...>) { (argument_t<P>::box(arguments, values[I]), ...); }(std::index_sequence_for<P...>{});
+    Results r;
+    pass_door(*row_of<Op>, values, r);
+    return from_results<R>(r);
+  }
+};
 template <class Op, class F> struct MakeDoor;
 template <class Op, class R, class... P> struct MakeDoor<Op, R (*)(P...)> { using type = DoorOf<Op, R, P...>; };
 template <class Op> using Door = typename MakeDoor<Op, decltype(&Op::forward)>::type;

@@ -17,8 +17,11 @@ template <class F> void each_of(uint32_t mask, F&& f) {
 }
 size_t count(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
 
-const Tensor& tensor_at(const void* const* arguments, int parameter) { return *static_cast<const Tensor*>(arguments[parameter]); }
-const TensorList& list_at(const void* const* arguments, int parameter) { return *static_cast<const TensorList*>(arguments[parameter]); }
+const Tensor& tensor_at(const Value* arguments, int parameter) {
+  static const Tensor absent;
+  return arguments[parameter].present ? *arguments[parameter].tensor : absent;
+}
+TensorList list_at(const Value* arguments, int parameter) { return arguments[parameter].present ? arguments[parameter].tensors() : TensorList(); }
 
 Edge edge_to(const Tensor& t) { return t.defined() && t.requires_grad() ? gradient_edge(t) : Edge(); }
 
@@ -54,7 +57,7 @@ RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, cons
   return p;
 }
 
-Ref<Node> RuleNode::make(const RuleTable& table, const void* const* arguments, uint32_t wanted) {
+Ref<Node> RuleNode::make(const RuleTable& table, const Value* arguments, uint32_t wanted) {
   Need need;
   each_of(wanted, [&](int p) { need = need | table.needs[p]; });
   const size_t list = table.list < 0 ? 0 : list_at(arguments, table.list).size();
@@ -94,7 +97,7 @@ size_t RuleNode::edge_of(int parameter) const {
 
 // --- Keeping ---------------------------------------------------------------------------------------------------------
 
-void RuleNode::keep(const void* const* arguments, std::span<const Tensor> results) {
+void RuleNode::keep(const Value* arguments, std::span<const Tensor> results) {
   const Parts parts = this->parts();
   bool any = false;
   const auto save = [&](SavedTensor& to, const Tensor& t, bool is_result) {
@@ -204,13 +207,13 @@ std::vector<SavedValue> RuleNode::saved() {
 
 // --- Recording -------------------------------------------------------------------------------------------------------
 
-Ref<Node> node_before_write(const RuleTable& table, const void* const* arguments, uint32_t wanted) {
+Ref<Node> node_before_write(const RuleTable& table, const Value* arguments, uint32_t wanted) {
   Ref<Node> owner = RuleNode::make(table, arguments, wanted);
   if (Edge& e = owner->edges()[0]; e) e = edge_before_write(tensor_at(arguments, 0));
   return owner;
 }
 
-void record(const RuleTable& table, uint32_t wanted, const void* const* arguments, std::span<const Tensor> results, Ref<Node> owner,
+void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results, Ref<Node> owner,
             Tensor* written) {
   // An input given back as it is (contiguous() of a row-major tensor) has its history already.
   if (!written && results.size() == 1) {

@@ -1,6 +1,6 @@
 // The node of structured operators: it keeps what the rules of one call need, and runs them.
 //
-// One class serves all operators. What it must know of one is a constant, a `RuleTable`, which dispatch/door.h derives
+// One class serves all operators. What it must know of one is a constant, a `RuleTable`, which dispatch/derived.h derives
 // from the types of the operator's parameters and rules. A rule says by its types what it takes; kept is what the rules
 // take of those parameters that need a gradient, and nothing else. The node lies in one block with all that it keeps:
 //
@@ -38,8 +38,8 @@ struct Need {
 struct RuleTable;
 struct OwnedArguments {
   size_t bytes;
-  /// Copy the arguments at these addresses to `owned`.
-  void (*own)(const RuleTable& table, void* owned, const void* const* arguments);
+  /// Copy the arguments that are no tensors to `owned`.
+  void (*own)(const RuleTable& table, void* owned, const Value* arguments);
   /// Box them, each with its kind; those that are not kept have none.
   void (*box)(const void* owned, Value* values, const ArgKind** kinds);
   void (*destroy)(void* owned) noexcept;
@@ -68,10 +68,10 @@ struct RuleTable {
 
 class RuleNode final : public Node {
  public:
-  /// The node of a call with these arguments, given by their addresses; in `wanted` are those that need a gradient.
-  static Ref<Node> make(const RuleTable& table, const void* const* arguments, uint32_t wanted);
+  /// The node of a call with these arguments; in `wanted` are those that need a gradient.
+  static Ref<Node> make(const RuleTable& table, const Value* arguments, uint32_t wanted);
   /// Keep what the rules take.
-  void keep(const void* const* arguments, std::span<const Tensor> results);
+  void keep(const Value* arguments, std::span<const Tensor> results);
 
   std::string name() const override;
   std::span<Edge> edges() override { return {reinterpret_cast<Edge*>(this + 1), edges_}; }
@@ -123,10 +123,10 @@ class RuleNode final : public Node {
 
 /// Record a structured call that was computed. `owner` is its node where that had to be made before: of a call that
 /// wrote its first argument, which is `written` then.
-void record(const RuleTable& table, uint32_t wanted, const void* const* arguments, std::span<const Tensor> results, Ref<Node> owner,
+void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results, Ref<Node> owner,
             Tensor* written);
 
 /// The node of a call that is about to write its first argument: what edges it has, is decided before that.
-Ref<Node> node_before_write(const RuleTable& table, const void* const* arguments, uint32_t wanted);
+Ref<Node> node_before_write(const RuleTable& table, const Value* arguments, uint32_t wanted);
 
 }  // namespace adjoint

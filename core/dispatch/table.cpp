@@ -13,4 +13,14 @@ std::vector<const Operator*>& operators() {
   return table;
 }
 
+void add_row(Operator* row) {
+  for (size_t i = 0; i < row->kinds.size(); ++i) {
+    const Form form = row->kinds[i]->form;
+    row->tensors |= uint32_t{form == Form::Tensor} << i;
+    row->lists |= uint32_t{form == Form::Tensors} << i;
+    row->draws |= form == Form::Generator;
+  }
+  operators().push_back(row);
+}
+
 }  // namespace adjoint

@@ -71,16 +71,7 @@ void Autocast::call(const Call& call, Results& results) {
   Precision precision = active() && call.form == CallForm::Function ? precision_of(call.op) : Precision::Own;
   if (precision == Precision::Own) return perform(call, results);
   std::vector<Value> values(call.arguments.begin(), call.arguments.end());
-  const auto any = [&](auto&& test) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (!values[i].present) continue;
-      if (call.op.kinds[i]->form == Form::Tensor && test(*values[i].tensor)) return true;
-      if (call.op.kinds[i]->form == Form::Tensors)
-        for (const Tensor& t : values[i].tensors())
-          if (test(t)) return true;
-    }
-    return false;
-  };
+  const auto any = [&](auto&& test) { return find_tensor(call.op, values.data(), test) != nullptr; };
   if (precision == Precision::Widest) precision = any(is_float32) ? Precision::Float32 : Precision::Lower;
   if (!any(eligible)) return perform(call, results);
   // What is converted lives until the call is done.

@@ -71,20 +71,16 @@ BatchLevel& level_of(const Tensor& t, const char* op) {
        "while that vmap() ran, and for nothing since. Return it from the function that is mapped, and use what vmap() returns");
 }
 
-uint64_t highest_level(const Operator& op, std::span<const Value> arguments, const Tensor** of) {
+/// The tensor that is batched at the highest level.
+const Tensor& innermost(const Operator& op, std::span<const Value> arguments) {
   uint64_t highest = 0;
-  const auto look = [&](const Tensor& t) {
-    if (!t.defined() || !is_batched(t) || batch_level_of(t) <= highest) return;
+  const Tensor* of = nullptr;
+  each_tensor(op, arguments.data(), [&](const Tensor& t, int) {
+    if (!is_batched(t) || batch_level_of(t) <= highest) return;
     highest = batch_level_of(t);
-    *of = &t;
-  };
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].present) continue;
-    if (op.kinds[i]->form == Form::Tensor) look(*arguments[i].tensor);
-    if (op.kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : arguments[i].tensors()) look(t);
-  }
-  return highest;
+    of = &t;
+  });
+  return *of;
 }
 
 }  // namespace
@@ -206,9 +202,8 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   if (thread_state.batch_level)
     for (const ArgKind* kind : op.kinds)
       if (kind->form == Form::Generator) return draw_batched(op, arguments, results);
-  const Tensor* of = nullptr;
-  highest_level(op, arguments, &of);
-  BatchLevel& level = level_of(*of, op.name);
+  const Tensor& of = innermost(op, arguments);
+  BatchLevel& level = level_of(of, op.name);
   const WithoutInner handled(level);
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
@@ -216,7 +211,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
     note_write_from_inside(*written);
   }
   // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get theirs before that.
-  const Tensor& held = written ? *written : *of;
+  const Tensor& held = written ? *written : of;
   if ((written || op.view) && !samples_of(held)->storage->viewed.load(std::memory_order_relaxed)) {
     before_first_view(held);
     part_samples_from_nodes(held);
@@ -336,12 +331,6 @@ Tensor batch_for_draws(const Tensor& t, const char* op) {
   // With the history that t has: itself, or the sum with zeros that are batched as the draws are to be.
   if (all_samples(drawn).numel() == all_samples(t).numel()) return t;
   return call<Add>(t, for_draws(zeros({}, t.dtype()), thread_state.batch_level, op));
-}
-
-void compute_batched(const Operator& op, const void* const* arguments, Results& results) {
-  std::vector<Value> values(op.kinds.size());
-  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
-  compute_batched(op, values, results);
 }
 
 Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type) {

@@ -81,7 +81,6 @@ Tensor batch_for_draws(const Tensor& t, const char* op);
 
 /// The results of a call of which some inputs are batched, without history of their own.
 void compute_batched(const Operator& op, std::span<const Value> arguments, Results& results);
-void compute_batched(const Operator& op, const void* const* arguments, Results& results);
 /// `type`: what the call computes in.
 Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type);
 

@@ -31,13 +31,7 @@ Tensor BatchedCall::with_rank(const Tensor& t, int64_t rank) const { return batc
 Tensor BatchedCall::bare(int i) const { return batched(i) ? adjoint::batched(samples_of(tensor(i)), level.number) : tensor(i); }
 
 const Tensor& BatchedCall::some_batched() const {
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (!given[i].present) continue;
-    if (op.kinds[i]->form == Form::Tensor && batched(*given[i].tensor)) return *given[i].tensor;
-    if (op.kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : given[i].tensors())
-        if (t.defined() && batched(t)) return t;
-  }
+  if (const Tensor* t = find_tensor(op, given.data(), [&](const Tensor& x) { return batched(x); })) return *t;
   fail(op.name, "(): no batched tensor");
 }
 
@@ -73,21 +67,11 @@ bool nothing(const Tensor& t) { return t.dim() == 1 && t.numel() == 0; }
 
 /// The first tensor of the call.
 const Tensor& first_tensor(const BatchedCall& c) {
-  for (size_t i = 0; i < c.given.size(); ++i) {
-    if (!c.given[i].present) continue;
-    if (c.op.kinds[i]->form == Form::Tensor) return *c.given[i].tensor;
-    if (c.op.kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : c.given[i].tensors())
-        if (t.defined() && !nothing(t)) return t;
-  }
-  return c.some_batched();
+  const Tensor* t = find_tensor(c.op, c.given.data(), [&](const Tensor& x) { return !c.op.lists || !nothing(x); });
+  return t ? *t : c.some_batched();
 }
 
-int count_tensors(const Operator& op) {
-  int n = 0;
-  for (const ArgKind* kind : op.kinds) n += kind->form == Form::Tensor ? 1 : kind->form == Form::Tensors ? 2 : 0;
-  return n;
-}
+int count_tensors(const Operator& op) { return std::popcount(op.tensors) + 2 * std::popcount(op.lists); }
 
 /// The call for sample number i.
 void call_for_sample(const BatchedCall& c, int64_t i, Results& r) {

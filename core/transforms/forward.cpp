@@ -31,8 +31,6 @@ Tensors tensors_of(const Operator& op, std::span<const Value> arguments, std::ve
   return all;
 }
 
-std::span<const Tensor> all_of(const Results& r) { return r.kind == Results::Kind::One ? std::span<const Tensor>(&r.one, 1) : r.many; }
-
 /// A tangent in the type and shape of its result.
 Tensor fitted(Tensor tangent, const Tensor& result) {
   if (tangent.dtype() != result.dtype()) tangent = call<To>(tangent, result.dtype());
@@ -130,8 +128,8 @@ bool DualCall::is_recorded() const {
   return std::ranges::any_of(primals, recorded) || std::ranges::any_of(tangents, recorded);
 }
 
-void call_dual(const Operator& op, std::span<const Value> arguments, const void* const* at, Results& results) {
-  DualCall call{op, arguments, at, {}, {}, {}, {}};
+void call_dual(const Operator& op, std::span<const Value> arguments, Results& results) {
+  DualCall call{op, arguments, {}, {}, {}, {}};
   const Tensors given = tensors_of(op, arguments, call.first);
   call.primals.resize(given.size());
   call.tangents.resize(given.size());
@@ -141,7 +139,7 @@ void call_dual(const Operator& op, std::span<const Value> arguments, const void*
   if (op.elementwise && elementwise_dual(call, given, results)) return;
   call_plain(op, arguments, results);
   if (op.writes) return write_dual(op, call, given, results);
-  const std::span<const Tensor> all = all_of(results);
+  const std::span<const Tensor> all = results.all();
   // What is an input, given back as it is, has its tangents; integers and answers have none.
   const auto takes_tangent = [&](const Tensor& t) {
     return t.defined() && is_differentiable(t.dtype()) && std::ranges::none_of(given, [&](const Tensor& g) { return g.get() == t.get(); });
@@ -201,7 +199,7 @@ Tensors tangents_of_results(const DualCall& call) {
       }
     Results r;
     op.boxed(call.with(arguments).data(), r);
-    const auto more = all_of(r);
+    const auto more = r.all();
     if (sum.empty()) sum.assign(more.begin(), more.end());
     else
       for (size_t i = 0; i < sum.size(); ++i) sum[i] = add_gradients(sum[i], more[i]);

@@ -39,8 +39,8 @@ class WithoutLevels {
   uint64_t from_, to_;
 };
 
-/// A call of which some input is dual. `at` are the addresses of a structured operator's arguments.
-void call_dual(const Operator& op, std::span<const Value> arguments, const void* const* at, Results& results);
+/// A call of which some input is dual.
+void call_dual(const Operator& op, std::span<const Value> arguments, Results& results);
 
 /// A view of `t` that has, of a level, this tangent. Refuses what does not fit.
 /// Refuse a tangent that a program gives to `t` if its shape or device is another; `end` ends the sentence.
@@ -54,7 +54,6 @@ std::pair<Tensor, Tensor> unpack_dual(const Tensor& t, const DualLevel& level);
 struct DualCall {
   const Operator& op;
   std::span<const Value> arguments;
-  const void* const* at;
   Tensors primals, tangents;
   /// The number of each parameter's first tensor; one more at the end.
   std::vector<size_t> first;

@@ -37,12 +37,6 @@ template <class T> std::vector<Ref<T>> from(T* innermost) {
   return all;
 }
 
-std::vector<Value> boxed(const Operator& op, const void* const* arguments) {
-  std::vector<Value> values(op.kinds.size());
-  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
-  return values;
-}
-
 }  // namespace
 
 void push(Ref<Interpreter> interpreter) { push_to(thread_state.interpreter, std::move(interpreter)); }
@@ -76,24 +70,14 @@ bool interpreted(const Call& call, Results& results) {
   return true;
 }
 
-bool interpreted(const Operator& op, const void* const* arguments, Results& results) {
-  if (!thread_state.interpreter) return false;
-  return interpreted({op, CallForm::Function, boxed(op, arguments), {}}, results);
-}
-
 bool supplied(const Operator& op, std::span<const Value> arguments, Results& results) {
   const auto all = from(thread_state.observer);
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i]->supply(op, arguments, results)) continue;
-    const std::span<const Tensor> given = results.kind == Results::Kind::One ? std::span<const Tensor>(&results.one, 1) : results.many;
-    for (size_t inside = 0; inside < i; ++inside) all[inside]->computed(op, given);
+    for (size_t inside = 0; inside < i; ++inside) all[inside]->computed(op, results.all());
     return true;
   }
   return false;
-}
-
-bool supplied(const Operator& op, const void* const* arguments, Results& results) {
-  return thread_state.observer && supplied(op, boxed(op, arguments), results);
 }
 
 void tell_computed(const Operator& op, std::span<const Tensor> results) {

@@ -87,12 +87,9 @@ bool pop(const Observer* observer);
 
 /// Whether an interpreter made the results of a call.
 bool interpreted(const Call& call, Results& results);
-/// Of a plain one with arguments given by their addresses, each of the type that its kind says.
-bool interpreted(const Operator& op, const void* const* arguments, Results& results);
 
 /// Whether an observer has the results: the innermost is asked first, and who is inside of it sees its results too.
 bool supplied(const Operator& op, std::span<const Value> arguments, Results& results);
-bool supplied(const Operator& op, const void* const* arguments, Results& results);
 void tell_computed(const Operator& op, std::span<const Tensor> results);
 /// Tell interpreters that a tensor is about to be written.
 void tell_write(const Tensor& t);

@@ -48,18 +48,6 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
   return result.defined();
 }
 
-/// The first sparse tensor among the arguments.
-const Tensor& sparse_among(const Operator& op, std::span<const Value> v) {
-  for (size_t i = 0; i < v.size(); ++i) {
-    if (!v[i].present) continue;
-    if (op.kinds[i]->form == Form::Tensor && v[i].tensor->defined() && is_sparse(*v[i].tensor)) return *v[i].tensor;
-    if (op.kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : v[i].tensors())
-        if (t.defined() && is_sparse(t)) return t;
-  }
-  return *v[0].tensor;
-}
-
 }  // namespace
 
 void call_sparse(const Operator& op, std::span<const Value> arguments, Results& results) {
@@ -71,7 +59,7 @@ void call_sparse(const Operator& op, std::span<const Value> arguments, Results& 
   const std::string_view name = *op.overloads ? op.overloads : op.name;
   std::string known_as = op.writes ? name_of_write(op.name) : std::string(name.substr(name[0] == '_'));
   if (op.writes) known_as.resize(known_as.size() - 2);
-  refuse_sparse(sparse_among(op, arguments), known_as.c_str());
+  refuse_sparse(*find_tensor(op, arguments.data(), [](const Tensor& t) { return is_sparse(t); }), known_as.c_str());
 }
 
 bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor& out, bool inplace, Tensor& result) {

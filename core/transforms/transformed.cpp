@@ -9,32 +9,14 @@
 
 namespace adjoint {
 
-namespace {
-
-/// f of each tensor among the arguments.
-template <class F> bool any_tensor(const Operator& op, std::span<const Value> arguments, F&& f) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Value& v = arguments[i];
-    if (!v.present) continue;
-    if (op.kinds[i]->form == Form::Tensor && v.tensor->defined() && f(*v.tensor)) return true;
-    if (op.kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : v.tensors())
-        if (t.defined() && f(t)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-bool transformed(const Operator& op, std::span<const Value> arguments, Results& results, const void* const* at) {
-  if (std::exchange(thread_state.past_transforms, false)) return false;
+bool transformed(const Operator& op, std::span<const Value> arguments, Results& results) {
   if (sparse_in_use.load(std::memory_order_relaxed) && !op.takes_sparse &&
-      any_tensor(op, arguments, [](const Tensor& t) { return is_sparse(t); })) {
+      find_tensor(op, arguments.data(), [](const Tensor& t) { return is_sparse(t); })) {
     call_sparse(op, arguments, results);
     return true;
   }
   DeviceOfCall where(op.name, op.crosses_devices);
-  any_tensor(op, arguments, [&](const Tensor& t) {
+  find_tensor(op, arguments.data(), [&](const Tensor& t) {
     where.add(t);
     return false;
   });
@@ -44,23 +26,15 @@ bool transformed(const Operator& op, std::span<const Value> arguments, Results& 
     op.boxed(arguments.data(), results);
     return true;
   }
-  if (!any_tensor(op, arguments, is_dual)) return false;
-  call_dual(op, arguments, at, results);
+  if (!find_tensor(op, arguments.data(), is_dual)) return false;
+  call_dual(op, arguments, results);
   return true;
 }
 
-bool transformed(const Operator& op, const void* const* arguments, Results& results) {
-  std::vector<Value> values(op.kinds.size());
-  for (size_t i = 0; i < values.size(); ++i) op.kinds[i]->box(arguments[i], values[i]);
-  return transformed(op, values, results, arguments);
-}
-
 void call_plain(const Operator& op, std::span<const Value> arguments, Results& results) {
-  struct Past {
-    explicit Past(bool on) { thread_state.past_transforms = on; }
-    ~Past() { thread_state.past_transforms = false; }
-  } past(any_tensor(op, arguments, [](const Tensor& t) { return may_be_transformed(t->flags); }));
-  op.boxed(arguments.data(), results);
+  if (op.composite) op.compute(op, arguments.data(), results);
+  else if (op.elementwise) call_elementwise_plain(op, arguments.data(), results);
+  else pass_door(op, arguments.data(), results, true);
 }
 
 bool is_transformed(const Tensor& t) { return t->is(TensorImpl::kBatched) || is_sparse(t) || is_dual(t); }

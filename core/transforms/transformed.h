@@ -22,11 +22,8 @@ inline bool may_be_transformed(unsigned flags) {
   return flags & (TensorImpl::kTransformed | TensorImpl::kView) && (flags & TensorImpl::kTransformed || thread_state.dual_level);
 }
 
-/// Do a call with its transforms. False where it turns out to need none, and where it comes from a transform: the door goes
-/// on. `at` are the addresses of a structured operator's arguments.
-bool transformed(const Operator& op, std::span<const Value> arguments, Results& results, const void* const* at = nullptr);
-/// Arguments given by their addresses, each of the type that its kind says.
-bool transformed(const Operator& op, const void* const* arguments, Results& results);
+/// Do a call with its transforms. False where it turns out to need none: the door goes on.
+bool transformed(const Operator& op, std::span<const Value> arguments, Results& results);
 
 /// The call as if no input carried anything. The results have no tangents.
 void call_plain(const Operator& op, std::span<const Value> arguments, Results& results);

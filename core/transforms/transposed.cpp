@@ -28,20 +28,6 @@ Ref<Node> placeholder(const Tensor& t) {
   return node;
 }
 
-/// Where the arguments of a call lie, with other tensors among them.
-struct Addresses {
-  Addresses(const DualCall& call, const Tensors& tensors) : all(call.at, call.at + call.op.kinds.size()) {
-    for (size_t p = 0; p < all.size(); ++p) {
-      const size_t first = call.first[p], n = call.first[p + 1] - first;
-      if (call.op.kinds[p]->form == Form::Tensor && n) all[p] = &tensors[first];
-      if (call.op.kinds[p]->form == Form::Tensors) all[p] = &(list = TensorList(tensors.data() + first, n));
-    }
-  }
-  Addresses(const Addresses&) = delete;
-  std::vector<const void*> all;
-  TensorList list;
-};
-
 /// Recording on, and what a program does with its own graph off.
 class OwnGraph {
  public:
@@ -92,15 +78,15 @@ Tensors transposed_tangents(const DualCall& call) {
   uint32_t wanted = 0;
   for (size_t p = 0; p < op.kinds.size(); ++p)
     for (size_t i = call.first[p]; i < call.first[p + 1]; ++i) wanted |= uint32_t{call.tangents[i].defined()} << p;
-  const Addresses at(call, inputs), at_read(call, read);
+  const std::vector<Value> given = call.with(inputs), given_read = call.with(read);
   // The node of the call, its result known already: what it saves of that has outer levels' tangents.
-  Ref<Node> owner = RuleNode::make(table, at.all.data(), wanted);
+  Ref<Node> owner = RuleNode::make(table, given.data(), wanted);
   auto& node = static_cast<RuleNode&>(*owner);
   Tensors results = call.results;
   for (Tensor& t : results)
     if (t.defined() && t->is(TensorImpl::kInference)) t = alias_with_tangents(t);
   node.set_results(static_cast<uint16_t>(results.size()));
-  node.keep(at_read.all.data(), results);
+  node.keep(given_read.data(), results);
   for (const SavedValue& s : node.saved())
     if (s.slot && s.slot->is_result()) {
       s.slot->share_tangents_of(results[s.output_nr]);

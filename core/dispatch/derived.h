@@ -1,22 +1,14 @@
-// The door of structured operators: forward without recording, then the node that the operator's rules ask for.
+// What a row has of the C++ types of its operator: the computation of a boxed call, and the table of its rules.
 //
-// What an operator adds to it is derived from two facts: the types of `forward`'s parameters and those of its rules'. From
-// them follows the `RuleTable` by which the node (rule_node.h, no template) keeps what is needed and runs a rule. Included
-// only where families are instantiated (dispatch/family.h). Start reading at `DoorOf::call`.
+// Of a structured operator everything is derived from two facts: the types of `forward`'s parameters and those of its rules'.
+// From them follows the `RuleTable` by which the node (rule_node.h, no template) keeps what is needed and runs a rule. Included
+// only where families are instantiated (dispatch/family.h). What a call passes is in door.cpp. Start reading at `make_table`.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
-#include "autograd/arithmetic.h"
-#include "autograd/views.h"
 #include "dispatch/operator.h"
 #include "dispatch/rule_node.h"
-#include "kernels/copy.h"
-#include "transforms/batching.h"
-#include "transforms/interpreter.h"
-#include "transforms/transformed.h"
 
 namespace adjoint {
 namespace door {
@@ -29,10 +21,12 @@ template <class P> inline constexpr bool is_list = argument_t<P>::form == Form::
 template <class... P> struct OwnedTuple {
   using Tuple = std::tuple<typename argument_t<P>::Owned...>;
   static_assert(alignof(Tuple) <= 8);
-  static void own(const RuleTable&, void* owned, const void* const* at) {
-    [&]<size_t... I>(std::index_sequence<I...>) {
-      new (owned) Tuple{argument_t<P>::own(*static_cast<const std::remove_cvref_t<P>*>(at[I]))...};
-    }(std::index_sequence_for<P...>{});
+  static void own(const RuleTable&, void* owned, const Value* arguments) {
+    [&]<size_t... I>(std::index_sequence<I...>) { new (owned) Tuple{own_one<P>(arguments[I])...}; }(std::index_sequence_for<P...>{});
+  }
+  template <class X> static auto own_one(const Value& v) -> typename argument_t<X>::Owned {
+    if constexpr (requires(const typename argument_t<X>::Owned& o) { argument_t<X>::lend(o); }) return argument_t<X>::own(argument_t<X>::unbox(v));
+    else return {};
   }
   static void box(const void* owned, Value* values, const ArgKind** kinds) {
     [&]<size_t... I>(std::index_sequence<I...>) { (box_one<P>(std::get<I>(*static_cast<const Tuple*>(owned)), values[I], kinds[I]), ...); }(
@@ -201,152 +195,19 @@ template <class Op, class... P> constexpr RuleTable make_table() {
 }
 template <class Op, class... P> inline constexpr RuleTable table_of = make_table<Op, P...>();
 
-/// Which parameters need a gradient.
-template <class... P> uint32_t wanted(const P&... arguments) {
-  uint32_t mask = 0;
-  int number = 0;
-  const auto look = [&]<class X>(const X& x) {
-    if constexpr (std::is_base_of_v<Tensor, X>) {
-      mask |= uint32_t{x.defined() && x.requires_grad()} << number;
-    } else if constexpr (is_list<X>) {
-      for (const Tensor& t : x) mask |= uint32_t{t.defined() && t.requires_grad()} << number;
-    }
-    ++number;
-  };
-  (look(arguments), ...);
-  return mask;
-}
-
-// --- Results ---------------------------------------------------------------------------------------------------------
-
-template <class R> std::vector<Tensor> list_of(const R& r) {
-  if constexpr (std::is_same_v<R, Tensor>) return {r};
-  else if constexpr (std::is_same_v<R, Tensors>) return r;
-  else return std::apply([](const auto&... t) { return Tensors{t...}; }, r);
-}
-
-/// The results of a call as its forward returns them.
-template <class R> R from_results(Results& r) {
-  if constexpr (std::is_same_v<R, Tensor>) return std::move(r.one);
-  else if constexpr (std::is_same_v<R, Tensors>) return std::move(r.many);
-  else return [&]<size_t... I>(std::index_sequence<I...>) { return R{std::move(r.many[I])...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
-}
-
-/// Whether the operator draws random numbers.
-template <class... P> inline constexpr bool draws = (std::is_same_v<std::decay_t<P>, OptionalGenerator> || ...);
-
-/// The flags of all tensors among the arguments.
-template <class X> uint16_t flags_of(const X& x) {
-  uint16_t flags = 0;
-  if constexpr (std::is_base_of_v<Tensor, X>) {
-    if (x.defined()) flags = x->flags;
-  } else if constexpr (is_list<X>) {
-    for (const Tensor& t : x)
-      if (t.defined()) flags |= t->flags;
-  }
-  return flags;
-}
-
-/// f of each tensor in the lists that a mask names.
-template <uint32_t lists, class F, class... P> void each_written(const F& f, const P&... arguments) {
-  int number = 0;
-  const auto look = [&]<class X>(const X& x) {
-    if constexpr (is_list<X>)
-      if (lists >> number & 1)
-        for (const Tensor& t : x) f(t);
-    ++number;
-  };
-  (look(arguments), ...);
-}
-
-/// Boxed calls, for transforms and bindings.
-template <class Op, class R, class... P> void boxed(const Operator&, const Value* v, Results& results) {
+/// The computation of a call, its arguments unboxed.
+template <class Op, class R, class... P> void compute(const Operator&, const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
-    R r = DoorOf<Op, R, P...>::call(argument_t<P>::unbox(v[I])...);
+    R r = Op::forward(argument_t<P>::unbox(v[I])...);
     if constexpr (std::is_same_v<R, Tensor>) {
       results.one = std::move(r);
     } else {
       results.kind = std::is_same_v<R, Tensors> ? Results::Kind::List : Results::Kind::Tuple;
-      results.many = list_of(r);
+      if constexpr (std::is_same_v<R, Tensors>) results.many = std::move(r);
+      else results.many = std::apply([](auto&... t) { return Tensors{std::move(t)...}; }, r);
     }
   }(std::index_sequence_for<P...>{});
 }
 
 }  // namespace door
-
-// Kept although it may be inlined into every use here: other units call it too.
-template <class Op, class R, class... P> [[gnu::used]] R DoorOf<Op, R, P...>::call(P... arguments) {
-  if constexpr (Op::composite) return Op::forward(arguments...);
-  runtime::check_no_lock(Op::name);
-  if (thread_state.watched) [[unlikely]] {
-    const void* at[] = {&arguments..., nullptr};
-    if (Results r; interpreted(*row_of<Op>, at, r)) return door::from_results<R>(r);
-  }
-  const uint16_t flags = (uint16_t{0} | ... | door::flags_of<std::decay_t<P>>(arguments));
-  if constexpr (Op::writes_lists != 0)
-    if (flags & (TensorImpl::kDual | TensorImpl::kBatched)) [[unlikely]]
-      fail<NotImplemented>(Op::name, "(): tensors that carry tangents, or stand for a batch, are not written in one call with others");
-  if (may_be_transformed(flags)) [[unlikely]] {
-    const void* given[] = {&arguments..., nullptr};
-    if (Results r; transformed(*row_of<Op>, given, r)) return door::from_results<R>(r);
-  }
-  const uint32_t wanted = door::wanted<std::decay_t<P>...>(arguments...);
-  bool tracked = thread_state.grad && wanted != 0 && Op::differentiable;
-  if constexpr (Op::writes) {
-    const Tensor& self = std::get<0>(std::tie(arguments...));
-    // Integers take the values, and no history.
-    tracked = tracked && is_differentiable(self.dtype());
-    // A recorded write gives each of its elements a gradient, so that two at one address would count twice.
-    check_writable(self, Op::name, tracked, Op::writes_one_value && !tracked);
-  }
-  if constexpr (Op::writes_lists != 0)
-    door::each_written<Op::writes_lists>([](const Tensor& t) { check_writable(t, Op::name, false); }, arguments...);
-  // A write changes what its inputs are: their edges are taken before it.
-  Ref<Node> owner;
-  if constexpr (Op::writes && Op::differentiable && door::HasRules<Op>)
-    if (tracked) {
-      const void* at[] = {&arguments...};
-      owner = node_before_write(door::table_of<Op, P...>, at, wanted);
-    }
-  bool was_supplied = false;
-  R result = [&] {
-    if (flags & TensorImpl::kBatched || (door::draws<P...> && thread_state.batch_level)) [[unlikely]] {
-      const void* given[] = {&arguments..., nullptr};
-      Results r;
-      compute_batched(*row_of<Op>, given, r);
-      return door::from_results<R>(r);
-    }
-    NoInterpretation inner;
-    if constexpr (!Op::writes && !Op::view && !Op::writes_lists)
-      if (inner.watched) [[unlikely]] {
-        const void* at[] = {&arguments..., nullptr};
-        Results r;
-        if ((was_supplied = supplied(*row_of<Op>, at, r))) return door::from_results<R>(r);
-      }
-    if constexpr (Op::writes) return write(std::get<0>(std::tie(arguments...)), Op::name, [&] { return Op::forward(arguments...); });
-    else return Op::forward(arguments...);
-  }();
-  std::conditional_t<std::is_same_v<R, Tensor> || std::is_same_v<R, Tensors>, Nothing, Tensors> listed;
-  std::span<const Tensor> results;
-  if constexpr (std::is_same_v<R, Tensor>) results = {&result, 1};
-  else if constexpr (std::is_same_v<R, Tensors>) results = result;
-  else results = listed = door::list_of(result);
-  if constexpr (Op::writes_lists != 0)
-    door::each_written<Op::writes_lists>([](const Tensor& t) { count_write(t, Op::name); }, arguments...);
-  if constexpr (!Op::writes && !Op::view && !Op::writes_lists)
-    if (thread_state.watched && !was_supplied) [[unlikely]] tell_computed(*row_of<Op>, results);
-  if constexpr (Op::view)
-    for (const Tensor& t : results) register_view(std::get<0>(std::tie(arguments...)), t, std::is_same_v<R, Tensors>);
-  if (!tracked) return result;
-  if constexpr (Op::differentiable && door::HasRules<Op>) {
-    const void* at[] = {&arguments...};
-    Tensor* written = nullptr;
-    if constexpr (Op::writes) written = &result;
-    record(door::table_of<Op, P...>, wanted, at, results, std::move(owner), written);
-  } else if constexpr (Op::differentiable) {
-    fail<NotImplemented>("the derivative of '", Op::name, "' is not implemented");
-  }
-  return result;
-}
-
 }  // namespace adjoint
