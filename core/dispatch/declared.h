@@ -2,8 +2,8 @@
 // language.
 //
 // A family's operator says by C++ types what its arguments are and what its rules take. A declared one says the same by
-// values, a `Declaration`; what is computed, its derivative and its rules for transforms are virtual functions. Its door does
-// what door.h does for families, and its node is the same `RuleNode`. Rows are never destroyed, like all others.
+// values, a `Declaration`; what is computed, its derivative and its rules for transforms are virtual functions. Its calls pass
+// the same door as families', and its node is the same `RuleNode`. Rows are never destroyed, like all others.
 // Start reading at `DeclaredOperator`; who declares is bind/primitive.cpp.
 #pragma once
 

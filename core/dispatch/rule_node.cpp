@@ -17,8 +17,9 @@ template <class F> void each_of(uint32_t mask, F&& f) {
 }
 size_t count(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
 
+const Tensor absent;
+
 const Tensor& tensor_at(const Value* arguments, int parameter) {
-  static const Tensor absent;
   return arguments[parameter].present ? *arguments[parameter].tensor : absent;
 }
 TensorList list_at(const Value* arguments, int parameter) { return arguments[parameter].present ? arguments[parameter].tensors() : TensorList(); }
@@ -37,7 +38,7 @@ std::string argument_name(std::string_view signature, int i) {
 
 // --- The block -------------------------------------------------------------------------------------------------------
 
-RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Need& need, size_t edges, size_t list) {
+RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Kept& need, size_t edges, size_t list) {
   uintptr_t at = block + sizeof(RuleNode);
   const auto take = [&]<class T>(std::span<T>& part, size_t n) {
     static_assert(sizeof(T) % 8 == 0 && alignof(T) <= 8);
@@ -46,11 +47,11 @@ RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, cons
   };
   Parts p;
   take(p.edges, edges);
-  take(p.inputs, count(need.inputs));
-  take(p.outputs, count(need.outputs));
+  take(p.inputs, need.input_count);
+  take(p.outputs, need.output_count);
   take(p.list, need.list ? list : 0);
-  take(p.shapes, count(need.shapes));
-  take(p.layouts, count(need.layouts));
+  take(p.shapes, need.shape_count);
+  take(p.layouts, need.layout_count);
   take(p.list_sizes, need.list_sizes ? list : 0);
   p.owned = reinterpret_cast<void*>(at);
   p.bytes = at - block + (table.all.arguments ? table.owned->bytes : 0);
@@ -58,8 +59,9 @@ RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, cons
 }
 
 Ref<Node> RuleNode::make(const RuleTable& table, const Value* arguments, uint32_t wanted) {
-  Need need;
-  each_of(wanted, [&](int p) { need = need | table.needs[p]; });
+  Need all;
+  each_of(wanted, [&](int p) { all = all | table.needs[p]; });
+  const Kept need(all);
   const size_t list = table.list < 0 ? 0 : list_at(arguments, table.list).size();
   const size_t edges = count(table.tensors) + list;
   void* block = runtime::allocate(parts_of(0, table, need, edges, list).bytes);

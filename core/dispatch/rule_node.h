@@ -34,6 +34,19 @@ struct Need {
   }
 };
 
+/// What a node keeps, and how many of each.
+struct Kept {
+  uint16_t inputs, outputs, shapes, layouts;
+  uint8_t input_count, output_count, shape_count, layout_count;
+  bool list, list_sizes;
+  explicit Kept(const Need& n)
+      : inputs(n.inputs), outputs(n.outputs), shapes(n.shapes), layouts(n.layouts), input_count(count(inputs)), output_count(count(outputs)),
+        shape_count(count(shapes)), layout_count(count(layouts)), list(n.list), list_sizes(n.list_sizes) {}
+
+ private:
+  static uint8_t count(uint16_t mask) { return static_cast<uint8_t>(mask ? std::popcount(mask) : 0); }
+};
+
 /// How the arguments that are no tensors are kept: a tuple of which the node knows only this.
 struct RuleTable;
 struct OwnedArguments {
@@ -109,15 +122,15 @@ class RuleNode final : public Node {
     size_t bytes;
     std::span<SavedTensor> all_saved() const { return {inputs.data(), inputs.size() + outputs.size() + list.size()}; }
   };
-  RuleNode(const RuleTable& table, const Need& need, uint32_t edges, uint32_t list) : table_(table), need_(need), edges_(edges), list_(list) {}
-  static Parts parts_of(uintptr_t block, const RuleTable& table, const Need& need, size_t edges, size_t list);
+  RuleNode(const RuleTable& table, const Kept& need, uint32_t edges, uint32_t list) : table_(table), need_(need), edges_(edges), list_(list) {}
+  static Parts parts_of(uintptr_t block, const RuleTable& table, const Kept& need, size_t edges, size_t list);
   Parts parts() const { return parts_of(reinterpret_cast<uintptr_t>(this), table_, need_, edges_, list_); }
   /// How many of the bits in a mask stand before number i.
   static int before(uint32_t mask, int i) { return std::popcount(mask & ((1u << i) - 1)); }
   uint64_t read_by(int parameter) const;
 
   const RuleTable& table_;
-  const Need need_;
+  const Kept need_;
   const uint32_t edges_, list_;
 };
 

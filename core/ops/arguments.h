@@ -99,8 +99,8 @@ struct Value {
     DType type;
     runtime::Generator* generator;
     struct { const void* data; size_t size; } list;
+    Scalar scalar;
   };
-  Scalar scalar;
   Value() : tensor(nullptr) {}
 
   IntList ints() const { return {static_cast<const int64_t*>(list.data), list.size}; }
