@@ -26,7 +26,7 @@ Tensor keep(const Tensor& reduced, IntList sizes, const OptionalInts& dim, bool 
 }
 
 Tensor spread(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdim) {
-  const Tensor kept = keep(g, sizes, dim, keepdim);
+  const Tensor kept = g.dim() ? keep(g, sizes, dim, keepdim) : g;  // a number expands to any shape
   return same(kept.sizes(), sizes) ? kept : call<Expand>(kept, sizes);
 }
 
