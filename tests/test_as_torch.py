@@ -206,7 +206,7 @@ def test_what_does_not_exist_is_named():
     lines = torch_program("""
         import torch, torch.nn.functional as F
         for code in (
-            "torch.no_such_thing", "torch.nn.NoSuchLayer", "F.no_such_function", "torch.jit.trace", "torch.cuda.graph",
+            "torch.no_such_thing", "torch.nn.NoSuchLayer", "F.no_such_function", "torch.jit.trace", "torch.cuda.no_such_name",
             "import torch.no_such_module", "import torch.nn.no_such_module",
             "from torch import no_such_thing", "from torch.nn import NoSuchLayer",
             "from torch.nn.functional import no_such_function", "from torch.jit import trace",
@@ -224,7 +224,7 @@ def test_what_does_not_exist_is_named():
         "torch.nn.NoSuchLayer",
         "torch.nn.functional.no_such_function",
         "torch.jit.trace",
-        "torch.cuda.graph",
+        "torch.cuda.no_such_name",
         "torch.no_such_module",
         "torch.nn.no_such_module",
         "torch.no_such_thing",

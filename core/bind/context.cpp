@@ -221,6 +221,7 @@ PyGetSetDef context_getset[] = {
 PyMemberDef context_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Context, dict), READONLY, nullptr},
                                  {"__weaklistoffset__", T_PYSSIZET, offsetof(Context, weakrefs), READONLY, nullptr},
                                  {"to_save", T_OBJECT, offsetof(Context, to_save), 0, nullptr},
+                                 {"saved_for_forward", T_OBJECT, offsetof(Context, for_forward), READONLY, nullptr},
                                  {"dirty_tensors", T_OBJECT, offsetof(Context, dirty), 0, nullptr},
                                  {"non_differentiable", T_OBJECT, offsetof(Context, non_differentiable), 0, nullptr},
                                  {"materialize_grads", T_BOOL, offsetof(Context, materialize), 0, nullptr},

@@ -100,8 +100,8 @@ class Memory(Members):
         Raises
         ------
         RuntimeError
-            The tensor requires a gradient and is no leaf, or is one and grad mode is on, or the dtype cannot have one; or
-            the source requires a gradient and grad mode is on; or the part does not lie within the storage.
+            The tensor or the source requires a gradient and grad mode is on; or the dtype cannot have one; or the part
+            does not lie within the storage.
 
         Examples
         --------
@@ -111,11 +111,12 @@ class Memory(Members):
         tensor([[1., 2.],
                 [3., 4.]])
         """
-        if self.requires_grad and not self.is_leaf:
-            raise RuntimeError(
-                f"set_(): this tensor of shape {tuple(self.shape)} was computed, and its gradient would be lost; use detach()"
-            )
         if _C.is_grad_enabled():
+            if self.requires_grad and not self.is_leaf:
+                raise RuntimeError(
+                    f"set_(): this tensor of shape {tuple(self.shape)} was computed, and its gradient would be lost; use "
+                    "detach(), or write under no_grad()"
+                )
             if self.requires_grad:
                 raise RuntimeError(
                     "a leaf Variable that requires grad is being used in an in-place operation: set_() on shape "

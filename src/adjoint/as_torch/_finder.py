@@ -64,12 +64,14 @@ PRIVATE = {
             for name in (
                 "_calculate_shape",
                 "_force_original_view_tracking",
+                "_is_checkpoint_valid",
                 "_profiler_enabled",
                 "_unsafe_preserve_version_counter",
                 "is_view_replay_enabled",
             )
         },
         "kineto_available": f"{STANDINS}.profiler.kineto_available",
+        "torch": "torch",
     },
     "adjoint.autograd.forward_ad": {
         "_is_fwd_grad_enabled": "adjoint._C._is_forward_enabled",
@@ -115,7 +117,28 @@ PRIVATE = {
         "_ConvNd": "adjoint.nn.convolution._Convolution",
         "_ConvTransposeNd": "adjoint.nn.convolution._Transposed",
     },
-    "adjoint.nn.utils.stateless": {"_functional_call": "adjoint.func._modules.functional_call"},
+    "adjoint.nn.utils.stateless": {
+        "_functional_call": "adjoint.func._modules.functional_call",
+        "_reparametrize_module": f"{STANDINS}._functional._reparametrize_module",
+    },
+    "adjoint.nn.functional": {
+        "_canonical_mask": f"{STANDINS}._functional._canonical_mask",
+        "grad": "adjoint.nn.grad",
+        **{
+            name: f"adjoint.overrides.{name}"
+            for name in (
+                "handle_torch_function",
+                "has_torch_function",
+                "has_torch_function_unary",
+                "has_torch_function_variadic",
+            )
+        },
+    },
+    "adjoint.distributions.kl": {
+        "_kl_expfamily_expfamily": "adjoint.distributions._kl_same._exponential_family"
+    },
+    "adjoint.optim.adam": {"adam": f"{STANDINS}._steps.adam"},
+    "adjoint.optim.sgd": {"sgd": f"{STANDINS}._steps.sgd"},
     "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.state_dict.IncompatibleKeys"},
     "adjoint.nn.utils.prune": {
         "_compute_nparams_toprune": "adjoint.nn.utils.prune._count",
@@ -301,7 +324,7 @@ def _explain(module, name):
             return import_module(full)
         if attribute in private:
             place, _, its_name = private[attribute].rpartition(".")
-            return getattr(import_module(place), its_name)
+            return getattr(import_module(place), its_name) if place else import_module(its_name)
         if before is not None:
             try:
                 return before(attribute)

@@ -38,8 +38,8 @@ def fill(module) -> None:
     vars(module).update(finfo=_element_types.finfo, iinfo=_element_types.iinfo)
     for name in ("eig", "lstsq", "solve", "symeig"):
         setattr(adjoint.Tensor, name, REMOVED[name])
-    for name, method in (("storage_type", _storage_type), ("is_distributed", is_distributed)):
-        setattr(adjoint.Tensor, name, method)
+    for name, member in _MEMBERS.items():
+        setattr(adjoint.Tensor, name, member)
     # Some programs write ``torch.torch.Tensor``.
     module.torch = module
     module.__version__ = VERSION
@@ -53,6 +53,22 @@ def fill(module) -> None:
 def _storage_type(tensor):
     return import_module(f"{_STANDINS}.storage").storage_type(tensor)
 
+
+def _resize(tensor, *sizes):
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    return import_module(f"{_STANDINS}._autograd").Resize.apply(tensor, tuple(shape))
+
+
+#: Members of tensors that only programs for torch ask for.
+_MEMBERS = {
+    "__rdiv__": adjoint.Tensor.__rtruediv__,
+    "_cdata": property(id, doc="A number that no other tensor has while this one is there."),
+    "_grad_fn": property(lambda tensor: tensor.grad_fn, doc="`grad_fn`."),
+    "is_distributed": lambda tensor: False,
+    "resize": _resize,
+    "storage_type": _storage_type,
+}
 
 # What torch publishes twice: methods as functions.
 _METHODS = ("detach", "detach_", "fill_", "is_same_size", "is_signed", "nan_to_num_", "resize_as_", "zero_")
@@ -335,6 +351,7 @@ def _efficientzerotensor(*size, dtype=None, device=None):
 
 
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
+_EXTRA.update(refused("torch", "Event Stream", "operations are done when they return"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
 _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc")})

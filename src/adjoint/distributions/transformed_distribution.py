@@ -145,6 +145,10 @@ class Derived(TransformedDistribution):
         # Libraries make these with a base of their own, by TransformedDistribution.__init__: its parameters are theirs.
         if name in type(self).arg_constraints and "base_dist" in self.__dict__:
             return getattr(self.base_dist, name)
+        # Those that are modules as well have parameters and buffers.
+        for cls in type(self).__mro__[type(self).__mro__.index(Derived) + 1 :]:
+            if "__getattr__" in vars(cls):
+                return vars(cls)["__getattr__"](self, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def expand(self, batch_shape, _instance=None):

@@ -7,7 +7,11 @@ left to right, or opt_einsum's where that package is installed.
 
 from __future__ import annotations
 
+import operator
+import string
+
 from adjoint import _C
+from adjoint._C import Tensor
 from adjoint._register import composition
 
 _ELLIPSIS = "."
@@ -159,6 +163,32 @@ def _path(subscripts, output, operands):
     return [(0, 1)] * (len(operands) - 1)
 
 
+def _of_lists(args):
+    """The equation that operands with lists of numbers for subscripts spell, and the operands."""
+    count = len(args) // 2
+    operands, lists = args[0 : 2 * count : 2], args[1 : 2 * count : 2]
+    if len(args) % 2:
+        lists = (*lists, args[-1])
+    for subscripts in lists:
+        if not isinstance(subscripts, (list, tuple)):
+            raise TypeError(
+                "einsum(): expected each operand to be followed by a list of numbers for its subscripts, but got "
+                f"{type(subscripts).__name__}"
+            )
+    texts = ["".join(map(_letter_of, subscripts)) for subscripts in lists]
+    equation = ",".join(texts[:count]) + ("->" + texts[-1] if len(args) % 2 else "")
+    return equation, operands
+
+
+def _letter_of(subscript):
+    if subscript is ...:
+        return "..."
+    number = operator.index(subscript)
+    if not 0 <= number < 52:
+        raise ValueError(f"einsum(): subscripts are numbers in [0, 52), but got {number}")
+    return string.ascii_letters[number + 26 if number < 26 else number - 26]
+
+
 @composition(method=False)
 def einsum(equation, *operands):
     """Sums of products of the operands' elements, by Einstein's convention.
@@ -167,6 +197,8 @@ def einsum(equation, *operands):
     ----------
     equation : str
         Subscripts such as ``"ij,jk->ik"``; without ``->`` the output has the letters that occur once, in order.
+        In its place may be the operands, each with a list of numbers below 52 (or ``...``) for its subscripts, and a
+        list of those of the output at the end.
     operands : Tensors
 
     Raises
@@ -180,6 +212,8 @@ def einsum(equation, *operands):
     >>> ad.einsum("ij,ij->i", ad.ones(2, 3), ad.ones(2, 3))
     tensor([3., 3.])
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _of_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
     if not operands:

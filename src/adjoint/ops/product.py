@@ -5,6 +5,8 @@ Start reading at `tensordot`.
 
 from __future__ import annotations
 
+import functools
+
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
@@ -154,7 +156,31 @@ def _cross(input, other, dim, out=None):
     return give(out, _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim), "cross", converts=False)
 
 
+def _legacy_order(function):
+    """The function also of torch's deprecated forms with the factors in front: ``(beta, input, alpha, batch1, batch2)``."""
+
+    @functools.wraps(function)
+    def either(*args, **options):
+        numbers = [a for a in args if not isinstance(a, Tensor)]
+        if numbers and len(args) - len(numbers) == 3 and not options.keys() & {"beta", "alpha"}:
+            # A number before the input is beta; one after it, alpha.
+            forms = {
+                (False, True, True, True): ("beta",),
+                (False, True, False, True, True): ("beta", "alpha"),
+                (True, False, True, True): ("beta",),
+                (True, False, False, True, True): ("beta", "alpha"),
+            }
+            names = forms.get(tuple(isinstance(a, Tensor) for a in args))
+            if names is not None:
+                options.update(zip(names, numbers))
+                args = tuple(a for a in args if isinstance(a, Tensor))
+        return function(*args, **options)
+
+    return either
+
+
 @composition(inplace=True)
+@_legacy_order
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None) -> Tensor:
     """``beta * input + alpha *`` the sum of the products of two batches of matrices."""
     if batch1.ndim != 3 or batch2.ndim != 3:

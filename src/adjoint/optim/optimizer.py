@@ -82,9 +82,11 @@ class Optimizer(StepHooks):
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
                 f"{type(params).__module__}.{type(params).__name__}"
             )
-        if defaults.get("fused") and defaults.get("differentiable"):
+        # A subclass with an `add_param_group` of its own may keep something else in their place.
+        asked = defaults if isinstance(defaults, dict) else {}
+        if asked.get("fused") and asked.get("differentiable"):
             raise RuntimeError("`fused` does not support `differentiable`")
-        if defaults.get("fused") and defaults.get("foreach"):
+        if asked.get("fused") and asked.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         self.defaults = defaults
         self.state = State()

@@ -68,7 +68,7 @@ def _size_of(size):
 
 
 def sparse_coo_tensor(
-    indices,
+    indices=None,
     values=None,
     size=None,
     *,
@@ -110,6 +110,10 @@ def sparse_coo_tensor(
     [[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]]
     """
     name = "sparse_coo_tensor"
+    if indices is None and size is None:
+        raise TypeError(
+            "sparse_coo_tensor(): expected indices and values, or the size of a tensor without entries"
+        )
     if values is None or (size is None and _is_size(indices, values)):
         shape = _size_of(indices if size is None else size)
         made = _empty(shape, len(shape), _C.get_default_dtype() if dtype is None else _C._dtype(dtype))

@@ -13,6 +13,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from adjoint._C import Size
+
 PyTree = Any
 Context = Any
 DumpableContext = Any
@@ -437,6 +439,7 @@ def _register_own():
         add_node(NodeDef(cls, flatten, unflatten, _keyed(flatten, key), name, *dumps))
 
     add(tuple, _listed, lambda children, _: tuple(children), _item, "builtins.tuple")
+    add(Size, _listed, lambda children, _: tuple(children), _item, "torch.Size")
     add(list, _listed, lambda children, _: list(children), _item, "builtins.list")
     add(dict, _mapped, _zip(dict), _entry, "builtins.dict")
     add(OrderedDict, _mapped, _zip(OrderedDict), _entry, "collections.OrderedDict")

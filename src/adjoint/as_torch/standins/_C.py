@@ -10,6 +10,7 @@ import types
 
 from adjoint import _C
 from adjoint._C import Node, Tensor
+from adjoint.as_torch.standins._refused import refused
 from adjoint.autograd.function import Function
 
 __all__ = ["_autograd", "_functions"]
@@ -93,6 +94,11 @@ def _warn_deprecation() -> None:
 
 def _log_api_usage_once(event) -> None:
     """Nothing is counted."""
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of the device that others may add: none has."""
+    return "privateuseone"
 
 
 def _get_tracing_state() -> None:
@@ -240,7 +246,39 @@ def _parse_to(*args, **keywords):
     return found["device"], found["dtype"], found["non_blocking"], found["memory_format"]
 
 
-_nn = types.SimpleNamespace(_parse_to=_parse_to)
+class _Layers:
+    """Kernels of layers, by the names of ``nn.functional``: ``upsample_nearest2d`` and its like by a size."""
+
+    _parse_to = staticmethod(_parse_to)
+
+    def __getattr__(self, name):
+        from adjoint.nn import functional
+
+        kind = _UPSAMPLING.get(name.rstrip("123d").removesuffix("_"))
+        if kind is None or not name.endswith("d"):
+            return getattr(functional, name)
+
+        def upsample(input, output_size, *options):
+            """`nn.functional.interpolate` to a size, or by the last argument's factors."""
+            aligned, scales = (None, options) if kind.startswith("nearest") else (options[0], options[1:])
+            factors = [s for s in scales if s is not None] if len(scales) != 1 else scales[0]
+            if output_size is None:
+                return functional.interpolate(input, None, [*factors], kind, aligned)
+            return functional.interpolate(input, [*output_size], None, kind, aligned)
+
+        return upsample
+
+
+_UPSAMPLING = {
+    "upsample_nearest": "nearest",
+    "_upsample_nearest_exact": "nearest-exact",
+    "upsample_linear": "linear",
+    "upsample_bilinear": "bilinear",
+    "upsample_bicubic": "bicubic",
+    "upsample_trilinear": "trilinear",
+}
+_nn = _Layers()
+globals().update(refused("torch._C", "Graph Node Value", "nothing is traced"))
 
 
 def _are_functorch_transforms_active() -> bool:

@@ -42,6 +42,11 @@ def is_view_replay_enabled() -> bool:
     return _force_original_view_tracking.mode
 
 
+def _is_checkpoint_valid() -> bool:
+    """Whether a checkpointed region may be recomputed in the pass that runs: always, since `autograd.grad` may, too."""
+    return True
+
+
 class _unsafe_preserve_version_counter:
     """A context in which writes to a tensor, or to several, are not counted: what was saved of them passes for unchanged."""
 

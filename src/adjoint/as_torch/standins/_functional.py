@@ -6,7 +6,9 @@ Of ``torch.nn.init``: how many numbers meet in a weight. Of ``torch.utils.checkp
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import math
+import warnings
+from contextlib import contextmanager, nullcontext
 
 import adjoint
 
@@ -103,6 +105,50 @@ class _set_fwd_grad_enabled:
 
     def __exit__(self, *exception):
         adjoint._C._set_forward_enabled(self.before)
+
+
+@contextmanager
+def _reparametrize_module(
+    module, parameters_and_buffers, tie_weights=False, strict=False, stack_weights=False
+):
+    """A context in which a module has other parameters and buffers; those that it rebinds are put into the dict."""
+    from adjoint.func import _modules
+
+    values = dict(parameters_and_buffers)
+    if tie_weights or strict:
+        names = _modules._names_of(module)
+        values = _modules._tied(names, values) if tie_weights else values
+        if strict:
+            _modules._check_all(module, names, values)
+    with _modules._Swapped(module, values) as (callee, places):
+        if callee is not module:
+            raise RuntimeError(
+                f"_reparametrize_module(): another thread has other parameters in this {type(module).__name__} now; "
+                "use torch.func.functional_call, which gives each thread a copy"
+            )
+        try:
+            yield
+        finally:
+            for name in parameters_and_buffers:
+                members, key = places[name]
+                if not isinstance(members.get(key), _modules._Given):
+                    parameters_and_buffers[name] = members.get(key)
+
+
+def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_other=True):
+    """A mask as numbers that are added: -inf where a boolean one holds."""
+    if mask is None:
+        return None
+    if mask.dtype is not adjoint.bool and not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+    if check_other and other_type is not None and mask.dtype != other_type:
+        warnings.warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=2,
+        )
+    if mask.is_floating_point():
+        return mask
+    return adjoint.zeros_like(mask, dtype=target_type).masked_fill_(mask, -math.inf)
 
 
 def enable_single_level_autograd_function():

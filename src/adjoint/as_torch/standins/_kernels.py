@@ -115,6 +115,11 @@ def norm_except_dim(v, pow=2, dim=0):
     return ad.linalg.vector_norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], True)
 
 
+def _weight_norm(v, g, dim=0):
+    """A weight of the directions of `v` and the lengths `g` along `dim`."""
+    return v * (g / norm_except_dim(v, 2, dim))
+
+
 def native_channel_shuffle(input, groups):
     """`nn.functional.channel_shuffle`."""
     return functional.channel_shuffle(input, groups)
@@ -212,4 +217,5 @@ NAMES = {
     for name, value in globals().items()
     if not name.startswith("_") and getattr(value, "__module__", None) == __name__
 }
+NAMES["_weight_norm"] = _weight_norm
 NAMES["grid_sampler_2d"] = NAMES["grid_sampler_3d"] = NAMES["_grid_sampler_2d_cpu_fallback"] = grid_sampler

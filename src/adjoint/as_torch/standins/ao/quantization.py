@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from adjoint import nn
+from adjoint.as_torch.standins._refused import refused
 
 __all__ = ["DeQuantStub", "QuantStub"]
+
+globals().update(
+    refused("torch.ao.quantization", "FakeQuantizeBase ObserverBase", "it computes in floating point")
+)
 
 
 class QuantStub(nn.Identity):

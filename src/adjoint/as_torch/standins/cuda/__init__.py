@@ -161,7 +161,11 @@ class CUDAGraph(_Refused):
     """Needs a device."""
 
 
-graphs = SimpleNamespace(CUDAGraph=CUDAGraph)
+class graph(_Refused):
+    """Needs a device."""
+
+
+graphs = SimpleNamespace(CUDAGraph=CUDAGraph, graph=graph)
 
 
 class ExternalStream(_Refused):

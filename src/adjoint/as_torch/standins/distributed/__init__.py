@@ -113,10 +113,6 @@ SUBMODULES = {
     "nn": ("", "all_gather all_reduce"),
     "nn.functional": ("", "all_gather all_reduce"),
     "optim": ("DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer", ""),
-    "rpc": (
-        "BackendType RRef RpcBackendOptions TensorPipeRpcBackendOptions WorkerInfo",
-        "init_rpc remote rpc_async rpc_sync shutdown get_worker_info",
-    ),
     "tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard", "distribute_module distribute_tensor"),
     "tensor.parallel": (
         "ColwiseParallel ParallelStyle PrepareModuleInput RowwiseParallel SequenceParallel",

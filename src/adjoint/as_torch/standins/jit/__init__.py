@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from adjoint import nn
-from adjoint.as_torch.standins._refused import refused
+from adjoint.as_torch.standins._refused import refused, refusing
 
 __all__ = [
     "Attribute",
@@ -49,6 +49,7 @@ class ScriptModule(nn.Module):
 
 
 RecursiveScriptModule = ScriptModule
+globals().update(refusing("torch.jit", "_get_trace_graph", "there is no tracing"))
 ScriptFunction = refused("torch.jit", "ScriptFunction", "functions run as they are written")["ScriptFunction"]
 
 
