@@ -1,11 +1,14 @@
-"""What many functions ask of their arguments: that they are tensors, and what ``out=`` must be. Start reading at `give`."""
+"""What many functions ask of their arguments: that they are tensors, what ``out=`` must be, which have no effect.
+
+Start reading at `give` and at `ignores`.
+"""
 
 from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
 
-__all__ = ["give", "give_all", "need_tensors"]
+__all__ = ["give", "give_all", "ignores", "need_tensors"]
 
 
 def need_tensors(name, **given) -> None:
@@ -15,6 +18,35 @@ def need_tensors(name, **given) -> None:
             raise TypeError(
                 f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
             )
+
+
+def refuse_pinned(name, pin_memory) -> None:
+    """Memory is pinned for transfers to a device."""
+    if pin_memory:
+        raise RuntimeError(
+            f"{name}(): pin_memory=True requires a CUDA or other accelerator backend, and there is none here; leave it out"
+        )
+
+
+def refuse_names(name, names) -> None:
+    """Dimensions have no names here."""
+    if names is not None:
+        raise TypeError(
+            f"{name}() got an unexpected keyword argument 'names': dimensions have no names; got {names!r}"
+        )
+
+
+#: What torch's `compile` knows by name.
+_COMPILERS = ("aot_eager", "cudagraphs", "eager", "inductor", "onnxrt", "openxla", "tvm")
+
+
+def need_compiler(backend) -> None:
+    """Refuse a backend of `compile` that torch would not know: those that it knows may leave a function as it is."""
+    if not callable(backend) and backend not in _COMPILERS:
+        raise RuntimeError(
+            f"Invalid backend: {backend!r}: expected a callable or one of {', '.join(_COMPILERS)}; whichever it is, functions "
+            "run as they are written"
+        )
 
 
 def scalar_type(t):
@@ -67,3 +99,60 @@ def give_all(out, results, name, *, converts=True):
     if not isinstance(out, (tuple, list)) or len(out) != len(results):
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
     return type(results)(*(give(to, result, name, 5, converts=converts) for to, result in zip(out, results)))
+
+
+def ignores(*parameters, why, warns=True):
+    """Declare parameters that a function takes and never reads, for programs that give them.
+
+    A value other than the default, None and False is answered by one warning in a process that it has no effect.
+
+    Parameters
+    ----------
+    why : str
+        Ends the sentence of the warning.
+    warns : bool
+        Not where the parameter is a permission, such as `non_blocking`, or says what holds in any case: the function is
+        marked and left as it is.
+    """
+
+    def decorate(function):
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        defaults = dict(function.__kwdefaults__ or {})
+        if function.__defaults__:
+            defaults.update(
+                zip(names[code.co_argcount - len(function.__defaults__) :], function.__defaults__)
+            )
+        for name in parameters:
+            assert name in names, f"{function.__qualname__}() has no parameter {name}"
+        function._ignored = getattr(function, "_ignored", ()) + parameters
+        if not warns:
+            return function
+        places = [(name, names.index(name), defaults.get(name)) for name in parameters]
+        told = set()
+
+        def checked(*args, **keywords):
+            for name, place, default in places:
+                value = args[place] if place < len(args) else keywords.get(name)
+                if value is None or value is False or value is default or name in told:
+                    continue
+                if not isinstance(value, Tensor) and value == default:
+                    continue
+                told.add(name)
+                from warnings import warn
+
+                title = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+                warn(f"{title}(): {name}={value!r} has no effect: {why}", UserWarning, stacklevel=2)
+            return function(*args, **keywords)
+
+        return in_place_of(function, checked)
+
+    return decorate
+
+
+def in_place_of(function, wrapper):
+    """`functools.wraps`, whose import takes time: the wrapper, with what says what the function is."""
+    wrapper.__dict__.update(function.__dict__, __wrapped__=function)
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(wrapper, attribute, getattr(function, attribute))
+    return wrapper

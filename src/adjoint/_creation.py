@@ -1,13 +1,14 @@
 """Functions that make tensors: filled, in sequence, like another one. Of data: `_data`; random: `_random`.
 
 Sizes are spelt out or given as one sequence, ``zeros(2, 3)`` or ``zeros((2, 3))``. All take `dtype` (the default type
-when it is left out), `device`, `requires_grad`, and `layout` and `pin_memory`, which change nothing here; many
+when it is left out), `device`, `requires_grad`, and `layout`, and `pin_memory`, which is refused where it is true; many
 take `out`: `_creation_keywords.creation` adds these. Start reading at `empty`.
 """
 
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import refuse_names
 from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
 from adjoint._device import device_number, preserve_format
@@ -95,13 +96,14 @@ def full(size, fill_value, *, dtype=None, names=None) -> Tensor:
     >>> ad.full((2,), 7)
     tensor([7, 7])
     """
+    refuse_names("full", names)
     if isinstance(fill_value, Tensor) and dtype is None:
         dtype = fill_value.dtype
     return _full(size, fill_value, dtype)
 
 
 def _size(size, keywords, name):
-    """The sizes, by position, spelt out or as one sequence, or by the keyword `size`; `names` of dimensions, which are not supported, change nothing."""
+    """The sizes, by position, spelt out or as one sequence, or by the keyword `size`; `names` may be None."""
     if not keywords:
         if len(size) == 1 and type(size[0]) is not int:
             first = size[0]
@@ -110,7 +112,7 @@ def _size(size, keywords, name):
             return size if hasattr(first, "__index__") else first
         return size
     given = keywords.pop("size", None)
-    keywords.pop("names", None)
+    refuse_names(name, keywords.pop("names", None))
     if keywords:
         raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(keywords))!r}")
     if given is not None and size:

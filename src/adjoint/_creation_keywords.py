@@ -6,7 +6,7 @@ A function states what it makes of its own arguments and `dtype`; `creation` pub
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import give, refuse_pinned
 from adjoint._device import device_number, strided
 from adjoint._register import published
 
@@ -41,6 +41,8 @@ def creation(function=None, *, out=True, like=False, consults=False, plain=()):
     def make(
         *args, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **own
     ):
+        if pin_memory:
+            refuse_pinned(name, pin_memory)
         if layout is not None and layout is not strided:
             made = make(*args, dtype=dtype, device=device, **own)
             if made._layout_number == 0:

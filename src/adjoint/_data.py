@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from adjoint import _C
+from adjoint._arguments import ignores, refuse_pinned
 from adjoint._C import Tensor
 from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
@@ -54,6 +55,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     >>> ad.tensor(1.5, requires_grad=True)
     tensor(1.5000, requires_grad=True)
     """
+    if pin_memory:
+        refuse_pinned("tensor", pin_memory)
     if volatile:
         from adjoint.autograd import refuse_volatile
 
@@ -344,6 +347,7 @@ class Exchange(Members):
             )
         return array_api
 
+    @ignores("stream", why="operations are done when they return", warns=False)
     def to_device(self, device, /, *, stream=None) -> Tensor:
         """The tensor on a device, itself where it is there: the array API's name of ``to``."""
         return self.to(device)

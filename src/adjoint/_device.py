@@ -7,6 +7,7 @@ reading at `device`.
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
 
@@ -243,6 +244,7 @@ class Location(Members):
         lambda self: not self._device_number, doc="Whether the elements are in the memory of the CPU."
     )
 
+    @ignores("non_blocking", "memory_format", why="there is no CUDA device", warns=False)
     def cuda(self, device=None, non_blocking=False, memory_format=None) -> Tensor:
         """Refused: there is no CUDA device."""
         target = "cuda" if device is None else device if not isinstance(device, int) else f"cuda:{device}"
@@ -258,6 +260,7 @@ class Location(Members):
         """Refused: memory is pinned for transfers to a device, and there is none."""
         raise RuntimeError("Tensor.pin_memory(): cannot pin memory: there is no accelerator here")
 
+    @ignores("device", why="no memory is pinned", warns=False)
     def is_pinned(self, device=None) -> bool:
         """Whether the memory is pinned: it is not."""
         return False

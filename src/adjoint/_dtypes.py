@@ -6,6 +6,7 @@ The types themselves are made in C++ (core/bind/convert.cpp). Start reading at `
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._device import device_number
 from adjoint._register import Members, composition, extend, member
@@ -165,6 +166,7 @@ class Conversion(Members):
             return self.clone() if copy else self
         return _to_type(self, dtype)
 
+    @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def type(self, dtype=None, non_blocking=False):
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:

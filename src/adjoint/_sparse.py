@@ -41,6 +41,11 @@ class Sparse(Members):
     def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
         """The tensor with all its elements; itself, where it has them.
 
+        Parameters
+        ----------
+        masked_grad : bool, optional
+            The gradient is that of the stored elements: False is refused where one is wanted.
+
         Examples
         --------
         >>> import adjoint as ad
@@ -48,6 +53,11 @@ class Sparse(Members):
         tensor([3., 4., 0.])
         """
         if self._layout_number:
+            if masked_grad is False and self.requires_grad:
+                raise NotImplementedError(
+                    "to_dense(masked_grad=False): the gradient is that of the stored elements, as with masked_grad=True; make "
+                    "the dense tensor the leaf where the others are wanted"
+                )
             self = _making().dense(self)
         return self if dtype is None else self.to(dtype)
 

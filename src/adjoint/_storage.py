@@ -11,6 +11,7 @@ import sys
 from _weakref import ref
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._C import Tensor
 
 __all__ = ["UntypedStorage"]
@@ -316,6 +317,7 @@ class UntypedStorage(_Storage):
     def element_size(self) -> int:
         return 1
 
+    @ignores("dtype", "non_blocking", why="bytes have one type", warns=False)
     def type(self, dtype=None, non_blocking=False) -> str:
         """The name of its type."""
         return "torch.storage.UntypedStorage"

@@ -6,6 +6,7 @@ Start reading at `TypedStorage`.
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._storage import UntypedStorage, _count, _made, _Storage
 
 __all__ = ["TypedStorage"]
@@ -91,6 +92,7 @@ class TypedStorage(_Storage):
         tell_removal(3)
         return self._untyped_storage
 
+    @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def type(self, dtype=None, non_blocking=False):
         """The name of the type of old; or a copy of another type, given by its dtype or by that name."""
         if dtype is None:
@@ -107,6 +109,7 @@ class TypedStorage(_Storage):
         made = elements.clone() if dtype is self._dtype else elements.to(dtype)
         return self._over(UntypedStorage(_owner=made), dtype)
 
+    @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def to(self, *, device, non_blocking=False):
         """The storage on a device."""
         return self if self.device == device else self._of(self._elements.to(device))

@@ -34,7 +34,7 @@ def fork_rng(devices=None, enabled=True, device_type="cpu"):
     Parameters
     ----------
     devices : sequence, optional
-        Accepted for torch's sake; there is one generator.
+        None, or an empty one: there is one generator.
     enabled : bool
         Without it, the context does nothing.
 
@@ -47,6 +47,10 @@ def fork_rng(devices=None, enabled=True, device_type="cpu"):
     >>> ad.equal(x, ad.rand(3))
     True
     """
+    if devices and device_type not in ("cpu", "meta"):
+        raise AssertionError(
+            f"fork_rng(): Torch not compiled with CUDA enabled: there are no devices {[*devices]}, only the default generator"
+        )
     if not enabled:
         yield
         return

@@ -12,6 +12,7 @@ import threading
 from contextlib import contextmanager
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._copying import rebuild, rebuild_sparse, set_attributes
 from adjoint._device import LAYOUTS, device
 from adjoint._storage import UntypedStorage
@@ -53,6 +54,7 @@ def refuse(message) -> pickle.UnpicklingError:
     return pickle.UnpicklingError(message)
 
 
+@ignores("hooks", why="hooks are not read from files", warns=False)
 def tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
     if not isinstance(storage, (TypedStorage, UntypedStorage)) or not isinstance(dtype, _C.dtype):
         raise refuse(
@@ -125,6 +127,7 @@ def sparse_tensor(layout, data):
     return checked_parts(number, False, *parts)
 
 
+@ignores("hooks", why="hooks are not read from files", warns=False)
 def parameter(data, requires_grad, hooks, state=None):
     from adjoint.nn.parameter import Parameter
 

@@ -118,7 +118,7 @@ def meshgrid(*arrays, indexing="xy"):
 
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array over the memory of another library's."""
-    found = ad.from_dlpack(x)
+    found = ad.from_dlpack(x) if device is None else ad.from_dlpack(x, device=device)
     return found.clone() if copy else found
 
 

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import adjoint
+from adjoint._arguments import ignores, need_compiler
 from adjoint.as_torch import _autocast, _legacy
 from adjoint.as_torch.standins import _element_types
 from adjoint.as_torch.standins._refused import refused
@@ -121,10 +122,13 @@ def extra(function):
 
 
 @extra
+@ignores("fullgraph", "dynamic", "mode", "options", why="functions run as they are written")
+@ignores("disable", why="nothing is compiled", warns=False)
 def compile(
     model=None, *, fullgraph=False, dynamic=None, backend="eager", mode=None, options=None, disable=False
 ):
     """The function or module itself: operations run as they are called."""
+    need_compiler(backend)
     return model if model is not None else lambda function: function
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._C import Node, Tensor
 
 __all__ = [
@@ -144,9 +145,11 @@ class save_on_cpu(saved_tensors_hooks):
     Parameters
     ----------
     pin_memory : bool
-        Without effect on the CPU.
+        Without effect, as a warning says: there is no device to transfer from.
     """
 
+    @ignores("pin_memory", why="memory is pinned for transfers to a device, and there is none")
+    @ignores("device_type", why="copies are made of tensors of every device", warns=False)
     def __init__(self, pin_memory=False, device_type="cpu"):
         super().__init__(lambda tensor: tensor.clone(), lambda kept: kept)
 

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import adjoint as ad
+from adjoint._arguments import ignores
 from adjoint._C import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
@@ -107,6 +108,7 @@ class Wishart(CovarianceForms, ExponentialFamily):
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self._df_matrix * (v.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
+    @ignores("max_try_correction", why="no draw has to be made again", warns=False)
     def rsample(self, sample_shape=Size(), max_try_correction=None):
         """Draws by Bartlett's decomposition, a triangular matrix of chi and normal variables.
 

@@ -182,3 +182,11 @@ def refuse_complex(name, what, tree):
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}. Give the "
                 "real and the imaginary part (adjoint.view_as_real), or use vjp or jvp, which know complex numbers"
             )
+
+
+def need_randomness(randomness) -> None:
+    """Refuse what is no answer to what random numbers are to be."""
+    if randomness not in ("error", "different", "same"):
+        raise ValueError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )

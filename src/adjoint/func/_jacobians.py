@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import wraps
 
 from adjoint import Tensor, cat, eye, zeros
-from adjoint.func._arguments import chosen, refuse_complex
+from adjoint.func._arguments import chosen, need_randomness, refuse_complex
 from adjoint.func._forward import _JVP, Transposed
 from adjoint.func._reverse import Recorded
 from adjoint.utils._pytree import tree_leaves
@@ -120,6 +120,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
     tensor([[1., 0.],
             [0., 1.]])
     """
+    need_randomness(randomness)
     _check_chunk_size("jacfwd", chunk_size)
 
     @wraps(func)

@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 from adjoint import _C
-from adjoint.func._arguments import runs_as_torch
+from adjoint.func._arguments import need_randomness, runs_as_torch
 from adjoint.utils import _pytree as pytree
 
 __all__ = ["vmap", "vmap_fallbacks"]
@@ -66,10 +66,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, st
     >>> vmap(ad.dot, in_dims=(0, None))(x, y[0])
     tensor([ 3., 12.])
     """
-    if randomness not in _RANDOMNESS:
-        raise ValueError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+    need_randomness(randomness)
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     run = _Mapped(func, in_dims, out_dims, randomness, chunk_size, strict)

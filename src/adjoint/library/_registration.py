@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint.library._custom import CustomOpDef, find, forget, later, place
 from adjoint.library._schemas import Schema, infer_schema
 
@@ -99,11 +100,13 @@ def _known(op, what):
     return found
 
 
+@ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
 def register_kernel(op, device_types, func=None, /, *, lib=None):
     """Add the function that computes an operator for tensors of some devices; None: for all others."""
     return _known(op, "register_kernel").register_kernel(device_types, func)
 
 
+@ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
 def register_autograd(op, backward, /, *, setup_context=None, lib=None) -> None:
     """Give an operator its derivative.
 
@@ -124,11 +127,13 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None) -> None:
     return found.register_autograd(backward, setup_context=setup_context)
 
 
+@ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
 def register_vmap(op, func=None, /, *, lib=None):
     """Give an operator its rule for `vmap`: ``func(info, in_dims, *args)`` returns results and where they have the batch."""
     return _known(op, "register_vmap").register_vmap(func)
 
 
+@ignores("allow_override", why="the last one counts in any case", warns=False)
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Give an operator what says how its results look, for tensors without data.
 
@@ -148,6 +153,7 @@ def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
     return register_fake(qualname, func, lib=lib)
 
 
+@ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
 def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
     """Give an operator the type in which its floating-point arguments come under autocast."""
     return _known(op, "register_autocast").register_autocast(device_type, cast_inputs)
@@ -211,6 +217,7 @@ class Library:
     def __repr__(self):
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
 
+    @ignores("alias_analysis", "tags", why="they are notes for compilers", warns=False)
     def define(self, schema, alias_analysis="", *, tags=()) -> str:
         """Declare an operator: ``"name(Tensor x) -> Tensor"``. Returns its name."""
         if self.kind == "IMPL":
@@ -230,6 +237,7 @@ class Library:
         self._defined.append(op)
         return name.partition("::")[2]
 
+    @ignores("allow_override", why="the last one counts in any case", warns=False)
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False) -> None:
         """Add a function that computes an operator, for a dispatch key."""
         if not callable(fn):
@@ -275,6 +283,7 @@ def _add(name, key, fn):
         getattr(op, what[0])(*what[1:])
 
 
+@ignores("tags", why="they are notes for compilers", warns=False)
 def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
     """Declare an operator: ``define("ns::name", "(Tensor x) -> Tensor")``; with a Library first, a decorator of its kernel."""
     if isinstance(qualname, Library):

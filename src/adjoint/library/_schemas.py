@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from adjoint._arguments import ignores
 from adjoint.library._primitive import Argument
 
 __all__ = ["Schema", "infer_schema"]
@@ -177,6 +178,7 @@ def _default(text, kind):
 # --- from annotations ------------------------------------------------------------------------------------------------
 
 
+@ignores("tags", why="they are notes for compilers", warns=False)
 def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()) -> str:
     """The schema of a function, from the types of its parameters.
 

@@ -11,7 +11,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
-from adjoint._arguments import give, scalar_type
+from adjoint._arguments import give, ignores, scalar_type
 from adjoint._random import _as_torch
 
 __all__ = [
@@ -349,6 +349,7 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     return softmax(-input, dim, dtype=dtype)
 
 
+@ignores("eps", why="`eps` parameter is deprecated and has no effect")
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A random draw from the categories that `logits` weighs, relaxed so that it has a derivative.
 

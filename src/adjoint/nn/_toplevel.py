@@ -7,6 +7,7 @@ a reduction by its number.
 from __future__ import annotations
 
 from adjoint import _register
+from adjoint._arguments import ignores
 
 from . import functional
 from ._pooling import (  # type: ignore[attr-defined]  # made in a loop
@@ -109,6 +110,7 @@ def _named(reduction):
     return reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
 
 
+@ignores("cudnn_enabled", why="it permits a library that is not there", warns=False)
 def batch_norm(
     input,
     weight,
@@ -124,6 +126,7 @@ def batch_norm(
     return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+@ignores("cudnn_enabled", why="it permits a library that is not there", warns=False)
 def instance_norm(
     input,
     weight,
@@ -141,6 +144,7 @@ def instance_norm(
     )
 
 
+@ignores("cudnn_enabled", why="it permits a library that is not there", warns=False)
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True):
     """`functional.group_norm`."""
     return functional.group_norm(input, num_groups, weight, bias, eps)

@@ -239,7 +239,7 @@ class SyncBatchNorm(_BatchNorm):
     num_features, eps, momentum, affine, track_running_stats, device, dtype
         As of `BatchNorm1d`.
     process_group : optional
-        Taken without effect.
+        None: a group of processes is refused.
 
     Notes
     -----
@@ -264,6 +264,10 @@ class SyncBatchNorm(_BatchNorm):
         device=None,
         dtype=None,
     ):
+        if process_group is not None:
+            raise NotImplementedError(
+                f"SyncBatchNorm(): process_group={process_group!r}: statistics are those of one process; leave it out"
+            )
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_group = process_group
 

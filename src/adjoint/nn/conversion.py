@@ -10,6 +10,7 @@ import warnings
 from types import NoneType
 
 import adjoint as ad
+from adjoint._arguments import ignores
 
 __all__ = ["Conversion"]
 
@@ -54,6 +55,7 @@ class Conversion:
                 self._buffers[name] = converted
         return self
 
+    @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def to(self, *args, device=None, dtype=None, non_blocking=False, **kwargs):
         """Convert parameters and buffers in place; return the module.
 

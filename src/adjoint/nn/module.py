@@ -435,8 +435,11 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- pickling and printing -------------------------------------------------------------------------
 
-    def compile(self, *args, **kwargs) -> None:
-        """Nothing to do: operations run as they are called."""
+    def compile(self, *args, backend="eager", **kwargs) -> None:
+        """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
+        from adjoint._arguments import need_compiler
+
+        need_compiler(backend)
 
     def __setstate__(self, state):
         self.__dict__.update(state)

@@ -6,6 +6,7 @@ Start reading at `Parts`.
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
@@ -42,12 +43,14 @@ def isreal(input) -> Tensor:
 
 
 @composition
+@ignores("input", why="results of conj() are computed at once", warns=False)
 def is_conj(input) -> bool:
     """Whether a conjugation is pending: it never is, since conjugates are computed at once."""
     return False
 
 
 @composition
+@ignores("input", why="negative values are computed at once", warns=False)
 def is_neg(input) -> bool:
     """Whether a negation is pending: it never is."""
     return False

@@ -8,7 +8,6 @@ left to right, or opt_einsum's where that package is installed.
 from __future__ import annotations
 
 import operator
-import string
 
 from adjoint import _C
 from adjoint._C import Tensor
@@ -186,7 +185,8 @@ def _letter_of(subscript):
     number = operator.index(subscript)
     if not 0 <= number < 52:
         raise ValueError(f"einsum(): subscripts are numbers in [0, 52), but got {number}")
-    return string.ascii_letters[number + 26 if number < 26 else number - 26]
+    # As text orders letters: capitals first.
+    return chr(ord("A") + number if number < 26 else ord("a") + number - 26)
 
 
 @composition(method=False)

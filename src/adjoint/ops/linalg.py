@@ -6,7 +6,7 @@ What they do is in adjoint.linalg, which is imported when one of them is first c
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, give_all
+from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._register import composition
 
@@ -323,11 +323,35 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
 
 
 @composition(method=False)
-def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, **_):
+@ignores(
+    "iK",
+    "niter",
+    "tol",
+    "ortho_iparams",
+    "ortho_fparams",
+    "ortho_bparams",
+    why="the problem is solved densely and to full precision",
+)
+def lobpcg(
+    A,
+    k=None,
+    B=None,
+    X=None,
+    n=None,
+    iK=None,
+    niter=None,
+    tol=None,
+    largest=None,
+    method=None,
+    tracker=None,
+    ortho_iparams=None,
+    ortho_fparams=None,
+    ortho_bparams=None,
+):
     """The k largest (or smallest) eigenvalues of symmetric positive definite ``A x = λ B x``, and their eigenvectors.
 
-    The problem is solved densely, by Cholesky and `linalg.eigh`: what an iteration would need (X, iK, niter, tol, method) is
-    accepted and not used.
+    The problem is solved densely, by Cholesky and `linalg.eigh`: what an iteration would need (iK, niter, tol) has no effect,
+    as a warning says, and X only says how many there are. A `tracker` is refused: there are no steps to follow.
 
     Examples
     --------
@@ -335,6 +359,12 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     >>> ad.lobpcg(ad.diag(ad.arange(1.0, 7.0)), k=1)[0]
     tensor([6.])
     """
+    if method not in (None, "basic", "ortho"):
+        raise ValueError(f"lobpcg: expected method to be 'basic' or 'ortho', but got {method!r}")
+    if tracker is not None:
+        raise NotImplementedError(
+            "lobpcg: the problem is solved densely, without steps that a tracker could follow"
+        )
     linalg = _linalg()
     k = (1 if X is None else X.shape[-1]) if k is None and n is None else n if k is None else k
     if not 0 < k <= A.shape[-1]:

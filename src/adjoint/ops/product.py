@@ -5,10 +5,8 @@ Start reading at `tensordot`.
 
 from __future__ import annotations
 
-import functools
-
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import give, in_place_of
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_shapes, broadcast_tensors
@@ -159,7 +157,6 @@ def _cross(input, other, dim, out=None):
 def _legacy_order(function):
     """The function also of torch's deprecated forms with the factors in front: ``(beta, input, alpha, batch1, batch2)``."""
 
-    @functools.wraps(function)
     def either(*args, **options):
         numbers = [a for a in args if not isinstance(a, Tensor)]
         if numbers and len(args) - len(numbers) == 3 and not options.keys() & {"beta", "alpha"}:
@@ -176,7 +173,7 @@ def _legacy_order(function):
                 args = tuple(a for a in args if isinstance(a, Tensor))
         return function(*args, **options)
 
-    return either
+    return in_place_of(function, either)
 
 
 @composition(inplace=True)

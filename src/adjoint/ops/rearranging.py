@@ -62,6 +62,8 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Ten
         How often, for all or for each element along `dim`.
     dim : int, optional
         Without it the input is flattened.
+    output_size : int, optional
+        How many there are in the end, if that is known: it is checked.
 
     Examples
     --------
@@ -69,6 +71,13 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Ten
     >>> ad.repeat_interleave(ad.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
+    if output_size is not None:
+        made = repeat_interleave(input, repeats, dim)
+        if made.shape[dim or 0] != output_size:
+            raise RuntimeError(
+                f"repeat_interleave: Invalid output_size, expected {made.shape[dim or 0]} but got {output_size}"
+            )
+        return made
     if repeats is None:
         # Of one argument: the index of each, repeated that often.
         return _C._repeat_interleave_each(_C._arange(0, input.numel(), 1, None, False), input, 0)

@@ -57,6 +57,14 @@ def dist(input, other, p=2) -> Tensor:
     return norm(input - other, p)
 
 
+_WAYS_OF_CDIST = (
+    None,
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+
 @composition(method=False)
 def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
     """The p-norm distance of each row of one matrix from each row of another.
@@ -65,6 +73,8 @@ def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
     ----------
     x1 : Tensor, shape (..., n, d)
     x2 : Tensor, shape (..., m, d)
+    compute_mode : str, optional
+        torch's names of ways to compute it, each of which permits the one that is taken.
 
     Returns
     -------
@@ -76,6 +86,10 @@ def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
     >>> ad.cdist(ad.zeros(1, 2), ad.tensor([[3.0, 4.0]]))
     tensor([[5.]])
     """
+    if compute_mode not in _WAYS_OF_CDIST:
+        raise ValueError(
+            f"{compute_mode} is not a valid value for compute_mode: expected one of {', '.join(map(repr, _WAYS_OF_CDIST))}"
+        )
     for name, x in (("X1", x1), ("X2", x2)):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from adjoint import _C
-from adjoint._arguments import give, give_all
+from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._register import composition
 
@@ -92,6 +92,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> T
 
 
 @composition(method=False)
+@ignores("assume_unique", why="the way taken is right for repeated elements, too", warns=False)
 def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None) -> Tensor:
     """Whether each element is among `test_elements`.
 
@@ -121,6 +122,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 
 
 @composition
+@ignores("sorted", why="the result is sorted in any case", warns=False)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements in rising order; with `dim`, the different slices along a dimension, in the order of words.
 

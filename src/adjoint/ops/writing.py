@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import give, ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 from adjoint.ops.part import sliced as _sliced
@@ -13,6 +13,7 @@ from adjoint.ops.part import sliced as _sliced
 class Writing(Members):
     """Writes in place."""
 
+    @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def copy_(self, src, non_blocking=False) -> Tensor:
         """Write the values of another tensor, broadcast and converted."""
         return _C._copy(self, src)

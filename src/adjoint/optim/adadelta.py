@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, options
+from .optimizer import check_at_least_zero, one_implementation, options
 
 __all__ = ["Adadelta"]
 
@@ -42,6 +42,7 @@ class Adadelta(EachParameter):
     2.9968
     """
 
+    @one_implementation("foreach", "capturable")
     def __init__(
         self,
         params,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, options
+from .optimizer import check_at_least_zero, one_implementation, options
 
 __all__ = ["Adafactor"]
 
@@ -48,6 +48,7 @@ class Adafactor(EachParameter):
     1.5
     """
 
+    @one_implementation("foreach")
     def __init__(
         self,
         params,

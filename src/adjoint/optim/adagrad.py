@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, new_step, options
+from .optimizer import check_at_least_zero, new_step, one_implementation, options
 
 __all__ = ["Adagrad"]
 
@@ -47,6 +47,7 @@ class Adagrad(EachParameter):
 
     takes_sparse = True
 
+    @one_implementation("foreach", "fused")
     def __init__(
         self,
         params,

@@ -13,6 +13,7 @@ from .optimizer import (
     check_betas,
     check_tensor_betas,
     new_step,
+    one_implementation,
     options,
     read_steps,
     with_gradients,
@@ -63,6 +64,7 @@ class Adam(Optimizer):
     2.9
     """
 
+    @one_implementation("foreach", "capturable", "fused")
     def __init__(
         self,
         params,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, check_betas, options
+from .optimizer import check_at_least_zero, check_betas, one_implementation, options
 
 __all__ = ["Adamax"]
 
@@ -44,6 +44,7 @@ class Adamax(EachParameter):
     2.5
     """
 
+    @one_implementation("foreach", "capturable")
     def __init__(
         self,
         params,

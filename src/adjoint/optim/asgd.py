@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, options
+from .optimizer import check_at_least_zero, one_implementation, options
 
 __all__ = ["ASGD"]
 
@@ -46,6 +46,7 @@ class ASGD(EachParameter):
     2.4
     """
 
+    @one_implementation("foreach", "capturable")
     def __init__(
         self,
         params,

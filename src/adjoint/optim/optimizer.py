@@ -25,6 +25,7 @@ from copy import deepcopy
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._arguments import ignores
 
 from ..utils.hooks import HookTable
 from .step_hooks import StepHooks, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -333,6 +334,13 @@ def _like(param, name, value):
 def options(scope) -> dict:
     """The options of an optimiser from the ``locals()`` of its ``__init__``: its signature is their only list."""
     return {name: value for name, value in scope.items() if name not in ("self", "params", "__class__")}
+
+
+def one_implementation(*parameters):
+    """Declare options that choose between torch's implementations of a step; state dicts keep them."""
+    return ignores(
+        *parameters, why="there is one implementation of a step, which takes all parameters together"
+    )
 
 
 def check_at_least_zero(**values) -> None:

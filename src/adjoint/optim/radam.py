@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, check_betas, options
+from .optimizer import check_at_least_zero, check_betas, one_implementation, options
 
 __all__ = ["RAdam"]
 
@@ -47,6 +47,7 @@ class RAdam(EachParameter):
     2.4
     """
 
+    @one_implementation("foreach", "capturable")
     def __init__(
         self,
         params,

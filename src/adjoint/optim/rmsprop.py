@@ -11,6 +11,7 @@ from .optimizer import (
     as_type_of,
     check_at_least_zero,
     new_step,
+    one_implementation,
     options,
     read_steps,
     with_gradients,
@@ -53,6 +54,7 @@ class RMSprop(Optimizer):
     2.0
     """
 
+    @one_implementation("foreach", "capturable")
     def __init__(
         self,
         params,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 
 from .each import EachParameter
-from .optimizer import check_at_least_zero, options
+from .optimizer import check_at_least_zero, one_implementation, options
 
 __all__ = ["Rprop"]
 
@@ -46,6 +46,7 @@ class Rprop(EachParameter):
     2.5
     """
 
+    @one_implementation("foreach", "capturable")
     def __init__(
         self,
         params,

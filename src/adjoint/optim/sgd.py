@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 
-from .optimizer import Optimizer, check_at_least_zero, options, with_gradients
+from .optimizer import Optimizer, check_at_least_zero, one_implementation, options, with_gradients
 
 __all__ = ["SGD"]
 
@@ -50,6 +50,7 @@ class SGD(Optimizer):
 
     takes_sparse = True
 
+    @one_implementation("foreach", "fused")
     def __init__(
         self,
         params,

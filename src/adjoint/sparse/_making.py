@@ -6,6 +6,7 @@ What is written with the rows `_sparse_tensor`, `_sparse_values` and operators o
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import refuse_pinned
 from adjoint._C import Tensor
 from adjoint._device import LAYOUTS, WRITTEN, device_number
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
@@ -109,6 +110,7 @@ def sparse_coo_tensor(
     >>> x.to_dense().tolist()
     [[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]]
     """
+    refuse_pinned("sparse_coo_tensor", pin_memory)
     name = "sparse_coo_tensor"
     if indices is None and size is None:
         raise TypeError(
@@ -312,6 +314,7 @@ def sparse_csr_tensor(
     >>> ad.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [3.0, 4.0, 5.0]).to_dense().tolist()
     [[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]]
     """
+    refuse_pinned("sparse_csr_tensor", pin_memory)
     names = ("crow_indices", "col_indices")
     return _make_compressed(
         CSR, crow_indices, col_indices, values, size, dtype, device, requires_grad, check_invariants, names
@@ -338,6 +341,7 @@ def sparse_csc_tensor(
     >>> ad.sparse_csc_tensor([0, 1, 1, 3], [1, 0, 1], [4.0, 3.0, 5.0]).to_dense().tolist()
     [[0.0, 0.0, 3.0], [4.0, 0.0, 5.0]]
     """
+    refuse_pinned("sparse_csc_tensor", pin_memory)
     names = ("ccol_indices", "row_indices")
     return _make_compressed(
         CSC, ccol_indices, row_indices, values, size, dtype, device, requires_grad, check_invariants, names

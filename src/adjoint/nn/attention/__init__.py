@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import enum
 
+from adjoint._arguments import ignores
+
 from . import bias
 
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "bias", "sdpa_kernel"]
@@ -24,9 +26,21 @@ class SDPBackend(enum.IntEnum):
     OVERRIDEABLE = 4
 
 
+_OURS = {SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION}
+
+
 @contextlib.contextmanager
+@ignores("set_priority", why="there is one way", warns=False)
 def sdpa_kernel(backends, set_priority=False):
-    """Taken without effect: the results of all ways are the same but for rounding.
+    """A context in which attention may be computed in these ways; the results of all are the same but for rounding.
+
+    There is one way, in blocks that never hold the whole table of scores: it is what `MATH`, `FLASH_ATTENTION` and
+    `EFFICIENT_ATTENTION` permit. With `set_priority` their order matters, of which nothing follows here.
+
+    Raises
+    ------
+    RuntimeError
+        None of the three is among `backends`.
 
     Examples
     --------
@@ -39,4 +53,10 @@ def sdpa_kernel(backends, set_priority=False):
     backends = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(backends, (list, tuple)) or not all(isinstance(b, SDPBackend) for b in backends):
         raise TypeError(f"sdpa_kernel(): Expected SDPBackend or a list of them, got {backends!r}")
+    if not _OURS.intersection(backends):
+        raise RuntimeError(
+            "sdpa_kernel(): No viable backend for scaled_dot_product_attention was found. This is likely due to turning off "
+            f"both the math kernel and the fused kernels: got {[b.name for b in backends]}, and expected at least one of "
+            f"{', '.join(sorted(b.name for b in _OURS))}"
+        )
     yield

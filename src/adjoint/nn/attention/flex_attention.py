@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import adjoint as ad
+from adjoint._arguments import ignores
 from adjoint.func import vmap
 
 __all__ = [
@@ -171,6 +172,9 @@ class BlockMask:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
 
 
+@ignores(
+    "separate_full_blocks", "compute_dq_write_order", "dq_kv_order", why="the mask is kept whole", warns=False
+)
 def create_block_mask(
     mask_mod,
     B,
@@ -209,6 +213,7 @@ def create_block_mask(
     return BlockMask(mask_mod, create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device), blocks)
 
 
+@ignores("kernel_options", why="there is one implementation")
 def flex_attention(
     query,
     key,

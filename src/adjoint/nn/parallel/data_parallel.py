@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjoint._arguments import ignores
+
 from ..module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
@@ -16,7 +18,7 @@ class DataParallel(Module):
     ----------
     module : Module
     device_ids, output_device, dim
-        Taken without effect: there is one device.
+        Without effect, as a warning says: there is one device.
 
     Attributes
     ----------
@@ -30,6 +32,7 @@ class DataParallel(Module):
     ((4, 2), ['module.weight', 'module.bias'])
     """
 
+    @ignores("device_ids", "output_device", why="there is one device, the CPU")
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()
         self.module = module
@@ -41,8 +44,9 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
+@ignores("device_ids", "output_device", "dim", why="there is one device, the CPU")
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
-    """Call a module on its inputs; devices are taken without effect.
+    """Call a module on its inputs; devices have no effect, as a warning says.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from collections.abc import Generator
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._arguments import ignores
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -15,6 +16,7 @@ def _tensors(parameters):
     return [parameters] if isinstance(parameters, ad.Tensor) else list(parameters)
 
 
+@ignores("foreach", why="there is one implementation")
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The `norm_type`-norm of all elements of all tensors taken together.
 
@@ -37,6 +39,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     return total
 
 
+@ignores("foreach", why="there is one implementation")
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> None:
     """Scale the gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
     grads = [p.grad for p in _tensors(parameters) if p.grad is not None]
@@ -45,6 +48,7 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
         grad.detach().mul_(factor)
 
 
+@ignores("foreach", why="there is one implementation")
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """Scale the gradients, in place, so that their norm taken together is at most `max_norm`.
 
@@ -93,6 +97,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
+@ignores("foreach", why="there is one implementation")
 def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
     """Limit every element of every gradient, in place, to [-clip_value, clip_value]."""
     clip_value = float(clip_value)

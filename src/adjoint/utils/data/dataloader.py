@@ -17,6 +17,7 @@ from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from adjoint._arguments import ignores
 from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data.dataset import IterableDataset
@@ -112,6 +113,9 @@ class DataLoader:
 
     _made = False
 
+    @ignores(
+        "pin_memory", "pin_memory_device", why="memory is pinned for transfers to a device, and there is none"
+    )
     def __init__(
         self,
         dataset,

@@ -1,0 +1,189 @@
+"""Every parameter of a public function is read, or declared by `ignores` to have no effect, of which a call says so once."""
+
+import ast
+import pathlib
+import warnings
+
+import pytest
+
+import adjoint as ad
+from adjoint._arguments import ignores
+
+ROOT = pathlib.Path(ad.__file__).parent
+#: Methods whose signature is that of a protocol, of which one class or the other needs less; and of what only raises.
+PROTOCOLS = {
+    "log_abs_det_jacobian",  # of transforms: x and y
+    "compute_mask",  # of pruning methods
+    "noop_mask",  # a function of four indices
+    "Identity.__init__",  # takes what the module in whose place it stands would take
+    "SpectralNorm.__call__",  # hooks before forward: the module and its inputs
+    "WeightNorm.__call__",
+    "BasePruningMethod.__call__",
+    "BackwardHookFunction.forward",
+    "BackwardHookFunction.backward",
+    "Function.__init__",  # refused: a Function is called by apply
+    "Function.__call__",
+    "Module.compile",  # options of a compiler: there is none
+}
+#: Modules that run a program or a repository, whose options are those of torch's downloads, which are refused.
+ELSEWHERE = {"hub.py"}
+
+
+def declared(function):
+    """The names that decorators of a function say are not read."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name):
+            if decorator.func.id in ("ignores", "one_implementation"):
+                yield from (argument.value for argument in decorator.args)
+
+
+def only_refuses(function):
+    body = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return all(isinstance(s, (ast.Pass, ast.Raise)) for s in body)
+
+
+def unread(function, bound):
+    """The parameters of a function that no expression in it names."""
+    read = set()
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                read.add(node.id)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "locals":
+                return []
+    given = function.args
+    names = [a.arg for a in (*given.posonlyargs, *given.args)][bound:] + [a.arg for a in given.kwonlyargs]
+    names += [a.arg for a in (given.vararg, given.kwarg) if a is not None]
+    return [n for n in names if n not in read and not n.startswith("_")]
+
+
+def functions(body, path=()):
+    """Every public function of a module with the names of its classes; not those within functions."""
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from functions(node.body, (*path, node.name))
+        elif isinstance(node, ast.FunctionDef) and (
+            not node.name.startswith("_") or node.name in ("__init__", "__new__", "__call__")
+        ):
+            yield (*path, node.name), node
+
+
+def files():
+    return [f for f in sorted(ROOT.rglob("*.py")) if "as_torch" not in f.parts and f.name not in ELSEWHERE]
+
+
+def test_every_parameter_is_read_or_declared_to_have_no_effect():
+    found = []
+    for file in files():
+        for path, function in functions(ast.parse(file.read_text()).body):
+            name = ".".join(path)
+            if only_refuses(function) or name in PROTOCOLS or path[-1] in PROTOCOLS:
+                continue
+            static = any(getattr(d, "id", None) == "staticmethod" for d in function.decorator_list)
+            lost = {*unread(function, len(path) > 1 and not static)} - {*declared(function)}
+            found += [f"{file.relative_to(ROOT)}: {name}({parameter}=)" for parameter in sorted(lost)]
+    assert found == []
+
+
+# --- what a call says -------------------------------------------------------------------------------------------------
+
+
+def heard(call):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        call()
+    return [str(w.message) for w in told]
+
+
+def test_a_warning_comes_once_and_for_values_that_ask_for_something():
+    @ignores("fast", "hint", why="there is one way")
+    @ignores("quiet", why="it is a permission", warns=False)
+    def double(x, fast=None, *, hint=7, quiet=False):
+        """Twice x."""
+        return 2 * x
+
+    assert heard(lambda: [double(1), double(1, None), double(1, False), double(1, hint=7, quiet=True)]) == []
+    assert heard(lambda: double(1, True)) == ["double(): fast=True has no effect: there is one way"]
+    assert heard(lambda: [double(1, True), double(1, fast=3)]) == []
+    assert heard(lambda: double(1, hint=8)) == ["double(): hint=8 has no effect: there is one way"]
+    assert (double(4), double.__name__, double.__doc__) == (8, "double", "Twice x.")
+
+
+def layer():
+    return ad.nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: ad.optim.Adadelta(layer().parameters(), foreach=True), "Adadelta(): foreach=True"),
+        (lambda: ad.optim.AdamW(layer().parameters(), fused=True), "AdamW(): fused=True"),
+        (lambda: ad.optim.NAdam(layer().parameters(), capturable=True), "NAdam(): capturable=True"),
+        (lambda: ad.nn.utils.clip_grad_value_(layer().parameters(), 1.0, foreach=True), "foreach=True"),
+        (lambda: ad.nn.DataParallel(layer(), device_ids=[0, 1]), "DataParallel(): device_ids=[0, 1]"),
+        (lambda: ad.autograd.graph.save_on_cpu(pin_memory=True), "save_on_cpu(): pin_memory=True"),
+        (lambda: ad.utils.data.DataLoader([1], pin_memory=True), "DataLoader(): pin_memory=True"),
+        (lambda: ad.nn.functional.gumbel_softmax(ad.ones(2), eps=0.1), "`eps` parameter is deprecated"),
+        (lambda: ad.lobpcg(ad.eye(6), 1, niter=3), "lobpcg(): niter=3"),
+    ],
+)
+def test_options_without_effect_say_so(call, words):
+    said = heard(call)
+    assert [words in text for text in said if "no effect" in text] == [True], said
+    assert not [text for text in heard(call) if "no effect" in text]
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda: ad.zeros(2, pin_memory=True), RuntimeError, "pin_memory=True requires"),
+        (lambda: ad.empty_like(ad.ones(2), pin_memory=True), RuntimeError, "pin_memory=True requires"),
+        (lambda: ad.tensor(2, pin_memory=True), RuntimeError, "pin_memory=True requires"),
+        (
+            lambda: ad.sparse_coo_tensor([[0]], [1.0], pin_memory=True),
+            RuntimeError,
+            "pin_memory=True requires",
+        ),
+        (lambda: ad.zeros(2, names=("a",)), TypeError, "dimensions have no names"),
+        (lambda: ad.full((2,), 1.0, names=("a",)), TypeError, "dimensions have no names"),
+        (lambda: ad.rand(2, 3, names=("a", "b")), TypeError, "dimensions have no names"),
+        (
+            lambda: ad.cdist(ad.ones(1, 2), ad.ones(1, 2), compute_mode="foo"),
+            ValueError,
+            "foo is not a valid value",
+        ),
+        (lambda: ad.repeat_interleave(ad.ones(2), 2, output_size=5), RuntimeError, "expected 4 but got 5"),
+        (
+            lambda: ad.ones(2, 2).repeat_interleave(ad.tensor([1, 2]), 0, output_size=4),
+            RuntimeError,
+            "expected 3",
+        ),
+        (lambda: ad.lobpcg(ad.eye(6), 1, method="nonsense"), ValueError, "'basic' or 'ortho'"),
+        (lambda: ad.lobpcg(ad.eye(6), 1, bogus_=1), TypeError, "bogus_"),
+        (lambda: ad.lobpcg(ad.eye(6), 1, tracker=print), NotImplementedError, "without steps"),
+        (lambda: ad.func.jacfwd(ad.sin, randomness="no")(ad.ones(2)), ValueError, "Only allowed values"),
+        (lambda: ad.nn.SyncBatchNorm(3, process_group=5), NotImplementedError, "one process"),
+        (lambda: layer().compile(backend="nonsense"), RuntimeError, "Invalid backend: 'nonsense'"),
+        (
+            lambda: ad.eye(2).to_sparse().requires_grad_().to_dense(masked_grad=False),
+            NotImplementedError,
+            "the stored elements",
+        ),
+    ],
+)
+def test_options_that_cannot_be_met_are_refused(call, kind, words):
+    with pytest.raises(kind) as raised:
+        call()
+    assert words in str(raised.value)
+
+
+def test_ways_of_attention():
+    from adjoint.nn.attention import SDPBackend, sdpa_kernel
+
+    x = ad.rand(1, 2, 3)
+    for ways in (SDPBackend.MATH, [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]):
+        with sdpa_kernel(ways):
+            ad.nn.functional.scaled_dot_product_attention(x, x, x)
+    for ways in (SDPBackend.CUDNN_ATTENTION, [], [SDPBackend.OVERRIDEABLE]):
+        with pytest.raises(RuntimeError, match="No viable backend"), sdpa_kernel(ways):
+            pass
