@@ -238,3 +238,23 @@ def test_distributions_that_are_modules_keep_their_buffers():
 def test_a_mismatch_of_input_and_weight_is_said_of_them():
     with pytest.raises(RuntimeError, match=r"m1 and m2 to have the same dtype.*double != float"):
         ad.nn.Linear(3, 2)(ad.ones(1, 3, dtype=ad.float64))
+
+
+def test_names_of_what_has_none_are_those_of_torch():
+    """Overloads, keys of the dispatcher, compilers: torch's, and no others."""
+    assert (
+        torch_values(
+            """
+        import torch
+        mm = torch.ops.aten.mm
+        show(mm.default is mm.out, hasattr(torch.ops.aten.sum, "dim_IntList"), hasattr(mm, "foo"))
+        keys = torch._C.DispatchKey
+        show(keys.AutogradCPU == "AutogradCPU", keys.SparseCsrCUDA == "SparseCsrCUDA", hasattr(keys, "Foo"))
+        try:
+            torch.compile(abs, backend="nonsense")
+        except RuntimeError as error:
+            show("Invalid backend: 'nonsense'" in str(error), "inductor" in torch._dynamo.list_backends(), torch.compile(abs) is not abs)
+        """
+        )
+        == [(True, True, False)] * 3
+    )

@@ -312,10 +312,28 @@ vars(_functorch).update(
 )
 
 
+#: Kinds of keys that torch has for each device, and those that it has once.
+_KINDS = ("", "Autograd", "NestedTensor", "Quantized", "Sparse", "SparseCsr")
+_OF_DEVICES = (
+    "CPU CUDA HIP HPU IPU Lazy MAIA MPS MTIA Meta PrivateUse1 PrivateUse2 PrivateUse3 VE XLA XPU".split()
+)
+_KEYS = frozenset(
+    "ADInplaceOrView Autograd AutogradFunctionality AutogradNestedTensor AutogradOther BackendSelect "
+    "CompositeExplicitAutograd CompositeExplicitAutogradNonFunctional CompositeImplicitAutograd "
+    "CompositeImplicitAutogradNestedTensor Conjugate Dense FuncTorchBatched FuncTorchBatchedDecomposition "
+    "FuncTorchDynamicLayerBackMode FuncTorchDynamicLayerFrontMode FuncTorchGradWrapper FuncTorchVmapMode Functionalize "
+    "Negative NestedTensor PreDispatch Python PythonDispatcher PythonTLSSnapshot Quantized Sparse SparseCsr Undefined "
+    "ZeroTensor".split()
+).union(
+    (kind + device for kind in _KINDS for device in _OF_DEVICES),
+    (f"Autocast{device}" for device in "CPU CUDA HPU IPU MPS MTIA PrivateUse1 XLA XPU".split()),
+)
+
+
 class _Keys(type):
     def __getattr__(cls, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
+        if name not in _KEYS:
+            raise AttributeError(f"type object 'torch._C.DispatchKey' has no attribute {name!r}")
         return name
 
 

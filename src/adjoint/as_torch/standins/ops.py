@@ -23,6 +23,17 @@ globals().update(
 )
 
 
+#: Of what words torch's overloads are named: ``dim_IntList``, ``Tensor_Scalar_out``.
+_WORDS = frozenset(
+    "IntList Other OutScalar OutTensor Scalar ScalarAndTensor ScalarList ScalarOpt ScalarOther ScalarSelf Self Tensor TensorList "
+    "all alpha any array beta bin bins bool complex correction ct data decimals default deprecated device dim dims dtype end "
+    "enum float from generator grad high indices input int intlist inverse layout left list low mask max mean memory "
+    "format min mode names no norm offset or ord other out output p padding idx periodic prim quantized rcond reduce result right "
+    "scalar sections self sign size sizes source Storage storage sparse src stable start stats std step str t tensor tensors to tol twin "
+    "two unary using ints value values vec with index x hacked n m atol rtol scale".split()
+)
+
+
 class _Packet:
     """The overloads of one operator; calling it calls the operator."""
 
@@ -34,8 +45,10 @@ class _Packet:
         return self._operator(*args, **kwargs)
 
     def __getattr__(self, overload):
-        if overload.startswith("_"):
-            raise AttributeError(overload)
+        if overload.startswith("_") or not _WORDS.issuperset(overload.split("_")):
+            raise AttributeError(
+                f"The underlying op of 'aten.{self.__name__}' has no overload name {overload!r}"
+            )
         return self._operator
 
     def __repr__(self):

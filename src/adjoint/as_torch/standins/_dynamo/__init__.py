@@ -32,6 +32,13 @@ OptimizedModule = refused(
 )["OptimizedModule"]
 
 
+def list_backends(exclude_tags=("debug", "experimental")) -> list:
+    """The names that `torch.compile` takes; functions run as they are written under each of them."""
+    from adjoint._arguments import _COMPILERS
+
+    return sorted(name for name in _COMPILERS if "eager" not in name)
+
+
 def mark_dynamic(t, index, **bounds) -> None:
     """Nothing is compiled for any size."""
 
