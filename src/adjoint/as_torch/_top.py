@@ -331,13 +331,6 @@ def cudnn_is_acceptable(tensor) -> bool:
 
 
 @extra
-def _test_check_tensor(input):
-    if not input.all():
-        raise RuntimeError("Test message for TORCH_CHECK_TENSOR_ALL")
-    return input.clone()
-
-
-@extra
 def _debug_has_internal_overlap(self) -> int:
     """Whether two elements share a place in memory: 0 for no, 1 for yes, 2 where that is not easily said."""
     sized = [(s, n) for n, s in zip(self.shape, self.stride()) if n > 1]
@@ -347,11 +340,6 @@ def _debug_has_internal_overlap(self) -> int:
             return 1 if any(s == 0 for s, _ in sized) else 2
         step *= size
     return 0
-
-
-@extra
-def _efficientzerotensor(*size, dtype=None, device=None):
-    return adjoint.zeros(*size, dtype=dtype, device=device)
 
 
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import types
 
 from adjoint import _C
-from adjoint._C import Node, Tensor
+from adjoint._C import Node as _Node
+from adjoint._C import Tensor
 from adjoint.as_torch.standins._refused import refused
-from adjoint.autograd.function import Function
 
 __all__ = ["_autograd", "_functions"]
 
@@ -29,7 +29,7 @@ def _will_engine_execute_node(node) -> bool:
     RuntimeError
         No backward pass runs; or `node` is an accumulator and the pass is one of `autograd.grad`, which runs none.
     """
-    if not isinstance(node, Node):
+    if not isinstance(node, _Node):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     if not _C._current_pass():
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
@@ -41,12 +41,12 @@ def _will_engine_execute_node(node) -> bool:
     return _C._current_pass_runs_node(node)
 
 
-def _current_autograd_node() -> Node | None:
+def _current_autograd_node() -> _Node | None:
     """The node whose rule runs in this thread, or None."""
     return _C._current_node()
 
 
-def _current_graph_task_execution_order() -> list[Node]:
+def _current_graph_task_execution_order() -> list[_Node]:
     """The nodes of the backward pass that runs in this thread, in the order in which they run.
 
     Raises
@@ -78,20 +78,6 @@ def _unsafe_set_version_counter(tensors, versions) -> None:
 has_lapack = True
 
 
-def _warn() -> None:
-    """What tests of warnings ask for."""
-    from warnings import warn
-
-    warn("Test message for TORCH_WARN", UserWarning, stacklevel=2)
-
-
-def _warn_deprecation() -> None:
-    """The same, of another kind."""
-    from warnings import warn
-
-    warn("Test message for TORCH_WARN_DEPRECATION", DeprecationWarning, stacklevel=2)
-
-
 def _log_api_usage_once(event) -> None:
     """Nothing is counted."""
 
@@ -121,10 +107,10 @@ class _Named(type):
     """The type of the nodes of a name, which the core makes when it first sees one."""
 
     def __instancecheck__(cls, value):
-        return isinstance(value, Node) and type(value).__name__ == cls.__name__
+        return isinstance(value, _Node) and type(value).__name__ == cls.__name__
 
     def __subclasscheck__(cls, other):
-        return other is cls or (issubclass(other, Node) and other.__name__ == cls.__name__)
+        return other is cls or (issubclass(other, _Node) and other.__name__ == cls.__name__)
 
 
 #: How types and modes answer calls, by torch's names: those of `adjoint.overrides`.
@@ -173,49 +159,7 @@ def __getattr__(name):
 AccumulateGrad = _Named("AccumulateGrad", (), {"__doc__": "Adds the gradient of a leaf to its ``.grad``."})
 
 
-class _Error(Function):
-    @staticmethod
-    def forward(ctx, message, *tensors):
-        ctx.message = message
-        return tuple(t.clone() for t in tensors)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        raise RuntimeError(ctx.message)
-
-
-class DelayedError:
-    """A function of tensors that gives them back, and that fails in the backward pass."""
-
-    def __init__(self, msg, num_inputs):
-        self.message, self.count = msg, num_inputs
-
-    def __call__(self, *tensors):
-        results = _Error.apply(self.message, *tensors)
-        return results[0] if len(results) == 1 else results
-
-
-class _Undefined(Function):
-    @staticmethod
-    def forward(ctx, *tensors):
-        return tuple(t.clone() for t in tensors)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        return (None,) * len(gradients)
-
-
-class UndefinedGrad:
-    """A function of tensors that gives them back, and that has no gradient for any."""
-
-    def __call__(self, *tensors):
-        results = _Undefined.apply(*tensors)
-        return results[0] if len(results) == 1 else results
-
-
-_functions = types.SimpleNamespace(
-    AccumulateGrad=AccumulateGrad, DelayedError=DelayedError, UndefinedGrad=UndefinedGrad
-)
+_functions = types.SimpleNamespace(AccumulateGrad=AccumulateGrad)
 _autograd = types.SimpleNamespace(
     SavedTensor=_C.SavedTensor,
     _saved_tensors_hooks_is_enabled=lambda: not _C._saved_tensors_hooks_disabled(),

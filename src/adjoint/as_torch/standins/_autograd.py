@@ -1,6 +1,6 @@
 """Names of ``torch.autograd`` that torch keeps for itself and that programs ask for all the same.
 
-The shapes that an error compares, how the history of a view is made anew, counts of writes, and the Function that changes a
+How the history of a view is made anew, counts of writes, and the Function that changes a
 shape. Start reading at `_unsafe_preserve_version_counter`.
 """
 
@@ -10,12 +10,6 @@ from adjoint import _C, Tensor
 from adjoint.autograd.function import Function
 
 __all__ = ["Resize"]
-
-
-def _calculate_shape(output, grad, is_grads_batched):
-    """The shapes of an output, which may be an edge of the graph, and of its gradient: that of one, if it is of many."""
-    shape = output.shape if isinstance(output, Tensor) else output[0]._result(output[1])[0]
-    return shape, grad.shape[1:] if is_grads_batched else grad.shape
 
 
 class _force_original_view_tracking:

@@ -24,7 +24,12 @@ class _Refused(type):
 
 def is_name_only(value) -> bool:
     """Whether a value of torch's name stands for what is absent all the same."""
-    return isinstance(value, NameOnly) or isinstance(value, type) and issubclass(value, NameOnly)
+    return (
+        isinstance(value, NameOnly)
+        or isinstance(value, type)
+        and issubclass(value, NameOnly)
+        or getattr(value, "_refused", False) is True
+    )
 
 
 def refused(module, names, why) -> dict:
@@ -52,6 +57,7 @@ def refusing(module, names, why) -> dict:
 
         function.__name__ = function.__qualname__ = name
         function.__module__ = module
+        function._refused = True
         return function
 
     return {name: make(name) for name in names.split()}
