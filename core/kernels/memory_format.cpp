@@ -21,10 +21,22 @@ bool channels_last(const Tensor& t) {
   int64_t expected = 1;
   bool lies = true;
   from_inside(t.dim(), [&](int64_t d) {
-    lies = lies && (t.size(d) == 1 || t.stride(d) == expected);
+    // One image lies so where its stride would be that of several: a part of a batch with a new dimension in front does not.
+    lies = lies && (t.size(d) == 1 ? t.stride(d) >= expected : t.stride(d) == expected);
     expected *= t.size(d);
   });
   return lies;
+}
+
+bool channels_innermost(const Tensor& t) {
+  if ((t.dim() != 4 && t.dim() != 5) || t.is_contiguous() || t.numel() == 0 || t.stride(1) == 0) return false;
+  int64_t least = 0;
+  bool grow = true;
+  from_inside(t.dim(), [&](int64_t d) {
+    grow = grow && t.stride(d) >= least && !(d == 0 && least == t.stride(1));
+    least = t.stride(d) * t.size(d);
+  });
+  return grow;
 }
 
 Tensor empty_channels_last(IntList sizes, DType dtype) {

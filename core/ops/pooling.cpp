@@ -19,6 +19,8 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     fail(name, "(): expected images of 3 to 5 dimensions and a number for each spatial one, but got shape ",
          to_string(self.sizes()), " and kernel ", to_string(kernel));
   kernels::pooling::Windows s{};
+  if (kernels::channels_innermost(self) && !kernels::channels_last(self))
+    return forward(kernels::with_channels_last(self), kernel, stride, padding, dilation, result);
   const bool last = kernels::channels_last(self);
   s.planes = self.size(0) * self.size(1);
   s.channels = last ? self.size(1) : 1;

@@ -194,6 +194,9 @@ Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
 Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
   if (is_integral(self.dtype()) && is_integral(vec1.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
     fail(name, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
+  for (const auto& [number, what] : {std::pair{beta, "beta"}, {alpha, "alpha"}})
+    if (number.kind() == Category::Bool && self.dtype() != DType::Bool)
+      fail(name, "(): Boolean ", what, " only supported for Boolean results, but the input has dtype ", name_of(self.dtype()));
   products::need_vectors(vec1, "vec1", vec2, "vec2", name);
   const Tensor sum = products::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
   return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools

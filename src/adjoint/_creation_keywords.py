@@ -73,7 +73,7 @@ def creation(function=None, *, out=True, like=False, consults=False, plain=()):
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
         elif dtype is None or _C._dtype(dtype) is out.dtype:
             made = function(*args, dtype=out.dtype, **own)
-            if name == "arange" and out.numel() and out.numel() != made.numel():
+            if name in ("arange", "fftfreq", "rfftfreq") and out.numel() and out.numel() != made.numel():
                 from warnings import warn
 
                 warn(

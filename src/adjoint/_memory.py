@@ -165,6 +165,7 @@ def _resize(x, sizes):
         return
     held, needed = x._storage()[1], (count + x.storage_offset()) * item
     grown = bool(count) and needed > held
+    version = None if x.is_inference() else x._version
     if grown and not _C._moves_alone(x) and not _C._belongs_elsewhere(x):
         # What others share stays theirs, and this tensor has memory of its own.
         _replace_memory(
@@ -174,6 +175,8 @@ def _resize(x, sizes):
     if grown:
         _C._resize_storage(x, needed)
     _replace_memory(x, _laid(x, sizes, strides))
+    if version is not None:
+        _C._set_version(x, version + 1)  # one write, however many steps it took
     if grown and _C._fills_uninitialized():
         _C._over(_C._storage_bytes(x), x.dtype, (needed // item - held // item,), (1,), held // item).copy_(
             _C._empty((needed // item - held // item,), x.dtype)

@@ -40,12 +40,12 @@ def is_laid(x, format=contiguous_format) -> bool:
 
 def has_channels_innermost(image) -> bool:
     """Whether steps in memory grow from channels to columns, rows and images: what torch takes for `channels_last`."""
-    if image.ndim != 4:
+    if image.ndim not in (4, 5):
         return False
     strides, least = image.stride(), 0
     if strides[1] == 0:
         return False
-    for d in (1, 3, 2, 0):
+    for d in (1, *range(image.ndim - 1, 1, -1), 0):
         size = image.shape[d]
         if size == 0 or strides[d] < least or (d == 0 and least == strides[1]):
             return False
@@ -68,10 +68,9 @@ def laid(x, format, name="contiguous") -> Tensor:
 
 def like(x, image) -> Tensor:
     """A result in the order of the image that it was made of, where that has its channels innermost."""
-    if image.is_contiguous() or image.ndim not in (4, 5):
+    if image.is_contiguous() or not has_channels_innermost(image):
         return x
-    format = channels_last if image.ndim == 4 else channels_last_3d
-    return laid(x, format) if is_laid(image, format) else x
+    return laid(x, channels_last if image.ndim == 4 else channels_last_3d)
 
 
 def _back(x, order):

@@ -66,6 +66,9 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
     if (!same(t.subspan(1), sizes.subspan(2))) {
       Dims wanted(sizes.subspan(2));
       wanted.insert(wanted.begin(), sizes[0]);
+      if (sizes.size() == 2)
+        fail(op, "(): 0D or 1D target tensor expected, multi-target not supported: the input has shape ", to_string(sizes),
+             ", the target ", to_string(t));
       fail(op, "(): Expected target size ", to_string({wanted.data(), wanted.size()}), ", got ", to_string(t));
     }
   }

@@ -128,6 +128,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise RuntimeError(
                 "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
             )
+    if unpack_dual(tangent, level=level).tangent is not None:
+        raise RuntimeError(
+            f"Setting a forward grad that itself has a forward gradient at the same level {level} is not supported. Give the "
+            "primal of the tangent, which unpack_dual() gives"
+        )
     return _C._make_dual(tensor, tangent, level)
 
 

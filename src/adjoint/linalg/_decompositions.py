@@ -7,7 +7,7 @@ differentiable unless they say otherwise. Start reading at `cholesky`.
 from __future__ import annotations
 
 from adjoint import _C, _register
-from adjoint._arguments import give, give_all
+from adjoint._arguments import give, give_all, scalar_type
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
     finite,
@@ -414,7 +414,9 @@ def householder_product(A, tau, *, out=None) -> Tensor:
     if tau.shape[-1] > A.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.dtype != A.dtype:
-        raise RuntimeError(f"{name}: tau dtype {tau.dtype} does not match input dtype {A.dtype}")
+        raise RuntimeError(
+            f"torch.{name}: tau dtype {scalar_type(tau)} does not match input dtype {scalar_type(A)}"
+        )
     if not (_tracked(A) or _tracked(tau)):
         return give_cast(out, _C._householder_product(A, tau), f"torch.{name}")
     m, n = A.shape[-2:]

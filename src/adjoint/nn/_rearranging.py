@@ -357,7 +357,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     input : Tensor, shape (N, C, H, W), or without N
     kernel_size, dilation, padding, stride : int or (int, int)
     """
-    if input.ndim not in (3, 4):
+    if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but "
             f"got: {list(input.shape)}"

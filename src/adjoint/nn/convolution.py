@@ -49,7 +49,7 @@ class _Convolution(Module):
         if isinstance(padding, str):
             if padding not in ("valid", "same"):
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
-            if padding == "same" and max(stride) > 1:
+            if padding == "same" and any(s > 1 for s in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         else:
             padding = numbers(padding, n, "padding")

@@ -6,7 +6,7 @@ import adjoint as ad
 from adjoint import _register
 
 from .. import functional as F
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedParameter
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -63,6 +63,11 @@ class SpectralNorm:
         weight = module._parameters.get(name)
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if isinstance(weight, UninitializedParameter):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward "
+                f"before applying spectral normalization: {name} of {type(module).__name__} gets its shape at the first call"
+            )
         with ad.no_grad():
             rows, columns = hook.reshape_weight_to_matrix(weight).shape
             u, v = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedParameter
 from .parametrizations import norm_except
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
@@ -46,6 +46,11 @@ def weight_norm(module, name="weight", dim=0):
         raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook = WeightNorm(name, dim)
     weight = module._parameters[name]
+    if isinstance(weight, UninitializedParameter):
+        raise ValueError(
+            "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before "
+            f"applying weight normalization: {name} of {type(module).__name__} gets its shape at the first call"
+        )
     delattr(module, name)
     module.register_parameter(name + "_g", Parameter(norm_except(weight.detach(), hook.dim)))
     module.register_parameter(name + "_v", Parameter(weight.detach()))
