@@ -258,3 +258,21 @@ def test_names_of_what_has_none_are_those_of_torch():
         )
         == [(True, True, False)] * 3
     )
+
+
+def test_frozen_modules_are_copies_that_need_no_gradient():
+    assert torch_values(
+        """
+        import torch
+        net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout())
+        try:
+            torch.jit.freeze(torch.jit.script(net))
+        except RuntimeError as error:
+            show("eval mode" in str(error))
+        net.eval()
+        frozen = torch.jit.freeze(torch.jit.script(net))
+        x = torch.ones(1, 2)
+        show(torch.equal(frozen(x), net(x)), any(p.requires_grad for p in frozen.parameters()), net[0].weight.requires_grad)
+        show(torch.jit.optimize_for_inference(frozen) is frozen)
+        """
+    ) == [True, (True, False, True), True]

@@ -63,13 +63,20 @@ def Attribute(value, type):
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True, preserve_parameters=False):
-    """The module itself."""
-    return mod
+    """A copy of a module in eval mode whose parameters need no gradient; it runs as it is written."""
+    from copy import deepcopy
+
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+        )
+    return deepcopy(mod).requires_grad_(False)
 
 
 def optimize_for_inference(mod, other_methods=None):
-    """The module itself."""
-    return mod
+    """`freeze`, unless that was done."""
+    frozen = not mod.training and not any(p.requires_grad for p in mod.parameters())
+    return mod if frozen else freeze(mod.eval())
 
 
 def set_fusion_strategy(strategy) -> list:
