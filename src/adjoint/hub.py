@@ -10,6 +10,8 @@ import os
 import re
 from typing import Any
 
+from adjoint._arguments import ignores
+
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 #: A file whose name ends so has that for the start of its SHA-256: resnet18-f37072fd.pth.
@@ -210,6 +212,9 @@ def _configuration(folder, source):
     return module
 
 
+@ignores(
+    "force_reload", "skip_validation", "trust_repo", "verbose", why="a folder is taken as it is", warns=False
+)
 def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, source="github"):
     """The names of the models of a repository; of a folder, with ``source="local"``."""
     module = _configuration(github, source)
@@ -224,11 +229,15 @@ def _entry(folder, source, name):
     return entry
 
 
+@ignores("force_reload", "skip_validation", "trust_repo", why="a folder is taken as it is", warns=False)
 def help(github, model, force_reload=False, skip_validation=False, trust_repo=None, source="github"):
     """The documentation of a model of a repository; of a folder, with ``source="local"``."""
     return _entry(github, source, model).__doc__
 
 
+@ignores(
+    "trust_repo", "force_reload", "verbose", "skip_validation", why="a folder is taken as it is", warns=False
+)
 def load(
     repo_or_dir,
     model,
