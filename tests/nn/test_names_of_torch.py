@@ -65,7 +65,7 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "networks.md"
 
 
 def missing_on_the_page():
-    text = PAGE.read_text(encoding="utf-8").split("## What torch.nn has and this has not")[1]
+    text = PAGE.read_text(encoding="utf-8").split("## What torch.nn has and Adjoint lacks")[1]
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     return {
         name.rpartition(".")[2].partition("(")[0] for row in rows for name in re.findall(r"`([^`]+)`", row)
