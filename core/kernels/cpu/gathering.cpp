@@ -261,10 +261,8 @@ template <class T>
 T multiplied(T a, T b) {
   if constexpr (std::is_same_v<T, bool>)
     return a && b;
-  else if constexpr (is_half_v<T>)
-    return T(static_cast<float>(a) * static_cast<float>(b));
   else
-    return static_cast<T>(a * b);
+    return static_cast<T>(static_cast<compute_t<T>>(a) * static_cast<compute_t<T>>(b));
 }
 
 /// The larger or smaller of two; NaN where one of them is.
@@ -322,6 +320,13 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
 
 void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
                   const Scalar& value, Scattering how, const char* op) {
+  if ((how == Scattering::Add || how == Scattering::Multiply) && sum_dtype(out.dtype()) != out.dtype()) {
+    const DType type = sum_dtype(out.dtype());
+    const Tensor wide = empty(out.sizes(), type);
+    scatter_into(wide, base.defined() ? copy_of(base, type) : base, d, index, src.defined() ? copy_of(src, type) : src,
+                 item(scalar_tensor(value, out.dtype())), how, op);
+    return copy_into(out, wide);
+  }
   const Access access(out);
   if (!access) return;
   if (index.numel() == 0) {

@@ -1,7 +1,9 @@
 // Moving and adding elements by index. Start reading at `each_run`.
 #include "kernels/indexing.h"
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
@@ -238,6 +240,50 @@ void add_by_slot(const Tensor& self, const IndexPlan& plan, const T* v, Before b
       });
 }
 
+/// The positions by the byte offset that they name: those of place i are order[start[i]] …, as they came.
+struct ByPlace {
+  explicit ByPlace(const IndexPlan& plan) : at(static_cast<size_t>(plan.positions)), order(at.size()) {
+    plan.offsets(0, plan.positions, at.data());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) { return at[a] < at[b]; });
+    for (size_t k = 0; k < order.size(); ++k)
+      if (k == 0 || at[order[k]] != at[order[k - 1]]) start.push_back(k);
+    start.push_back(order.size());
+  }
+  std::vector<int64_t> at;
+  std::vector<size_t> order, start;
+};
+
+/// What goes to one place is added up in float32, and rounded once (`sum_dtype`).
+template <class T>
+void add_halves(const Tensor& self, const IndexPlan& plan, const Values& values) {
+  const int64_t length = plan.row_length(), positions = plan.positions, rows = plan.rows();
+  if (rows == 0 || length == 0 || positions == 0) return;
+  const ByPlace by(plan);
+  const T* v = values.tensor.data<T>();
+  const auto places = static_cast<int64_t>(by.start.size()) - 1;
+  const int64_t grain = std::max<int64_t>(1, kGrain / (length * (1 + positions / places)));
+  runtime::parallel_for(0, rows * places, grain, [&](int64_t b, int64_t e) {
+    std::vector<float> sum(static_cast<size_t>(length));
+    for (; b < e; ++b) {
+      const int64_t row = b / places;
+      const size_t first = by.start[static_cast<size_t>(b % places)], last = by.start[static_cast<size_t>(b % places) + 1];
+      char* base = self.bytes() + plan.row_offset(row) + by.at[by.order[first]];
+      const auto each = [&](const auto& act) {
+        each_run(plan, 0, length, [&](int64_t at, int64_t element, int64_t n, int64_t stride) {
+          for (int64_t i = 0; i < n; ++i) act(*reinterpret_cast<T*>(base + at + i * stride), sum[static_cast<size_t>(element + i)]);
+        });
+      };
+      each([](const T& place, float& s) { s = static_cast<float>(place); });
+      for (size_t k = first; k < last; ++k) {
+        const T* from = v + (row * positions + static_cast<int64_t>(by.order[k])) * length * values.step;
+        for (int64_t j = 0; j < length; ++j) sum[static_cast<size_t>(j)] += static_cast<float>(from[j * values.step]);
+      }
+      each([](T& place, const float& s) { place = T(s); });
+    }
+  });
+}
+
 }  // namespace
 
 void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& given, Before before,
@@ -249,7 +295,7 @@ void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& given, Befo
     using T = typename decltype(tag)::type;
     const T* base = before == Before::Other ? other.data<T>() : nullptr;
     const bool few = before == Before::Itself && plan.slots > 4 * plan.positions;
-    if (plan.slots && !values.single && length * item >= 64 && plan.dense_rows(item) && !few)
+    if (!is_half_v<T> && plan.slots && !values.single && length * item >= 64 && plan.dense_rows(item) && !few)
       return add_by_slot<T>(self, plan, values.tensor.data<T>(), before, base);
     if (before != Before::Itself) {
       char* to = self.bytes();
@@ -261,7 +307,8 @@ void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& given, Befo
           std::memset(to + b, 0, static_cast<size_t>(e - b));
       });
     }
-    each_place<T>(self, plan, values, [](T* to, const T* v, int64_t n, int64_t stride, int64_t step) {
+    if constexpr (is_half_v<T>) add_halves<T>(self, plan, values);
+    else each_place<T>(self, plan, values, [](T* to, const T* v, int64_t n, int64_t stride, int64_t step) {
       if (n == 1)
         *to = added<T>(*to, *v);
       else

@@ -38,6 +38,7 @@ template <class T> void add_to(char* to, int64_t to_step, const char* from, int6
 }  // namespace
 
 void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset, const Tensor& from) {
+  if (may_overlap(size, stride) && rounded_once(out, [&](const Tensor& wide) { put_strided(wide, size, stride, offset, copy_of(from, wide.dtype())); })) return;
   const Access access(out);
   if (!access) return;
   const int64_t item = out.itemsize();

@@ -318,6 +318,7 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
     fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()), " differ in shape");
   const Dims shape = with_size(x.sizes(), d, size);
   Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
+  if (rounded_once(out, [&](const Tensor& wide) { copy_into(wide, scatter_along(copy_of(x, wide.dtype()), at, dim, size)); })) return out;
   const Access access(out);
   if (!access) return out;
   const Slices s(at.sizes(), d);
@@ -330,9 +331,8 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
       for (int64_t i = 0; i < s.n; ++i) {
         T& to = o[base + checked_index(where + first + i * s.inner, size, "_scatter_along") * s.inner];
         const T from = p[first + i * s.inner];
-        if constexpr (is_half_v<T>) to = T(static_cast<float>(to) + static_cast<float>(from));
-        else if constexpr (std::is_same_v<T, bool>) to = to || from;
-        else to = static_cast<T>(to + from);
+        if constexpr (std::is_same_v<T, bool>) to = to || from;
+        else to = static_cast<T>(static_cast<compute_t<T>>(to) + static_cast<compute_t<T>>(from));
       }
     });
   });

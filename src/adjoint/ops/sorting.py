@@ -237,7 +237,7 @@ def bincount(input, weights=None, minlength=0) -> Tensor:
     length = max(minlength, int(input.max().item()) + 1 if input.numel() else 0)
     if weights is None:
         weights = _C._full(input.shape, 1, _C.int64)
-    elif not weights.dtype.is_floating_point:
+    elif weights.dtype is not _C.float32:
         weights = weights.to(_C.float64)
     return _C._zeros((length,), weights.dtype).scatter_add(0, input.to(_C.int64), weights.detach())
 

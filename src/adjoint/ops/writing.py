@@ -241,6 +241,9 @@ def _combined(input, dim, index, src, reduce, include_self, name):
     """Elements of `src`, and of `input` if asked for, combined where `index` says; what gets none stays as it is."""
     if src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    if reduce == "mean" and input.dtype in (_C.float16, _C.bfloat16):
+        # The sum may be beyond what the halves reach, and the count beyond what they tell apart.
+        return _combined(input.float(), dim, index, src.float(), reduce, include_self, name).to(input.dtype)
     if not include_self:
         untouched = _C._full(input.shape, True).scatter(dim, index, False)
         input = _C.where(untouched, input, _C._full((), _neutral(reduce, input.dtype), input.dtype))
