@@ -18,6 +18,7 @@
 #include "ops/sparse.h"
 #include "ops/writing.h"
 #include "tensor/access.h"
+#include "transforms/batching.h"
 #include "transforms/sparse.h"
 
 namespace adjoint {
@@ -95,7 +96,8 @@ void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
     if (!edges[i] || !(mask >> (i & 63) & 1)) continue;
     // Stands for the input, of which only the history is needed.
     const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
-    const Tensor stand_in = over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0);
+    // Inside of a vmap() it stands for each sample, so that its history stays there.
+    const Tensor stand_in = of_each_sample(over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0), *edges[i].node);
     set_history(stand_in, edges[i].node, edges[i].input_nr);
     g = call<Attach>(g, stand_in);
   }

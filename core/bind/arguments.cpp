@@ -54,8 +54,8 @@ Fit fit_of(const ArgKind& kind, PyObject* o) {
       return when(s && s->is_integral(), Fit::Converted);
     }
     case Form::Ints:
-      if (is_int(o)) return Fit::Exact;
-      if (!is_sequence(o)) return Fit::No;
+      if (is_int(o)) return PyLong_Check(o) ? Fit::Exact : Fit::Converted;
+      if (!is_sequence(o) || (is_tensor(o) && unwrap(o).dim() == 0)) return Fit::No;
       return when(all_of(o, is_whole), PyTuple_Check(o) || PyList_Check(o) ? Fit::Exact : Fit::Converted);
     case Form::Tensors:
       if (!is_sequence(o)) return Fit::No;

@@ -102,7 +102,12 @@ PyType_Spec size_spec = {"adjoint.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_B
 
 }  // namespace
 
-bool is_int(PyObject* o) { return PyLong_Check(o) ? !PyBool_Check(o) : PyIndex_Check(o) && !is_tensor(o) && !PyBool_Check(o); }
+bool is_int(PyObject* o) {
+  if (PyLong_Check(o)) return !PyBool_Check(o);
+  if (!is_tensor(o)) return PyIndex_Check(o);
+  const Tensor& t = unwrap(o);
+  return t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::Bool;
+}
 
 std::optional<Scalar> as_scalar(PyObject* o) {
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
@@ -167,7 +172,7 @@ double as_double(PyObject* o, const char* what) {
 
 Dims as_dims(PyObject* o, const char* what) {
   Dims dims;
-  if (is_int(o) || (is_tensor(o) && unwrap(o).dim() == 0)) {
+  if (is_int(o)) {
     dims.push_back(as_int(o, what));
     return dims;
   }

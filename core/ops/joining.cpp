@@ -71,7 +71,7 @@ Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim) {
   int64_t at = 0;
   for (const Dims& s : sizes) {
     if (s.size() == 1 && s[0] == 0) {
-      out.emplace_back();
+      out.push_back(zeros(s.span(), g.dtype()));
       continue;
     }
     out.push_back(call<Narrow>(g, int64_t{d}, at, s[d]));

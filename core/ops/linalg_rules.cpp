@@ -1,6 +1,7 @@
 // The rules of linear algebra: each turns the cotangents of an operator's results into those of its inputs,
 // by recorded operators. Formulas and their sources stand above each. Start reading at `cholesky_rule`.
 #include "for_size.h"
+#include "autograd/meta.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/linalg.h"
@@ -70,12 +71,17 @@ Tensor permute_rows(const Tensor& t, const Tensor& pivots, bool inverse) {
     // Sorting the permutation gives its inverse.
     p = call<Argsort>(p, int64_t{-1}, false, false);
   }
-  return call<GatherAlong>(t, copy_of(call<Expand>(as_column(p), t.sizes())), t.dim() - 2);
+  return call<GatherAlong>(t, call<Contiguous>(call<Expand>(as_column(p), t.sizes())), t.dim() - 2);
+}
+/// All that a tensor stands for inside of a vmap(), whose samples are asked together.
+Tensor every_sample(Tensor t) {
+  while (t->is(TensorImpl::kBatched)) t = Tensor(meta_of(t)->samples);
+  return t;
 }
 /// Whether a pivot of some matrix is zero; its determinant is then zero, or NaN.
 bool singular(const Tensor& det, const Tensor& lu) {
   bool found = false;
-  const Tensor dets = copy_of(alias(det));
+  const Tensor dets = copy_of(alias(every_sample(det)));
   const Access access(dets);
   if (!access) return false;
   visit(dets.dtype(), [&]<class T>(TypeTag<T>) {
@@ -83,7 +89,7 @@ bool singular(const Tensor& det, const Tensor& lu) {
       for (int64_t i = 0; i < dets.numel(); ++i) found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);
   });
   if (!found) return false;
-  const Tensor d = copy_of(diagonal(alias(lu)));
+  const Tensor d = copy_of(diagonal(alias(every_sample(lu))));
   found = false;
   visit(d.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_half_v<T> && !is_integer_v<T>)
@@ -243,13 +249,14 @@ Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tens
   return ga;
 }
 
-// V (diag ḡ_λ + (Vᴴ ḡ_V) ∘ E) Vᴴ with E_ij = 1 / (λ_j - λ_i), and 0 where these are equal.
+// The Hermitian part of V (diag ḡ_λ + (Vᴴ ḡ_V) ∘ E) Vᴴ with E_ij = 1 / (λ_j - λ_i), and 0 where these are equal.
 Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& v) {
   if (!g_values.defined() && !g_vectors.defined()) return {};
   if (v.dim() < 2) fail("linalg.eigvalsh: the derivative needs the eigenvectors, which were not computed");
   if (!g_vectors.defined()) return mm(call<Mul>(v, as_row(g_values)), adjoint_of(v));
   Tensor inner =
       call<Mul>(mm(adjoint_of(v), g_vectors), safe_reciprocal(differences(values), tolerance_of(values)));
+  inner = half(call<Add>(inner, adjoint_of(inner)));
   if (g_values.defined()) inner = call<Add>(inner, on_diagonal(g_values));
   return mm(v, mm(inner, adjoint_of(v)));
 }

@@ -31,6 +31,23 @@ Tensor per_class(const Tensor& weight, const Tensor& scores, int64_t dim) {
   return call<Reshape>(weight, IntList(shape.data(), shape.size()));
 }
 
+/// As kernels::class_weights, of calls, which a vmap() can map: what each class of each row counts in the loss.
+Tensor recorded_weights(const Tensor& self, int64_t dim, const Tensor& target, const Tensor& weight, const kernels::ClassLoss& options) {
+  const auto [reduce, ignore, smoothing] = options;
+  const Tensor ones = full(target.sizes(), Scalar(1), self.dtype());
+  Recorded q = -Recorded(call<NllLossBackward>(ones, Sizes(self.sizes()), target, OptionalTensor(weight), Text("none"), ignore));
+  const Recorded total(call<Sum>(q.tensor, OptionalInts(), false, OptionalType()));
+  if (smoothing > 0) {
+    Dims shape(self.sizes());
+    shape[static_cast<size_t>(dim)] = 1;
+    const Tensor counts = call<To>(call<NotEqual>(target, wrap_number(Scalar(ignore), DType::Int64)), self.dtype());
+    const Recorded rows(call<Reshape>(counts, IntList(shape.data(), shape.size())));
+    const Tensor each = weight.defined() ? per_class(weight, self, dim) : number(1, self).tensor;
+    q = q * number(1 - smoothing, self) + rows * Recorded(each) * number(smoothing / static_cast<double>(self.size(dim)), self);
+  }
+  return (reduce == kernels::Reduce::Mean ? q / total : q).tensor;
+}
+
 }  // namespace
 
 namespace compose {
@@ -57,6 +74,7 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
   if (smoothing > 0) q = q * number(1 - smoothing, target) + number(smoothing / static_cast<double>(classes), target);
   if (weight.defined()) q = q * Recorded(per_class(weight, self, dim));
   const Recorded terms = q * Recorded(call<LogSoftmax>(self, dim, OptionalType()));
+  if (classes == 0 && reduce == kernels::Reduce::Mean) return reduced(terms.tensor, reduce);  // NaN: nothing divided by no classes
   const Tensor loss = (-Recorded(summed(terms.tensor, dim, false))).tensor;
   return reduced(loss, reduce);
 }
@@ -88,7 +106,9 @@ Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, 
   // The loss is -sum(q log softmax(x)) with constants q: its gradient is softmax(x) sum(q) - q.
   const kernels::Reduce reduce = kernels::reduce_of(reduction, "cross_entropy");
   const int64_t dim = self.dim() == 1 ? 0 : 1;
-  const Tensor q = kernels::class_weights(self.sizes(), self.dtype(), target, weight, {reduce, ignore, smoothing});
+  const bool mapped = target->is(TensorImpl::kBatched) || (weight.defined() && weight->is(TensorImpl::kBatched));
+  const Tensor q = mapped ? recorded_weights(self, dim, target, weight, {reduce, ignore, smoothing})
+                          : kernels::class_weights(self.sizes(), self.dtype(), target, weight, {reduce, ignore, smoothing});
   Recorded upper(g);
   if (reduce == kernels::Reduce::None) {
     Dims shape(self.sizes());

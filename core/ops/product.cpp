@@ -198,8 +198,10 @@ Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2,
     if (number.kind() == Category::Bool && self.dtype() != DType::Bool)
       fail(name, "(): Boolean ", what, " only supported for Boolean results, but the input has dtype ", name_of(self.dtype()));
   products::need_vectors(vec1, "vec1", vec2, "vec2", name);
-  const Tensor sum = products::scaled_sum(self, Outer::forward(vec1, vec2), beta, alpha, name);
-  return sum.dtype() == self.dtype() ? sum : copy_of(sum, self.dtype());  // a scale makes integers of bools
+  const DType factors = promote(vec1.dtype(), vec2.dtype()), type = promote(self.dtype(), factors);
+  const auto as = [](const Tensor& t, DType d) { return t.dtype() == d ? t : copy_of(t, d); };
+  const Tensor sum = products::scaled_sum(as(self, type), Outer::forward(as(vec1, type), as(vec2, type)), beta, alpha, name);
+  return as(sum, type);  // a scale makes integers of bools
 }
 
 Tensor linear_input_gradient(const Tensor& g, const Tensor& weight, IntList sizes) {

@@ -44,10 +44,16 @@ void Generator::manual_seed(uint64_t seed) {
   if (torch_) torch_->restart(seed);
 }
 
-uint64_t Generator::seed() {
+namespace {
+uint64_t system_seed() {
   std::random_device device;
   const uint64_t high = device();
-  const uint64_t seed = high << 32 | device();
+  return high << 32 | device();
+}
+}  // namespace
+
+uint64_t Generator::seed() {
+  const uint64_t seed = system_seed();
   manual_seed(seed);
   return seed;
 }
@@ -96,7 +102,8 @@ thread_local Generator* own = nullptr;
 }
 
 Generator& default_generator() {
-  static Generator* const generator = new Generator;  // outlives every static object
+  // Outlives every static object. Begins at a seed of the system's, so that runs without a seed differ.
+  static Generator* const generator = new Generator(system_seed());
   return own ? *own : *generator;
 }
 Generator* use_generator(Generator* generator) { return std::exchange(own, generator); }

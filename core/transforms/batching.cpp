@@ -32,7 +32,8 @@ void mark_new(const BatchLevel* level) {
 BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict) {
   static std::atomic<uint64_t> last{0};
   auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict,
-                               .dual_outside = thread_state.dual_level ? thread_state.dual_level->number : 0, .outer = thread_state.batch_level};
+                               .dual_outside = thread_state.dual_level ? thread_state.dual_level->number : 0,
+                               .first_node = thread_state.sequence, .outer = thread_state.batch_level};
   mark_new(level);
   return *(thread_state.batch_level = level);
 }
@@ -107,6 +108,17 @@ Tensor unbatched(const Tensor& t, const BatchLevel& level) {
   Dims sizes(t.sizes());
   sizes.insert(sizes.begin(), level.size);
   return call<Expand>(t, sizes.span());
+}
+
+Tensor of_each_sample(const Tensor& t, const Node& node) {
+  const BatchLevel* level = thread_state.batch_level;
+  if (node.sequence == Node::kFirst) {
+    const TensorImpl* leaf = static_cast<const LeafNode&>(node).leaf;
+    level = leaf->is(TensorImpl::kBatched) ? open_batch_level(leaf->meta.load(std::memory_order_acquire)->batch_level) : nullptr;
+  }
+  while (level && node.sequence < level->first_node) level = level->outer;
+  if (!level || level->size < 0 || (is_batched(t) && batch_level_of(t) >= level->number)) return t;
+  return batched(unbatched(t, *level), level->number);
 }
 
 void refuse_values(const Tensor& t, Asked what, const char* op) {

@@ -34,6 +34,8 @@ struct BatchLevel {
   bool strict;
   /// The innermost level of tangents that was open before; tangents of later ones are those of batched tensors, not of samples.
   uint64_t dual_outside;
+  /// The first of the nodes that are recorded inside.
+  uint64_t first_node;
   /// Some sample needs a gradient outside: what the program differentiates inside must be recorded there too.
   bool records = false;
   /// Memory from outside was written: the program cannot be run again.
@@ -66,6 +68,9 @@ inline const Tensor& samples_of(const Tensor& t) { return meta_of(t)->samples; }
 Tensor batched(Tensor samples, uint64_t level);
 /// The samples of `t` at a level; `t` expanded, where it is the same for all of them.
 Tensor unbatched(const Tensor& t, const BatchLevel& level);
+
+/// `t` itself, or, where a node was recorded inside of a vmap(), that for each sample of it.
+Tensor of_each_sample(const Tensor& t, const Node& node);
 
 /// What the values of a batched tensor are asked for: refused, so that the vmap() may go on sample by sample.
 enum class Asked : uint8_t { Item, Truth, Memory, Shape };

@@ -9,7 +9,8 @@ namespace adjoint {
 
 namespace {
 
-std::atomic<uint64_t> next_level{1};
+// There is no level 1: a range of levels that are not looked at (`dual_skip_to`) is never empty, and never reaches one to come.
+std::atomic<uint64_t> next_level{2};
 
 /// The link of a level, and where the list would have it. Called with the meta's lock held.
 TangentLink** place_of(AutogradMeta& meta, uint64_t number) {

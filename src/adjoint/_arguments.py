@@ -8,7 +8,24 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 
-__all__ = ["give", "give_all", "ignores", "need_tensors"]
+__all__ = ["give", "give_all", "ignores", "need_tensors", "whole"]
+
+
+def whole(value, tensors=True):
+    """An `int` for an integer that is none: a tensor of no dimensions (if `tensors`), one of NumPy's; in sequences too.
+
+    What is no such integer is given back as it is. The core reads integers likewise (core/bind/convert.h).
+    """
+    kind = type(value)
+    if kind is int or kind is float or kind is bool or value is None:
+        return value
+    if kind is tuple or kind is list:
+        each = [whole(v, tensors) for v in value]
+        return value if all(a is b for a, b in zip(each, value)) else kind(each)
+    if isinstance(value, Tensor):
+        number = tensors and value.ndim == 0 and not (value.is_floating_point() or value.is_complex())
+        return value.__index__() if number and value.dtype is not _C.bool else value
+    return value.__index__() if hasattr(kind, "__index__") and not isinstance(value, int) else value
 
 
 def need_tensors(name, **given) -> None:

@@ -2,13 +2,15 @@
 
 A composition is Python over other functions, and an argument of a wrong type fails somewhere inside it: ``'list' object has
 no attribute 'shape'``, or in a function that the caller never called. Nothing is checked before a call, so that calls cost
-nothing; `explain` looks at what failed. It takes NumPy's keywords (``axis=``) for torch's, too. Start reading at `explain`.
+nothing; `explain` looks at what failed. It takes NumPy's keywords (``axis=``) for torch's, too, and integers that are no `int`
+(`_with_ints`). Start reading at `explain`.
 """
 
 from __future__ import annotations
 
 import re
 
+from adjoint._arguments import whole
 from adjoint._C import Tensor
 
 __all__ = ["explain"]
@@ -41,7 +43,7 @@ def explain(published, args, kwargs, error):
         traceback is None or traceback.tb_next is None and _wraps(published, traceback.tb_frame.f_code)
     )
     if outermost and type(error) is TypeError:
-        return _with_known_names(published, args, kwargs, error)
+        return _with_known_names(published, args, kwargs, error) or _with_ints(published, args, kwargs, error)
     if traceback is None:
         return None
     while traceback.tb_next is not None:
@@ -49,6 +51,8 @@ def explain(published, args, kwargs, error):
     # What a user's own function raised, such as a distance passed in, is the user's.
     if not traceback.tb_frame.f_globals.get("__name__", "").startswith("adjoint."):
         return None
+    if (answer := _with_ints(published, args, kwargs, error)) is not None:
+        return answer
     name = published.__name__
     if type(error) is AttributeError:
         where = _where(published, args, kwargs, getattr(error, "obj", None))
@@ -99,6 +103,21 @@ def _with_known_names(published, args, kwargs, error):
         other = _NAMES.get(key) if key not in parameters else None
         renamed[other if other in parameters and other not in kwargs else key] = value
     return (published(*args, **renamed),) if renamed.keys() != kwargs.keys() else None
+
+
+def _with_ints(published, args, kwargs, error):
+    """The call once more with `int` for integers of other types, where there are any: Python asks them for more than
+    ``__index__``. A tensor that fails by its value rather than by its type is data, and stays."""
+    if not isinstance(error, (*_PLAIN, OverflowError)):
+        return None
+    by_type = isinstance(error, (TypeError, OverflowError))
+    try:
+        ints, named = [whole(a, by_type) for a in args], {k: whole(v, by_type) for k, v in kwargs.items()}
+        if all(a is b for a, b in zip(ints, args)) and all(named[k] is kwargs[k] for k in named):
+            return None
+        return (published(*ints, **named),)
+    except Exception:
+        return None  # the error that was there says more
 
 
 def _wraps(published, code):

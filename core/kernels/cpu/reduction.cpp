@@ -199,7 +199,10 @@ Pair moments(const Tensor& self, const OptionalInts& dim, double correction, boo
       };
       Reducer(self, l.mask).run<T>(Fold::Moments, 0, A{0, W(0), 0}, merge, [&](const A* acc, int64_t first, int64_t stride, int64_t n) {
         write(out, acc, first, stride, n, [correction, root](const A& a) {
+          // Of no element, and of one that is no number, there is no variance, whatever is corrected.
           const double rest = a.count - correction, v = a.squares / (rest > 0 ? rest : 0.0);
+          const bool known = a.count > 0 && a.mean - a.mean == W(0);
+          if (!known) return std::nan("");
           return root ? std::sqrt(v) : v;
         });
         if (means.defined())

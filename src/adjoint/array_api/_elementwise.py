@@ -19,7 +19,6 @@ _TWO = (
     "greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter "
     "not_equal pow remainder subtract"
 ).split()
-_ELSEWHERE = {"equal": "eq"}
 
 __all__ = [*_ONE, *_TWO, "bitwise_invert", "clip", "sign"]
 
@@ -36,7 +35,7 @@ def together(*operands):
 
 
 def _two(name):
-    f = getattr(ad, _ELSEWHERE.get(name, name))
+    f = {"equal": ad.eq, "floor_divide": _floor_divide, "remainder": _remainder}.get(name) or getattr(ad, name)
 
     def function(x1, x2, /):
         if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype:
@@ -44,8 +43,22 @@ def _two(name):
         return f(*together(x1, x2))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`adjoint.{f.__name__}` of arrays and Python numbers, by the standard's promotion."
+    function.__doc__ = f"`adjoint.{name}` of arrays and Python numbers, by the standard's promotion."
     return function
+
+
+def _floor_divide(x1, x2):
+    """As the quotient has it where an operand is infinite: torch's is NaN, or -1 for -0."""
+    result = ad.floor_divide(x1, x2)
+    if not result.is_floating_point():
+        return result
+    return ad.where(ad.isinf(x1) | ad.isinf(x2), ad.floor(x1 / x2), result)
+
+
+def _remainder(x1, x2):
+    """With the sign of `x2`, at zero too."""
+    result = ad.remainder(x1, x2)
+    return ad.where(result == 0, ad.copysign(result, x2), result) if result.is_floating_point() else result
 
 
 globals().update({name: getattr(ad, name) for name in _ONE}, **{name: _two(name) for name in _TWO})

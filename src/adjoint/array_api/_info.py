@@ -126,7 +126,7 @@ class __array_namespace_info__:
         return ad.device("cpu")
 
     def devices(self):
-        return [ad.device("cpu")]
+        return (ad.device("cpu"),)
 
     def default_dtypes(self, *, device=None):
         real = ad.get_default_dtype()

@@ -65,13 +65,13 @@ def mean(x, /, *, axis=None, keepdims=False):
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance over axes: squares of distances over n - correction."""
     axes = axes_of(x, axis)
-    return ad.var(x, axes, correction=correction, keepdim=keepdims) if axes else ad.zeros_like(x)
+    return ad.var(x, axes, correction=correction, keepdim=keepdims) if axes else (x - x).abs()
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The standard deviation over axes, the root of `var`."""
     axes = axes_of(x, axis)
-    return ad.std(x, axes, correction=correction, keepdim=keepdims) if axes else ad.zeros_like(x)
+    return ad.std(x, axes, correction=correction, keepdim=keepdims) if axes else (x - x).abs()
 
 
 def max(x, /, *, axis=None, keepdims=False):

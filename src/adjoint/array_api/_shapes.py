@@ -35,7 +35,10 @@ def broadcast_arrays(*arrays):
 
 def broadcast_shapes(*shapes):
     """The shape of arrays of these shapes together."""
-    return tuple(ad.broadcast_shapes(*shapes))
+    try:
+        return tuple(ad.broadcast_shapes(*shapes))
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
 
 
 def broadcast_to(x, /, shape):
@@ -70,6 +73,8 @@ def expand_dims(x, /, axis=0):
             )
         return ad.unsqueeze(x, axis)
     rank = x.ndim + len(axis)
+    if len({a % rank for a in axis if -rank <= a < rank}) != len(axis):
+        raise ValueError(f"expand_dims(): axes {axis} are not different axes of an array of {rank} dimensions")
     for i in sorted(a % rank for a in axis):
         x = ad.unsqueeze(x, i)
     return x
@@ -124,6 +129,8 @@ def roll(x, /, shift, *, axis=None):
 
 def repeat(x, repeats, /, *, axis=None):
     """Each element several times."""
+    if isinstance(repeats, Tensor):
+        repeats = repeats.to(ad.int64)
     return ad.repeat_interleave(x.reshape(-1) if axis is None else x, repeats, 0 if axis is None else axis)
 
 

@@ -119,7 +119,10 @@ def tensordot(x1, x2, /, *, axes=2):
 
 def vecdot(x1, x2, /, *, axis=-1):
     """The scalar product along an axis; the first vector is conjugated."""
-    return own.vecdot(*together(x1, x2), dim=axis)
+    x1, x2 = together(x1, x2)
+    if x1.is_floating_point() or x1.is_complex():
+        return own.vecdot(x1, x2, dim=axis)
+    return ad.sum(x1 * x2, axis, dtype=x1.dtype)
 
 
 def trace(x, /, *, offset=0, dtype=None):

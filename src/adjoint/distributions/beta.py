@@ -32,7 +32,6 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _mean_carrier_measure = 0
     _carried = ()
 
     def __init__(self, concentration1, concentration0, validate_args=None):
@@ -80,6 +79,10 @@ class Beta(ExponentialFamily):
 
     def entropy(self):
         return self._dirichlet.entropy()
+
+    @property
+    def _mean_carrier_measure(self):
+        return self._dirichlet._mean_carrier_measure
 
     @property
     def _natural_params(self):

@@ -46,21 +46,26 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def mean(self):
         near, l = _split(self.logits, 0.3)
         series = 0.5 + self.logits * _even(self.logits, _MEAN)
-        return ad.where(near, series, -1 / ad.expm1(-l) - 1 / l)
+        h = l.abs()
+        low = 1 / h + (-h).exp() / ad.expm1(-h)  # of negative logits; the mean of their opposites is 1 less that
+        return ad.where(near, series, ad.where(l > 0, 1 - low, low))
 
     @property
     def variance(self):
         near, l = _split(self.logits, 0.3)
-        # sinh overflows where 1/sinh² is long 0.
-        half = (l.abs() / 2).clamp(max=40.0)
-        return ad.where(near, _even(self.logits, _VARIANCE), l.pow(-2) - 0.25 / half.sinh().square())
+        h = l.abs()
+        return ad.where(near, _even(self.logits, _VARIANCE), h.pow(-2) - (-h).exp() / ad.expm1(-h).square())
 
     def rsample(self, sample_shape=Size()):
         return self.icdf(_uniform(self._extended_shape(sample_shape), self._param))
 
     def log_prob(self, value):
         self._check(value)
-        return value * self.logits - self._log_normalizer(self.logits)
+        near, l = _split(self.logits, 0.3)
+        # From the end where the density is greatest, where large terms of the exponent and the normaliser are equal.
+        exponent = ad.where(l > 0, value - 1, value) * self.logits
+        series = (value - 0.5) * self.logits - self.logits.square() * _even(self.logits, _LOG)
+        return ad.where(near, series, exponent - _log_width(l))
 
     def cdf(self, value):
         self._check(value)
@@ -94,9 +99,8 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def _log_normalizer(self, x):
         """log((exp(x) - 1) / x), whose derivatives are the mean and the variance."""
         near, l = _split(x, 0.3)
-        h = l.abs()
-        far = h / 2 + ad.log1p(-(-h).exp()) - h.log()
-        return x / 2 + ad.where(near, x.square() * _even(x, _LOG), far)
+        far = l.clamp(min=0) + _log_width(l)
+        return ad.where(near, x / 2 + x.square() * _even(x, _LOG), far)
 
 
 # log(sinh(x/2) / (x/2)) = x²/24 - x⁴/2880 + …, over x²; and its first two derivatives, the first over x.
@@ -107,6 +111,12 @@ _VARIANCE = tuple((2 * k + 1) * c for k, c in enumerate(_MEAN))
 
 def _even(x, coefficients):
     return _polynomial(coefficients, x.square())
+
+
+def _log_width(l):
+    """log((1 - exp(-|l|)) / |l|), of the decay of the density from its greatest value, 1, over the interval."""
+    h = l.abs()
+    return ad.log1p(-(-h).exp()) - h.log()
 
 
 def _split(logits, limit):

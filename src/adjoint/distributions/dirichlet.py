@@ -29,7 +29,6 @@ class Dirichlet(ExponentialFamily):
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
-    _mean_carrier_measure = 0
 
     def __init__(self, concentration, validate_args=None):
         if concentration.dim() < 1:
@@ -74,6 +73,12 @@ class Dirichlet(ExponentialFamily):
         a, total, n = self.concentration, self._total, self.concentration.shape[-1]
         spread = (total - n) * ad.digamma(total) - ((a - 1) * ad.digamma(a)).sum(-1)
         return ad.lgamma(a).sum(-1) - ad.lgamma(total) + spread
+
+    @property
+    def _mean_carrier_measure(self):
+        """Of h(x) = Π 1 / x_i."""
+        a = self.concentration
+        return (ad.digamma(self._total).unsqueeze(-1) - ad.digamma(a)).sum(-1)
 
     @property
     def _natural_params(self):

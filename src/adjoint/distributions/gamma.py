@@ -56,8 +56,9 @@ class Gamma(ExponentialFamily):
         return draws.clamp(min=ad.finfo(draws.dtype).tiny)
 
     def log_prob(self, value):
-        self._check(value)
         a, rate = self.concentration, self.rate
+        value = ad.as_tensor(value, dtype=rate.dtype, device=rate.device)
+        self._check(value)
         return a * rate.log() + _xlogy(a - 1, value) - rate * value - ad.lgamma(a)
 
     def cdf(self, value):

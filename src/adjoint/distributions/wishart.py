@@ -151,4 +151,4 @@ class Wishart(CovarianceForms, ExponentialFamily):
         return 0.5 * self.df, -0.5 * self.precision_matrix
 
     def _log_normalizer(self, x, y):
-        return x * (-ad.linalg.slogdet(-2 * y).logabsdet + self._n * math.log(4)) + ad.mvlgamma(x, self._n)
+        return x * (-ad.linalg.slogdet(-2 * y).logabsdet + self._n * math.log(2)) + ad.mvlgamma(x, self._n)

@@ -98,9 +98,11 @@ def _recorded(cls, args, compute):
 
 
 def _by_rule(cls, args, number, info):
-    dims = tuple(0 if _at(x, number) else None for x in args)
-    samples = [_C._batch_of(x)[0] if d == 0 else x for x, d in zip(args, dims)]
-    found = cls.vmap(info, dims, *samples)
+    args, form = flatten_arguments(tuple(args))
+    # Along the dimension that the program named, where an argument is what vmap() was given.
+    dims = [getattr(x, "_mapped_along", 0) if _at(x, number) else None for x in args]
+    samples = [x if d is None else _C._batch_of(x)[0].movedim(0, d) if d else _C._batch_of(x)[0] for x, d in zip(args, dims)]
+    found = cls.vmap(info, form.unflatten(dims), *form.unflatten(samples))
     if not isinstance(found, tuple) or len(found) != 2:
         count = len(found) if isinstance(found, tuple) else 1
         raise RuntimeError(
@@ -108,7 +110,7 @@ def _by_rule(cls, args, number, info):
             f"the output. Got a {type(found).__name__} with {count} return(s) from {cls.__name__}.vmap"
         )
     outputs, out_dims = found
-    given = {id(s): x for s, x, d in zip(samples, args, dims) if d == 0}
+    given = {id(s): (x, d) for s, x, d in zip(samples, args, dims) if d is not None}
     leaves, spec = flatten_arguments(outputs)
     spread = spread_dims(out_dims, spec)
     if spread is None:
@@ -123,8 +125,9 @@ def _wrapped(y, dim, number, given):
     """A result for the program: the argument itself where its samples, by their ids in `given`, were returned, written or not."""
     if dim is None or not isinstance(y, _C.Tensor):
         return y
-    if dim == 0 and (x := given.get(id(y))) is not None:
-        _C._renew_samples(x, y)
+    x, along = given.get(id(y), (None, None))
+    if x is not None and dim == along:
+        _C._renew_samples(x, y.movedim(dim, 0) if dim else y)
         return x
     return _C._batched(y, dim, number)
 

@@ -214,6 +214,9 @@ class _Mapped:
         try:
             try:
                 samples = _C._batched_each(leaves, dims, level)
+                for sample, dim in zip(samples, dims):
+                    if dim:
+                        sample._mapped_along = dim
                 return self.take_out(self.func(*spec.unflatten(samples), **kwargs), level)
             except DataDependentError as e:
                 if strict or e.level != level:

@@ -422,6 +422,8 @@ def householder_product(A, tau, *, out=None) -> Tensor:
     m, n = A.shape[-2:]
     Q = _C._eye(m, n, A.dtype, False).expand(*A.shape[:-2], m, n)
     V = A.tril(-1) + _C._eye(m, n, A.dtype, False)
+    if not tau.shape[-1]:
+        Q = _C._attach(_C._attach(Q, A), tau)  # of no reflectors it is constant, and a function of both
     for i in reversed(range(tau.shape[-1])):
         v = V.narrow(-1, i, 1)
         Q = Q - tau.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mH @ Q))

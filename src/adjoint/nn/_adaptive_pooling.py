@@ -61,9 +61,11 @@ def _adaptive(op, n, input, output_size):
     else:
         output_size = (output_size,) * n
     sizes = tuple(input.shape[-n:])
+    # A mean of all three dimensions is NaN where there is nothing.
+    whole = op == "adaptive_avg_pool3d" and output_size == (1, 1, 1)
     # Channels may be none where a mean is taken, and for want of a batch dimension the first is taken for it.
     for d in range(1 if "max" in op or n == 3 else input.ndim - n, input.ndim):
-        if not input.shape[d]:
+        if not input.shape[d] and not whole:
             raise RuntimeError(
                 f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
                 f"{list(input.shape)} with dimension {d} being empty"

@@ -83,6 +83,8 @@ def batch_norm(
     >>> [round(v, 3) for v in ad.nn.functional.batch_norm(x, None, None, training=True).reshape(-1).tolist()]
     [-1.0, 1.0]
     """
+    if input.ndim == 1 and not input.numel() and training:
+        return input.clone()
     if input.ndim < 2:
         raise RuntimeError(
             f"batch_norm: expected at least 2 dimensions (N, C, …), but got input of size {list(input.shape)}"

@@ -146,10 +146,10 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     where = grid.shape[1:-1]
     dims = []
     for d, size in enumerate(sizes):
-        at = grid[..., n - 1 - d].reshape(batch, -1)  # the width comes first
+        at = grid[..., n - 1 - d].flatten(1)  # the width comes first
         at = (at + 1) * ((size - 1) / 2) if align_corners else ((at + 1) * size - 1) / 2
         dims.append(_neighbours(at, size, mode, padding_mode, align_corners))
-    flat = input.reshape(batch, channels, -1)
+    flat = input.flatten(2)
     result = None
     for corner in itertools.product(*dims):
         index, inside, weight = 0, None, None

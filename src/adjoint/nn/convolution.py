@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._arguments import whole
 from adjoint.ops.convolution import numbers
 
 from . import functional, init
@@ -38,6 +39,7 @@ class _Convolution(Module):
         device,
         dtype,
     ):
+        in_channels, out_channels, groups = whole((in_channels, out_channels, groups))
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         if in_channels % groups:
@@ -45,6 +47,9 @@ class _Convolution(Module):
         if out_channels % groups:
             raise ValueError("out_channels must be divisible by groups")
         n = self._n
+        kernel_size, stride, padding, output_padding, dilation = whole(
+            (kernel_size, stride, padding, output_padding, dilation)
+        )
         stride = numbers(stride, n, "stride")
         if isinstance(padding, str):
             if padding not in ("valid", "same"):

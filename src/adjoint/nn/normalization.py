@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._arguments import whole
 
 from . import functional, init
 from .module import Module
@@ -12,6 +13,7 @@ __all__ = ["LayerNorm", "RMSNorm"]
 
 
 def _shape(normalized_shape):
+    normalized_shape = whole(normalized_shape)
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 

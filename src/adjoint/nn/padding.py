@@ -5,6 +5,8 @@ The classes for one, two and three dimensions differ in how many widths there ar
 
 from __future__ import annotations
 
+from adjoint._arguments import whole
+
 from . import functional
 from .module import Module
 
@@ -25,6 +27,7 @@ class _Pad(Module):
 
     def __init__(self, padding):
         super().__init__()
+        padding = whole(padding)
         self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjoint._arguments import whole
+
 from . import functional
 from .module import Module
 
@@ -19,10 +21,10 @@ class _MaxPool(Module):
         self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False
     ):
         super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
+        self.kernel_size = whole(kernel_size)
+        self.stride = self.kernel_size if stride is None else whole(stride)
+        self.padding = whole(padding)
+        self.dilation = whole(dilation)
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
@@ -57,9 +59,9 @@ class _AvgPool(Module):
         divisor_override=None,
     ):
         super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        self.kernel_size = whole(kernel_size)
+        self.stride = self.kernel_size if stride is None else whole(stride)
+        self.padding = whole(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
@@ -80,8 +82,8 @@ class _LPPool(Module):
     def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
         super().__init__()
         self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
+        self.kernel_size = whole(kernel_size)
+        self.stride = whole(stride)
         self.ceil_mode = ceil_mode
 
     def forward(self, input):
@@ -101,7 +103,7 @@ class _AdaptiveAvgPool(Module):
 
     def __init__(self, output_size):
         super().__init__()
-        self.output_size = output_size
+        self.output_size = whole(output_size)
 
     def forward(self, input):
         return getattr(functional, f"adaptive_avg_pool{self._n}d")(input, self.output_size)
@@ -127,6 +129,7 @@ class _MaxUnpool(Module):
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
         as_tuple = lambda v: (v,) * self._n if isinstance(v, int) else tuple(v)  # noqa: E731
+        kernel_size, stride, padding = whole((kernel_size, stride, padding))
         self.kernel_size = as_tuple(kernel_size)
         self.stride = as_tuple(kernel_size if stride is None else stride)
         self.padding = as_tuple(padding)
@@ -155,6 +158,7 @@ class _FractionalMaxPool(Module):
     ):
         super().__init__()
         as_tuple = lambda v: v if v is None else (v,) * self._n if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
+        kernel_size, output_size = whole((kernel_size, output_size))
         name = type(self).__name__
         self.kernel_size = as_tuple(kernel_size)
         self.return_indices = return_indices
@@ -203,6 +207,7 @@ def _publish(base, n):
 
         def init(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
             stride = kernel_size if stride is None else stride
+            kernel_size, stride, padding = whole((kernel_size, stride, padding))
             as_tuples = ((v,) if isinstance(v, int) else v for v in (kernel_size, stride, padding))
             _AvgPool.__init__(self, *as_tuples, ceil_mode, count_include_pad)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._arguments import scalar_type
+from adjoint._arguments import scalar_type, whole
 from adjoint._register import composition
 
 
@@ -17,7 +17,9 @@ def numbers(value, n, name):
     """One number for each of `n` spatial dimensions, from a number or a sequence."""
     if isinstance(value, int):
         return (value,) * n
-    value = tuple(value)
+    if type(value) is not tuple:
+        value = whole(value)
+        value = (value,) if isinstance(value, int) else tuple(value)
     if len(value) == 1:
         return value * n
     if len(value) != n:

@@ -95,8 +95,14 @@ def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
     from adjoint.linalg._checks import fitting
 
     fitting(input, L, "cholesky_solve", "b", "u")
-    solve = _linalg().solve_triangular
     lower = L.mH if upper else L
+    if _C._is_differentiated(L):
+        from adjoint.linalg._cholesky import Solve
+        from adjoint.ops.shape import broadcast_shapes
+
+        batch = broadcast_shapes(input.shape[:-2], L.shape[:-2])
+        return give(out, Solve.apply(input.expand(*batch, -1, -1), lower.expand(*batch, -1, -1)), "cholesky_solve")
+    solve = _linalg().solve_triangular
     return give(out, solve(lower.mH, solve(lower, input, upper=False), upper=True), "cholesky_solve")
 
 
@@ -147,7 +153,7 @@ def svd(input, some=True, compute_uv=True, *, out=None):
         S = _linalg().svdvals(input)
         m, n = input.shape[-2:]
         zeros = [input.new_zeros((*input.shape[:-2], k, k)) for k in (m, n)]
-        return _results().svd(zeros[0], S, zeros[1])
+        return give_all(out, _results().svd(zeros[0], S, zeros[1]), "svd", converts=False)
     U, S, Vh = _linalg().svd(input, full_matrices=not some)
     return give_all(out, _results().svd(U, S, Vh.mH), "svd", converts=False)
 

@@ -28,6 +28,6 @@ def renorm(input, p, dim, maxnorm, *, out=None) -> Tensor:
     axis = dim % input.ndim
     norm = _C._vector_norm(input, float(p), [d for d in range(input.ndim) if d != axis], True)
     long = norm.detach() > maxnorm
-    # torch's guard against a norm of nothing.
-    factor = _C.where(long, maxnorm / (_C.where(long, norm, 1.0) + 1e-7), 1.0)
+    # torch's guard against a norm of nothing; in double precision it also keeps what is made from being too long by rounding.
+    factor = _C.where(long, maxnorm / (_C.where(long, norm, 1.0).to(_C.float64) + 1e-7), 1.0)
     return give(out, (input * factor.to(input.dtype)).contiguous(), "renorm", converts=False)

@@ -188,5 +188,5 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None) -> Tensor:
             f"{list(batch1.shape)} and {list(batch2.shape)}"
         )
     # One product: rows of all left matrices beside each other, columns of all right ones below each other.
-    left, right = batch1.transpose(0, 1).reshape(batch1.shape[1], -1), batch2.reshape(-1, batch2.shape[2])
+    left, right = batch1.transpose(0, 1).flatten(1), batch2.flatten(0, 1)
     return _C.addmm(input, left, right, beta=beta, alpha=alpha, out=out)

@@ -87,6 +87,8 @@ def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
 
 def _integral(add, y, x, dx, dim):
     """The areas of the trapezoids between neighbouring points along a dimension, added up by `add`."""
+    if not y.shape[dim]:
+        return add(y, dim)
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)
     if x is None:
         return add(ends, dim) * (dx / 2)

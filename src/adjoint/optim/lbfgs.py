@@ -124,7 +124,8 @@ class LBFGS(Optimizer):
             d = self._direction(group, state, g, d, t)
             state["prev_flat_grad"], state["prev_loss"] = before, loss_before = g.clone(), loss
             lr = float(group["lr"])
-            t = min(1.0, 1.0 / float(g.abs().sum())) * lr if state["n_iter"] == 1 else lr
+            size = float(g.abs().sum())
+            t = lr / size if state["n_iter"] == 1 and size > 1 else lr
             slope = float(g.dot(d))
             if slope > -group["tolerance_change"]:
                 break

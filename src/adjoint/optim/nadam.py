@@ -80,7 +80,7 @@ class NAdam(EachParameter):
         beta1, beta2 = group["betas"]
         now, after = (beta1 * (1 - 0.96 ** (s * group["momentum_decay"]) / 2) for s in (t, t + 1))
         state["mu_product"] *= now
-        product = state["mu_product"].item()
+        product = state["mu_product"] if group["differentiable"] else state["mu_product"].item()
         state["exp_avg"].mul_(beta1).add_(grad, alpha=1 - beta1)
         state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         root = (state["exp_avg_sq"] / (1 - beta2**t)).sqrt() + group["eps"]

@@ -1,7 +1,7 @@
 """Selective checkpointing: a policy says which operators' results are kept, and which are computed again.
 
 While the part first runs, an interpreter below recording is told of each operator that computes, asks the policy, and
-keeps the results of those that it names. While the part runs again, it supplies them, in the same order. Views and writes
+keeps the results of those that it names. While the part runs again, it supplies them, in the same order, without asking again. Views and writes
 are not asked for: they happen each time. Start reading at `create_selective_checkpoint_contexts`.
 """
 
@@ -33,7 +33,7 @@ class SelectiveCheckpointContext:
     Attributes
     ----------
     is_recompute : bool
-        Whether the part runs again, for a backward pass.
+        Whether the part runs again, for a backward pass: False, since a policy is asked but once.
     """
 
     def __init__(self, *, is_recompute):
@@ -93,7 +93,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
             f"policy_fn_or_list must be either a function or a list of ops, but it is {policy_fn_or_list!r}"
         )
     kept: dict = {}
-    return _Keeping(policy, kept), _Supplying(policy, kept, allow_cache_entry_mutation)
+    return _Keeping(policy, kept), _Supplying(kept, allow_cache_entry_mutation)
 
 
 def _policy_of(operators):
@@ -137,25 +137,14 @@ class _Kept:
         self.random_state = random_state
 
 
-class _Asking:
-    """A context in which a policy is asked about each operator that is about to compute."""
+class _Observing:
+    """A context in which each operator that is about to compute is seen."""
 
-    is_recompute = False
-
-    def __init__(self, policy, kept):
-        self.policy = policy
+    def __init__(self, kept):
+        #: By operator, for each of its calls what was kept, or None.
         self.kept = kept
         # By thread, innermost last.
         self.interpreters: dict = {}
-
-    def saves(self, op, args):
-        decision = self.policy(SelectiveCheckpointContext(is_recompute=self.is_recompute), op, *args)
-        if not isinstance(decision, (bool, CheckpointPolicy)):
-            raise TypeError(
-                f"the policy of a selective checkpoint must return a CheckpointPolicy or a bool, but for {op.__name__} it "
-                f"returned {decision!r}"
-            )
-        return decision is True or decision in _SAVE
 
     def __exit__(self, *exception):
         _C._pop_interpreter(self.interpreters[get_ident()].pop())
@@ -164,7 +153,20 @@ class _Asking:
         self.interpreters.setdefault(get_ident(), []).append(_C._push_observer(supply, computed, None))
 
 
-class _Keeping(_Asking):
+class _Keeping(_Observing):
+    def __init__(self, policy, kept):
+        super().__init__(kept)
+        self.policy = policy
+
+    def saves(self, op, args):
+        decision = self.policy(SelectiveCheckpointContext(is_recompute=False), op, *args)
+        if not isinstance(decision, (bool, CheckpointPolicy)):
+            raise TypeError(
+                f"the policy of a selective checkpoint must return a CheckpointPolicy or a bool, but for {op.__name__} it "
+                f"returned {decision!r}"
+            )
+        return decision is True or decision in _SAVE
+
     def __enter__(self):
         from adjoint import equal, get_rng_state
 
@@ -174,6 +176,8 @@ class _Keeping(_Asking):
         def supply(op, args):
             nonlocal before
             before = get_rng_state() if self.saves(op, args) else None
+            if before is None:
+                self.kept.setdefault(op, []).append(None)
 
         def computed(op, results):
             nonlocal before
@@ -187,27 +191,24 @@ class _Keeping(_Asking):
         self.push(supply, computed)
 
 
-class _Supplying(_Asking):
-    is_recompute = True
-
-    def __init__(self, policy, kept, allow_mutation):
-        super().__init__(policy, kept)
+class _Supplying(_Observing):
+    def __init__(self, kept, allow_mutation):
+        super().__init__(kept)
         self.allow_mutation = allow_mutation
 
     def __enter__(self):
-        # Each run starts at the first that was kept.
+        # Each run starts at the first call.
         used: dict = {}
 
         def supply(op, args):
-            if not self.saves(op, args):
-                return None
             number = used[op] = used.get(op, -1) + 1
             if number >= len(self.kept.get(op, ())):
                 raise RuntimeError(
-                    f"{op.__name__} encountered during backward, but not found in storage: the policy of the selective "
-                    f"checkpoint keeps call number {number} of it now, and did not when the part first ran"
+                    f"{op.__name__} encountered during backward, but not found in storage: the part called it {number} times "
+                    "when it first ran under the selective checkpoint, and calls it more often now"
                 )
-            return self.results_of(self.kept[op][number], op)
+            kept = self.kept[op][number]
+            return None if kept is None else self.results_of(kept, op)
 
         self.push(supply, None)
 
