@@ -96,8 +96,10 @@ void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
     if (!edges[i] || !(mask >> (i & 63) & 1)) continue;
     // Stands for the input, of which only the history is needed.
     const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
-    // Inside of a vmap() it stands for each sample, so that its history stays there.
-    const Tensor stand_in = of_each_sample(over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0), *edges[i].node);
+    const Node& node = *edges[i].node;
+    const Tensor zero = over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0);
+    // Inside of a vmap() it stands for each sample, so that the history stays there, of a constant that a rule made too.
+    const Tensor stand_in = of_each_sample(zero, node);
     set_history(stand_in, edges[i].node, edges[i].input_nr);
     g = call<Attach>(g, stand_in);
   }

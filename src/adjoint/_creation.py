@@ -312,6 +312,8 @@ def linspace(start, end, steps, *, dtype=None) -> Tensor:
     >>> ad.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if _is_mapped(start) or _is_mapped(end):
+        return _between(start, end, steps, dtype)
     start, end = _ends("linspace", start, end, dtype)
     if isinstance(start, complex) or isinstance(end, complex):
         from adjoint import complex as joined
@@ -325,9 +327,24 @@ def linspace(start, end, steps, *, dtype=None) -> Tensor:
     return _C._linspace(start, end, steps, dtype, False)
 
 
+def _is_mapped(end):
+    return isinstance(end, Tensor) and _C._is_batched(end)
+
+
+def _between(start, end, steps, dtype):
+    """`linspace` for each sample of a vmap: from the nearer end, as the core has it."""
+    start, end = (e.detach() if isinstance(e, Tensor) else e for e in (start, end))
+    dtype = dtype or (start + end + 0.0).dtype
+    step = (end - start) / (steps - 1 or 1)
+    at = _C._arange(0, steps, 1, _C.int64, False)
+    return _C.where(at < steps // 2 + steps % 2, start + at * step, end - (steps - 1 - at) * step).to(dtype)
+
+
 @creation
 def logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor:
     """`base` to the powers of ``linspace(start, end, steps)``."""
+    if _is_mapped(start) or _is_mapped(end):
+        return base ** _between(start, end, steps, dtype)
     start, end = _ends("logspace", start, end, dtype)
     return _C._logspace(start, end, steps, base, dtype, False)
 

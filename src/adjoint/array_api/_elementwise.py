@@ -35,7 +35,9 @@ def together(*operands):
 
 
 def _two(name):
-    f = {"equal": ad.eq, "floor_divide": _floor_divide, "remainder": _remainder}.get(name) or getattr(ad, name)
+    f = {"equal": ad.eq, "floor_divide": _floor_divide, "remainder": _remainder}.get(name) or getattr(
+        ad, name
+    )
 
     def function(x1, x2, /):
         if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype:

@@ -74,7 +74,9 @@ def expand_dims(x, /, axis=0):
         return ad.unsqueeze(x, axis)
     rank = x.ndim + len(axis)
     if len({a % rank for a in axis if -rank <= a < rank}) != len(axis):
-        raise ValueError(f"expand_dims(): axes {axis} are not different axes of an array of {rank} dimensions")
+        raise ValueError(
+            f"expand_dims(): axes {axis} are not different axes of an array of {rank} dimensions"
+        )
     for i in sorted(a % rank for a in axis):
         x = ad.unsqueeze(x, i)
     return x

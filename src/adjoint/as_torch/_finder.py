@@ -86,6 +86,35 @@ PRIVATE = {
         "_batch_mv": "adjoint.distributions.multivariate_normal._product",
         "_batch_mahalanobis": "adjoint.distributions.multivariate_normal._mahalanobis",
     },
+    **{
+        f"adjoint.nn.{module}": {there: f"adjoint.nn.{module}.{here}" for there, here in names.items()}
+        for module, names in (
+            ("batch_norm", {"_NormBase": "_Statistics"}),
+            ("convolution", {"_ConvNd": "_Convolution", "_ConvTransposeNd": "_Transposed"}),
+            ("dropout", {"_DropoutNd": "_Dropout"}),
+            (
+                "padding",
+                {
+                    "_ConstantPadNd": "_ConstantPad",
+                    **dict.fromkeys(("_CircularPadNd", "_ReflectionPadNd", "_ReplicationPadNd"), "_Pad"),
+                },
+            ),
+            (
+                "pooling",
+                {
+                    f"_{kind}Nd": f"_{kind}"
+                    for kind in (
+                        "MaxPool",
+                        "AvgPool",
+                        "LPPool",
+                        "AdaptiveAvgPool",
+                        "AdaptiveMaxPool",
+                        "MaxUnpool",
+                    )
+                },
+            ),
+        )
+    },
     "adjoint.hub": {"urlparse": "urllib.parse.urlparse"},
     "adjoint.optim.lbfgs": {
         name: f"{STANDINS}._functional.{name}" for name in ("_cubic_interpolate", "_strong_wolfe")

@@ -47,7 +47,9 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         near, l = _split(self.logits, 0.3)
         series = 0.5 + self.logits * _even(self.logits, _MEAN)
         h = l.abs()
-        low = 1 / h + (-h).exp() / ad.expm1(-h)  # of negative logits; the mean of their opposites is 1 less that
+        low = 1 / h + (-h).exp() / ad.expm1(
+            -h
+        )  # of negative logits; the mean of their opposites is 1 less that
         return ad.where(near, series, ad.where(l > 0, 1 - low, low))
 
     @property

@@ -101,7 +101,10 @@ def _by_rule(cls, args, number, info):
     args, form = flatten_arguments(tuple(args))
     # Along the dimension that the program named, where an argument is what vmap() was given.
     dims = [getattr(x, "_mapped_along", 0) if _at(x, number) else None for x in args]
-    samples = [x if d is None else _C._batch_of(x)[0].movedim(0, d) if d else _C._batch_of(x)[0] for x, d in zip(args, dims)]
+    samples = [
+        x if d is None else _C._batch_of(x)[0].movedim(0, d) if d else _C._batch_of(x)[0]
+        for x, d in zip(args, dims)
+    ]
     found = cls.vmap(info, form.unflatten(dims), *form.unflatten(samples))
     if not isinstance(found, tuple) or len(found) != 2:
         count = len(found) if isinstance(found, tuple) else 1

@@ -7,7 +7,6 @@ dense formula gives. Start reading at `Solve`.
 
 from __future__ import annotations
 
-from adjoint import _C
 from adjoint.autograd import Function
 
 

@@ -419,7 +419,9 @@ def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
             f"but got {prod(shape)} != {prod(A.shape[: B.ndim])}"
         )
-    return give_cast(out, solve(A.reshape(prod(shape), prod(shape)), B.reshape(-1)).reshape(shape), "tensorsolve")
+    return give_cast(
+        out, solve(A.reshape(prod(shape), prod(shape)), B.reshape(-1)).reshape(shape), "tensorsolve"
+    )
 
 
 _register.publish(globals())

@@ -30,6 +30,7 @@ from .activation import *
 from .adaptive import AdaptiveLogSoftmaxWithLoss
 from .batch_norm import *
 from .containers import ModuleDict, ModuleList, Sequential
+from .constants import assign as _assign
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import *
@@ -50,6 +51,8 @@ from .rearranging import *
 from .rnn import *
 from .sparse import Embedding, EmbeddingBag
 from .transformer import *
+
+_assign(globals())
 
 __all__ = (
     activation.__all__

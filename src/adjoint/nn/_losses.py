@@ -263,7 +263,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    if input.numel() and not input.is_meta and not bool(((input >= 0) & (input <= 1)).all()):
+    if input.numel() and not input.is_meta and not bool(ad._C._whole((input >= 0) & (input <= 1)).all()):
         raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
     loss = -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
     return _reduce(loss if weight is None else loss * weight, reduction)

@@ -272,7 +272,7 @@ def multi_margin_loss(
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     _check_targets(target, reduction)
     index = target.reshape(-1, 1)
-    if count and not index.is_meta and bool(((index < 0) | (index >= classes)).any()):
+    if count and not index.is_meta and bool(ad._C._whole((index < 0) | (index >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range: classes are 0 to {classes - 1}")
     terms = ad.relu(margin - x.gather(1, index) + x)
     if p == 2:
@@ -316,7 +316,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     _check_targets(target, reduction)
     y = target if batched else target.reshape(1, -1)
     count, classes = x.shape
-    if count and not y.is_meta and bool(((y < -1) | (y >= classes)).any()):
+    if count and not y.is_meta and bool(ad._C._whole((y < -1) | (y >= classes)).any()):
         raise RuntimeError(
             f"argument #2 'target' is out of range: classes are 0 to {classes - 1}, and -1 ends them"
         )

@@ -236,7 +236,8 @@ def _max_unpool(op, n, input, indices, kernel_size, stride, padding, output_size
     count = prod(input.shape[-n:])
     flat = indices.reshape(*leading, count)
     if flat.numel() and not flat.is_meta:
-        for found in (flat.max().item(), flat.min().item()):
+        places = _C._whole(flat)
+        for found in (places.max().item(), places.min().item()):
             if not 0 <= found < volume:
                 raise RuntimeError(
                     f"Found an invalid max index: {found} (output volumes are of size "

@@ -66,7 +66,7 @@ class _Statistics(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def _check(self, input):
+    def _check_input_dim(self, input):
         if input.ndim not in self._ranks:
             expected = " or ".join(f"{r}D" for r in self._ranks)
             raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
@@ -102,7 +102,7 @@ class _BatchNorm(_Statistics):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input):
-        self._check(input)
+        self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         counts = self.training and self.track_running_stats
         if counts and self.momentum is None and not input.is_meta:
@@ -144,7 +144,7 @@ class _InstanceNorm(_Statistics):
         return self._ranks[0]
 
     def forward(self, input):
-        self._check(input)
+        self._check_input_dim(input)
         batched = input.ndim == self._ranks[-1]
         channels = input.shape[1 if batched else 0]
         if channels != self.num_features:
@@ -271,7 +271,7 @@ class SyncBatchNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_group = process_group
 
-    def _check(self, input):
+    def _check_input_dim(self, input):
         if input.ndim < 2:
             raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
 

@@ -15,6 +15,7 @@ from .parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
+_CONVOLUTIONS = "", "conv1d", "conv2d", "conv3d"
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
@@ -79,7 +80,18 @@ class _Convolution(Module):
             self.bias = Parameter(ad.empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
+        self._n = n  # its own: programs call forward with other objects that have what is in its __dict__
+        self._reversed_padding_repeated_twice = self._around()
         self.reset_parameters()
+
+    def _around(self):
+        """The widths of padding in the order of `functional.pad`."""
+        if self.padding == "valid":
+            return [0] * 2 * self._n
+        if self.padding == "same":
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
+            return [side for t in reversed(total) for side in (t // 2, t - t // 2)]
+        return tuple(p for p in reversed(self.padding) for _ in (0, 1))
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, uniform in ±1/√(inputs of one result)."""
@@ -139,20 +151,16 @@ class _Forward(_Convolution):
             dtype,
         )
 
-    def _around(self):
-        """The widths of padding in the order of `functional.pad`."""
-        if self.padding == "valid":
-            return [0] * 2 * self._n
-        if self.padding == "same":
-            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
-            return [side for t in reversed(total) for side in (t // 2, t - t // 2)]
-        return [p for p in reversed(self.padding) for _ in (0, 1)]
+    def _conv_forward(self, input, weight, bias):
+        """What `forward` computes; subclasses give it another weight."""
+        convolve = getattr(functional, _CONVOLUTIONS[self._n])
+        if self.padding_mode != "zeros":
+            input = functional.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
+            return convolve(input, weight, bias, self.stride, 0, self.dilation, self.groups)
+        return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
     def forward(self, input):
-        convolve, padding = getattr(functional, f"conv{self._n}d"), self.padding
-        if self.padding_mode != "zeros":
-            input, padding = functional.pad(input, self._around(), self.padding_mode), 0
-        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return self._conv_forward(input, self.weight, self.bias)
 
 
 class _Transposed(_Convolution):
@@ -191,10 +199,12 @@ class _Transposed(_Convolution):
             dtype,
         )
 
-    def _output_padding(self, input, output_size):
+    def _output_padding(
+        self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None
+    ):
         if output_size is None:
             return self.output_padding
-        n = self._n
+        n = num_spatial_dims
         output_size = list(output_size)
         if len(output_size) == input.ndim:
             output_size = output_size[-n:]
@@ -205,11 +215,9 @@ class _Transposed(_Convolution):
             )
         least = [
             (i - 1) * s - 2 * p + d * (k - 1) + 1
-            for i, s, p, d, k in zip(
-                input.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size
-            )
+            for i, s, p, d, k in zip(input.shape[-n:], stride, padding, dilation or (1,) * n, kernel_size)
         ]
-        most = [low + s - 1 for low, s in zip(least, self.stride)]
+        most = [low + s - 1 for low, s in zip(least, stride)]
         if not all(low <= size <= high for low, size, high in zip(least, output_size, most)):
             raise ValueError(
                 f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
@@ -224,7 +232,9 @@ class _Transposed(_Convolution):
             self.bias,
             self.stride,
             self.padding,
-            self._output_padding(input, output_size),
+            self._output_padding(
+                input, output_size, self.stride, self.padding, self.kernel_size, self._n, self.dilation
+            ),
             self.groups,
             self.dilation,
         )

@@ -17,6 +17,9 @@ class _Dropout(Module):
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self._function = (
+            self._function
+        )  # its own: programs call forward with other objects that have its __dict__
         self.p = p
         self.inplace = inplace
 

@@ -238,7 +238,9 @@ def _limit_norms(weight, input, max_norm, norm_type):
         used = ad.tensor(used)
         rows = weight[used]
         norms = ad.linalg.vector_norm(rows, norm_type, -1, True)
-        weight[used] = ad.where(norms > max_norm, rows * (max_norm / (norms.double() + 1e-7)).to(rows.dtype), rows)
+        weight[used] = ad.where(
+            norms > max_norm, rows * (max_norm / (norms.double() + 1e-7)).to(rows.dtype), rows
+        )
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):

@@ -170,6 +170,16 @@ class Hookable:
         return hooks.backward
 
     # The names under which programs for torch look the tables up, and take them away.
+    def _get_backward_hooks(self) -> tuple[list, list]:
+        """The full backward hooks that a call heeds, and the hooks of old."""
+        full, regular = _backward_hooks(self._own_hooks(), vars(sys.modules[f"{__package__}.module"]))
+        return full, regular
+
+    def _get_backward_pre_hooks(self) -> list:
+        """The backward pre-hooks that a call heeds."""
+        shared = vars(sys.modules[f"{__package__}.module"])["_global_backward_pre_hooks"]
+        return [*shared.values(), *self._own_hooks().backward_pre.values()]
+
     _forward_pre_hooks = _table("forward_pre")
     _forward_hooks = _table("forward")
     _backward_pre_hooks = _table("backward_pre")

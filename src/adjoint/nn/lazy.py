@@ -226,7 +226,7 @@ class _LazyNorm(LazyModuleMixin):
     def initialize_parameters(self, input):
         """Scale, shift and statistics are as long as the input has channels."""
         if self.has_uninitialized_params() or not self.num_features:
-            self._check(input)
+            self._check_input_dim(input)
             usual = issubclass(self.cls_to_become, _BATCH_NORMS)
             self.num_features = input.shape[1 if usual or input.dim() == max(self._ranks) else 0]
             for tensor in (self.weight, self.bias, self.running_mean, self.running_var):

@@ -53,6 +53,10 @@ def _replaced(kind, module, name, value):
     return replaced(table, module, name, value) if table else value
 
 
+def _ask_call_impl(self, *args, **kwargs):
+    return self._call_impl(*args, **kwargs)
+
+
 class Module(Conversion, StateDict, Hookable, ModuleMembers):
     """Base class of all layers and models.
 
@@ -90,6 +94,8 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     def __init_subclass__(cls, **keywords):
         super().__init_subclass__(**keywords)
+        if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
+            cls.__call__ = _ask_call_impl
         _read_members_directly(cls)
 
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
@@ -127,6 +133,12 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             if type(error) in PLAIN:
                 locate(error, self, args)
             raise
+
+    #: What a call does; a subclass's own is called in its place (`__init_subclass__`).
+    _call_impl = __call__
+
+    def _slow_forward(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
 
     # ---- registration ---------------------------------------------------------------------------------
 

@@ -111,6 +111,17 @@ class MultiheadAttention(Module):
             if bias is not None:
                 init.xavier_normal_(bias)
 
+    def merge_masks(self, attn_mask, key_padding_mask, query):
+        """One mask, and which it is: 0 of positions, 1 of keys, 2 of both for each sample and head; None without masks."""
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length, _ = query.shape
+        mask = attn_mask.view(batch, -1, length, length) if attn_mask.dim() == 3 else attn_mask
+        mask = mask.expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            mask = mask + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return mask, 2
+
     def forward(
         self,
         query,

@@ -27,6 +27,10 @@ class _Pad(Module):
 
     def __init__(self, padding):
         super().__init__()
+        self._n, self._mode = (
+            self._n,
+            self._mode,
+        )  # its own: programs call forward with other objects that have its __dict__
         padding = whole(padding)
         self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
 

@@ -14,9 +14,17 @@ __all__ = sorted(
 )
 
 
-class _MaxPool(Module):
+class _Pool(Module):
     _n = 0
 
+    def __init__(self):
+        super().__init__()
+        self._n = (
+            self._n
+        )  # its own: programs call forward with other objects that have what is in its __dict__
+
+
+class _MaxPool(_Pool):
     def __init__(
         self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False
     ):
@@ -46,9 +54,7 @@ class _MaxPool(Module):
         )
 
 
-class _AvgPool(Module):
-    _n = 0
-
+class _AvgPool(_Pool):
     def __init__(
         self,
         kernel_size,
@@ -76,9 +82,7 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _LPPool(Module):
-    _n = 0
-
+class _LPPool(_Pool):
     def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
         super().__init__()
         self.norm_type = norm_type
@@ -98,9 +102,7 @@ class _LPPool(Module):
         )
 
 
-class _AdaptiveAvgPool(Module):
-    _n = 0
-
+class _AdaptiveAvgPool(_Pool):
     def __init__(self, output_size):
         super().__init__()
         self.output_size = whole(output_size)
@@ -123,9 +125,7 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
         )
 
 
-class _MaxUnpool(Module):
-    _n = 0
-
+class _MaxUnpool(_Pool):
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
         as_tuple = lambda v: (v,) * self._n if isinstance(v, int) else tuple(v)  # noqa: E731
@@ -143,10 +143,8 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _FractionalMaxPool(Module):
+class _FractionalMaxPool(_Pool):
     """Windows at drawn distances: see `functional.fractional_max_pool2d`."""
-
-    _n = 0
 
     def __init__(
         self,

@@ -145,6 +145,15 @@ class RNNBase(Module):
         """The parameters, in a list for each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
+    def _init_flat_weights(self) -> None:
+        """Nothing: `_flat_weights` are looked up whenever they are asked for. So too the next two."""
+
+    def _update_flat_weights(self) -> None:
+        pass
+
+    def _weights_have_changed(self) -> bool:
+        return False
+
     def flatten_parameters(self) -> None:
         """Nothing to do: only GPUs want the parameters in one piece of memory."""
 

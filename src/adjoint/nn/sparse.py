@@ -38,6 +38,9 @@ class _Rows(Module):
     def reset_parameters(self) -> None:
         """Draw the rows anew, and set that of `padding_idx` to 0."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with ad.no_grad():
                 self.weight[self.padding_idx].fill_(0)

@@ -101,7 +101,9 @@ def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
         from adjoint.ops.shape import broadcast_shapes
 
         batch = broadcast_shapes(input.shape[:-2], L.shape[:-2])
-        return give(out, Solve.apply(input.expand(*batch, -1, -1), lower.expand(*batch, -1, -1)), "cholesky_solve")
+        return give(
+            out, Solve.apply(input.expand(*batch, -1, -1), lower.expand(*batch, -1, -1)), "cholesky_solve"
+        )
     solve = _linalg().solve_triangular
     return give(out, solve(lower.mH, solve(lower, input, upper=False), upper=True), "cholesky_solve")
 
