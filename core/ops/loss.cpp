@@ -36,7 +36,8 @@ Tensor recorded_weights(const Tensor& self, int64_t dim, const Tensor& target, c
   const auto [reduce, ignore, smoothing] = options;
   const Tensor ones = full(target.sizes(), Scalar(1), self.dtype());
   Recorded q = -Recorded(call<NllLossBackward>(ones, Sizes(self.sizes()), target, OptionalTensor(weight), Text("none"), ignore));
-  const Recorded total(call<Sum>(q.tensor, OptionalInts(), false, OptionalType()));
+  const Recorded sum(call<Sum>(q.tensor, OptionalInts(), false, OptionalType()));
+  const Recorded total = select(Recorded(call<Equal>(sum.tensor, number(0, self).tensor)), number(1, self), sum);  // where all are ignored
   if (smoothing > 0) {
     Dims shape(self.sizes());
     shape[static_cast<size_t>(dim)] = 1;

@@ -177,9 +177,31 @@ def test_a_kept_result_that_was_written_is_refused_unless_allowed():
     assert ad.allclose(x.grad, (2 * x.sin() * x.cos()).detach())
 
 
-def test_a_policy_that_changes_its_mind():
+def test_a_policy_is_asked_once():
+    """So that it may count."""
     x, _ = inputs()
-    y = run(lambda t: t.sin().exp().sum(), lambda ctx, op, *args: ctx.is_recompute, x)
+    asked = []
+
+    def every_other(ctx, op, *args):
+        asked.append(ctx.is_recompute)
+        return len(asked) % 2 == 1
+
+    y = run(lambda t: t.sin().cos().exp().sin().sum(), every_other, x)
+    y.backward()
+    assert len(asked) == 5 and not any(asked)
+    wanted = ad.autograd.grad(x.sin().cos().exp().sin().sum(), x)[0]
+    assert ad.allclose(x.grad, wanted)
+
+
+def test_a_part_that_calls_more_when_it_runs_again():
+    x, _ = inputs()
+    runs = []
+
+    def part(t):
+        runs.append(t)
+        return (t.sin().sin() if len(runs) > 1 else t.sin()).exp().sum()
+
+    y = run(part, lambda ctx, op, *args: True, x)
     with pytest.raises(RuntimeError, match="sin encountered during backward, but not found in storage"):
         y.backward()
     # Nothing of it stays behind.

@@ -54,9 +54,7 @@ ROWS = {
     "index_reduce, mean": made(
         lambda one, zero: zero(1).index_reduce(0, at(), one(N), "mean", include_self=False)[0] * N
     ),
-    "segment_reduce": made(
-        lambda one, zero: ad.segment_reduce(one(N), "sum", lengths=ad.tensor([N]))[0]
-    ),
+    "segment_reduce": made(lambda one, zero: ad.segment_reduce(one(N), "sum", lengths=ad.tensor([N]))[0]),
     "index_add": made(lambda one, zero: zero(1).index_add(0, at(), one(N))[0]),
     "index_add, rows": made(lambda one, zero: zero(1, 64).index_add(0, at(), one(N, 64))[0, 63]),
     "index_add, few of many": made(lambda one, zero: zero(100_000).index_add(0, at() + 7, one(N))[7]),
@@ -72,17 +70,15 @@ ROWS = {
     "histc": made(lambda one, zero: ad.histc(one(N), 1, 0, 2)[0]),
     "embedding_bag": made(lambda one, zero: F.embedding_bag(at()[None], one(1, 1), mode="sum")[0, 0]),
     "embedding_bag, weights": made(
-        lambda one, zero: F.embedding_bag(
-            at()[None], one(1, 1), mode="sum", per_sample_weights=one(1, N)
-        )[0, 0]
+        lambda one, zero: F.embedding_bag(at()[None], one(1, 1), mode="sum", per_sample_weights=one(1, N))[
+            0, 0
+        ]
     ),
     "conv1d": made(lambda one, zero: F.conv1d(one(1, 1, N), one(1, 1, N))[0, 0, 0]),
     "avg_pool1d": made(lambda one, zero: F.avg_pool1d(one(1, 1, N), N)[0, 0, 0] * N),
     "nll_loss": made(lambda one, zero: F.nll_loss(-one(N, 2), at(), reduction="sum")),
     "cdist": made(lambda one, zero: ad.cdist(one(1, N), zero(1, N), 1.0)[0, 0]),
-    "coalesce": made(
-        lambda one, zero: ad.sparse_coo_tensor(at()[None], one(N), (1,)).coalesce().values()[0]
-    ),
+    "coalesce": made(lambda one, zero: ad.sparse_coo_tensor(at()[None], one(N), (1,)).coalesce().values()[0]),
     "to_dense": made(lambda one, zero: ad.sparse_coo_tensor(at()[None], one(N), (1,)).to_dense()[0]),
     "gradient of expand": graded(lambda v: v.expand(N), 1),
     "gradient of gather": graded(lambda v: v.gather(0, at()), 1),

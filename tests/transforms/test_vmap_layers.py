@@ -159,7 +159,7 @@ def test_functions_under_several_transforms(function, reference, order):
 def test_a_rule_of_a_function_is_told_of_the_batch():
     WithRule.calls.clear()
     vmap(WithRule.apply, in_dims=1)(X)
-    assert WithRule.calls[0] == (4, "error", (0,))
+    assert WithRule.calls[0] == (4, "error", (1,))
 
 
 def test_loops_are_counted():

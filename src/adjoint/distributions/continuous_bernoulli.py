@@ -44,8 +44,8 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
 
     @property
     def mean(self):
-        near, l = _split(self.logits, 0.3)
-        series = 0.5 + self.logits * _even(self.logits, _MEAN)
+        near, l, small = _split(self.logits, 0.3)
+        series = 0.5 + small * _even(small, _MEAN)
         h = l.abs()
         low = 1 / h + (-h).exp() / ad.expm1(
             -h
@@ -54,41 +54,41 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
 
     @property
     def variance(self):
-        near, l = _split(self.logits, 0.3)
+        near, l, small = _split(self.logits, 0.3)
         h = l.abs()
-        return ad.where(near, _even(self.logits, _VARIANCE), h.pow(-2) - (-h).exp() / ad.expm1(-h).square())
+        return ad.where(near, _even(small, _VARIANCE), h.pow(-2) - (-h).exp() / ad.expm1(-h).square())
 
     def rsample(self, sample_shape=Size()):
         return self.icdf(_uniform(self._extended_shape(sample_shape), self._param))
 
     def log_prob(self, value):
         self._check(value)
-        near, l = _split(self.logits, 0.3)
+        near, l, small = _split(self.logits, 0.3)
         # From the end where the density is greatest, where large terms of the exponent and the normaliser are equal.
         exponent = ad.where(l > 0, value - 1, value) * self.logits
-        series = (value - 0.5) * self.logits - self.logits.square() * _even(self.logits, _LOG)
+        series = (value - 0.5) * small - small.square() * _even(small, _LOG)
         return ad.where(near, series, exponent - _log_width(l))
 
     def cdf(self, value):
         self._check(value)
         value, logits = broadcast_all(value, self.logits)
-        near, l = _split(logits, 1e-3)
+        near, l, small = _split(logits, 1e-3)
         # For positive logits from the other end, so that nothing overflows.
         x = ad.where(l > 0, 1 - value, value)
         ratio = ad.expm1(-l.abs() * x) / ad.expm1(-l.abs())
         v, w = value, value * (1 - value)
-        series = v - logits * w * (0.5 - logits * ((1 - 2 * v) / 12 + logits * w / 24))
+        series = v - small * w * (0.5 - small * ((1 - 2 * v) / 12 + small * w / 24))
         result = ad.where(near, series, ad.where(l > 0, 1 - ratio, ratio))
         return result.clamp(min=0.0, max=1.0)
 
     def icdf(self, value):
         value, logits = broadcast_all(value, self.logits)
-        near, l = _split(logits, 1e-3)
+        near, l, small = _split(logits, 1e-3)
         q = ad.where(l > 0, 1 - value, value)
         far = -ad.log1p(q * ad.expm1(-l.abs())) / l.abs()
         v, w = value, value * (1 - value)
         # The cumulants of a Bernoulli variable of mean v.
-        series = v + logits * w * (0.5 + logits * ((1 - 2 * v) / 6 + logits * (1 - 6 * w) / 24))
+        series = v + small * w * (0.5 + small * ((1 - 2 * v) / 6 + small * (1 - 6 * w) / 24))
         return ad.where(near, series, ad.where(l > 0, 1 - far, far))
 
     def entropy(self):
@@ -100,9 +100,9 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
 
     def _log_normalizer(self, x):
         """log((exp(x) - 1) / x), whose derivatives are the mean and the variance."""
-        near, l = _split(x, 0.3)
+        near, l, small = _split(x, 0.3)
         far = l.clamp(min=0) + _log_width(l)
-        return ad.where(near, x / 2 + x.square() * _even(x, _LOG), far)
+        return ad.where(near, small / 2 + small.square() * _even(small, _LOG), far)
 
 
 # log(sinh(x/2) / (x/2)) = x²/24 - x⁴/2880 + …, over x²; and its first two derivatives, the first over x.
@@ -122,6 +122,6 @@ def _log_width(l):
 
 
 def _split(logits, limit):
-    """Where logits are small, and logits with 1 in place of those."""
+    """Where logits are small; logits with 1 in place of those; and with 0 in place of all others, for series."""
     near = logits.abs() < limit
-    return near, ad.where(near, ad.ones_like(logits), logits)
+    return near, ad.where(near, ad.ones_like(logits), logits), ad.where(near, logits, ad.zeros_like(logits))

@@ -40,7 +40,6 @@ class Wishart(CovarianceForms, ExponentialFamily):
 
     support = constraints.positive_definite
     has_rsample = True
-    _mean_carrier_measure = 0
     _carried = ("_unbroadcasted_scale_tril",)
 
     def __init__(
@@ -145,6 +144,12 @@ class Wishart(CovarianceForms, ExponentialFamily):
             - (df - n - 1) / 2 * digammas
             + df * n / 2
         )
+
+    @property
+    def _mean_carrier_measure(self):
+        """Of h(X) = |X|^(-(n + 1) / 2)."""
+        log_det = ad.digamma(self._degrees() / 2).sum(-1) + self._n * math.log(2)
+        return -(self._n + 1) / 2 * (log_det + 2 * _half_log_det(self._unbroadcasted_scale_tril))
 
     @property
     def _natural_params(self):

@@ -29,8 +29,8 @@ from . import (
 from .activation import *
 from .adaptive import AdaptiveLogSoftmaxWithLoss
 from .batch_norm import *
-from .containers import ModuleDict, ModuleList, Sequential
 from .constants import assign as _assign
+from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import *

@@ -11,6 +11,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._arguments import whole
 from adjoint._memory_format import like
 
 __all__ = [
@@ -188,6 +189,7 @@ def interpolate(
     if size is not None:
         if recompute_scale_factor:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        size = whole(size)
         size = (size,) * n if isinstance(size, int) else tuple(size)
         if not all(_is_whole(s) for s in size):
             raise TypeError(

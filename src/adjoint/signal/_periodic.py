@@ -15,6 +15,7 @@ def _window(name, length, periodic, dtype, weights) -> Tensor:
         raise TypeError(
             f"{name}(): argument 'window_length' (position 1) must be int, not {type(length).__name__}"
         )
+    length = length.__index__()
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
     dtype = _C._empty((0,), dtype).dtype  # Python's types and None have a meaning
