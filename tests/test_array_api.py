@@ -287,3 +287,57 @@ def test_forms_beyond_the_standard_that_scikit_learn_writes():
     x = ad.tensor([1.0, 4.0, 9.0, 16.0])
     assert xp.diff(x, 2).tolist() == xp.diff(x, n=2).tolist() == np.diff(x.numpy(), 2).tolist()
     assert [i.tolist() for i in xp.where(x > 3)] == [[1, 2, 3]]
+
+
+# --- what the standard says of special values, and of what is refused ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "x1, x2, expected",
+    [
+        *((math.inf, 1.0, math.inf), (math.inf, -1.0, -math.inf), (-math.inf, 2.0, -math.inf)),
+        *((1.0, math.inf, 0.0), (-1.0, -math.inf, 0.0), (1.0, -math.inf, -0.0), (-1.0, math.inf, -0.0)),
+        *((math.inf, math.inf, math.nan), (7.0, 2.0, 3.0), (-7.0, 2.0, -4.0), (0.0, -1.0, -0.0)),
+    ],
+)
+def test_floor_divide_at_infinity(x1, x2, expected):
+    found = xp.floor_divide(xp.asarray(x1), xp.asarray(x2)).item()
+    if expected == 0:  # the standard lets the quotient round either way where the signs differ
+        assert found == 0 and math.copysign(1, found) == math.copysign(1, expected)
+    else:
+        assert found == expected or math.isnan(found) and math.isnan(expected)
+
+
+@pytest.mark.parametrize("x1", [0.0, -0.0, 3.0, -3.0])
+@pytest.mark.parametrize("x2", [1.0, -1.0, 1.5])
+def test_remainder_has_the_sign_of_the_divisor(x1, x2):
+    found = xp.remainder(xp.asarray(x1), xp.asarray(x2)).item()
+    assert found == np.remainder(x1, x2) and math.copysign(1, found) == math.copysign(1, x2)
+
+
+@pytest.mark.parametrize("f", [xp.std, xp.var])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_has_no_variance(f, value):
+    for x, axis in ((xp.asarray(value), None), (xp.asarray([value]), 0), (xp.asarray([value, 1.0]), ())):
+        assert xp.isnan(f(x, axis=axis)).any()
+
+
+@pytest.mark.parametrize("dtype", [xp.uint8, xp.int8, xp.int64])
+def test_integers_are_vectors_too(dtype):
+    x = xp.asarray([[1, 2], [3, 4]], dtype=dtype)
+    for f in (xp.vecdot, xp.linalg.vecdot):
+        assert f(x, x).tolist() == [5, 25] and f(x, x, axis=0).dtype == dtype
+    assert xp.repeat(xp.asarray([1, 2]), xp.asarray([2, 1], dtype=dtype)).tolist() == [1, 1, 2]
+
+
+def test_axes_and_shapes_that_do_not_fit():
+    for axes in ((0, 0), (1, -2), (0, 9)):
+        with pytest.raises(ValueError, match="expand_dims"):
+            xp.expand_dims(xp.asarray([1.0]), axis=axes)
+    assert xp.expand_dims(xp.asarray([1.0]), axis=(0, -1)).shape == (1, 1, 1)
+    with pytest.raises(ValueError, match="broadcast"):
+        xp.broadcast_shapes((2, 3), (4,))
+
+
+def test_devices_are_a_tuple():
+    assert xp.__array_namespace_info__().devices() == (ad.device("cpu"),)
