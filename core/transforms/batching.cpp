@@ -110,17 +110,6 @@ Tensor unbatched(const Tensor& t, const BatchLevel& level) {
   return call<Expand>(t, sizes.span());
 }
 
-Tensor of_each_sample(const Tensor& t, const Node& node) {
-  const BatchLevel* level = thread_state.batch_level;
-  if (node.sequence == Node::kFirst) {
-    const TensorImpl* leaf = static_cast<const LeafNode&>(node).leaf;
-    level = leaf->is(TensorImpl::kBatched) ? open_batch_level(leaf->meta.load(std::memory_order_acquire)->batch_level) : nullptr;
-  }
-  while (level && node.sequence < level->first_node) level = level->outer;
-  if (!level || level->size < 0 || (is_batched(t) && batch_level_of(t) >= level->number)) return t;
-  return batched(unbatched(t, *level), level->number);
-}
-
 void refuse_values(const Tensor& t, Asked what, const char* op) {
   const BatchLevel& level = level_of(t, op);
   const std::string found = text(" ", op, " was asked of a tensor of shape ", to_string(t.sizes()), " that stands for ", level.size, " samples.");

@@ -21,6 +21,21 @@
 #include "ops/shape.h"
 #include "transforms/batching_call.h"
 
+namespace adjoint {
+
+Tensor of_each_sample(const Tensor& t, const Node& node) {
+  const BatchLevel* level = thread_state.batch_level;
+  if (node.sequence == Node::kFirst) {
+    const TensorImpl* leaf = static_cast<const LeafNode&>(node).leaf;
+    level = leaf->is(TensorImpl::kBatched) ? open_batch_level(leaf->meta.load(std::memory_order_acquire)->batch_level) : nullptr;
+  }
+  while (level && node.sequence < level->first_node) level = level->outer;
+  if (!level || level->size < 0 || (is_batched(t) && batch_level_of(t) >= level->number)) return t;
+  return batched(unbatched(t, *level), level->number);
+}
+
+}  // namespace adjoint
+
 namespace adjoint::batching {
 
 namespace {

@@ -320,15 +320,16 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
 
 void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
                   const Scalar& value, Scattering how, const char* op) {
+  const Access access(out);
+  if (!access) return;
   if ((how == Scattering::Add || how == Scattering::Multiply) && sum_dtype(out.dtype()) != out.dtype()) {
     const DType type = sum_dtype(out.dtype());
     const Tensor wide = empty(out.sizes(), type);
-    scatter_into(wide, base.defined() ? copy_of(base, type) : base, d, index, src.defined() ? copy_of(src, type) : src,
-                 item(scalar_tensor(value, out.dtype())), how, op);
+    const bool ieee = out.dtype() == DType::Float16;
+    const Scalar rounded(static_cast<double>(ieee ? static_cast<float>(value.to<Half>()) : static_cast<float>(value.to<BFloat16>())));
+    scatter_into(wide, base.defined() ? copy_of(base, type) : base, d, index, src.defined() ? copy_of(src, type) : src, rounded, how, op);
     return copy_into(out, wide);
   }
-  const Access access(out);
-  if (!access) return;
   if (index.numel() == 0) {
     const Begin begin(out, base, false);
     return;

@@ -64,7 +64,12 @@ def _remainder(x1, x2):
 
 
 globals().update({name: getattr(ad, name) for name in _ONE}, **{name: _two(name) for name in _TWO})
-bitwise_invert, sign = ad.bitwise_not, ad.sgn
+bitwise_invert = ad.bitwise_not
+
+
+def sign(x, /):
+    """-1, 0 or 1; of complex numbers, those of absolute value 1 in their direction. Of -0 it is 0."""
+    return ad.sgn(x) + 0 if x.is_floating_point() else ad.sgn(x)
 
 
 def imag(x, /):

@@ -55,7 +55,10 @@ def cholesky(x, /, *, upper=False):
 
 def cross(x1, x2, /, *, axis=-1):
     """The cross product of vectors of three elements."""
-    return own.cross(*together(x1, x2), dim=axis)
+    x1, x2 = together(x1, x2)
+    if x1.shape[axis] == x2.shape[axis] == 3:
+        x1, x2 = ad.broadcast_tensors(x1, x2)
+    return own.cross(x1, x2, dim=axis)
 
 
 def diagonal(x, /, *, offset=0):
@@ -120,6 +123,10 @@ def tensordot(x1, x2, /, *, axes=2):
 def vecdot(x1, x2, /, *, axis=-1):
     """The scalar product along an axis; the first vector is conjugated."""
     x1, x2 = together(x1, x2)
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(
+            f"vecdot(): vectors of {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}"
+        )
     if x1.is_floating_point() or x1.is_complex():
         return own.vecdot(x1, x2, dim=axis)
     return ad.sum(x1 * x2, axis, dtype=x1.dtype)
