@@ -38,18 +38,27 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     if (s.kernel[d] < 1 || s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0 || s.result[d] < 1 ||
         s.image[d] < 1)
       fail(name, "(): kernel, stride, dilation and sizes must be positive and padding not negative");
-    // Some tap of each window must meet the image. Products of what a program gives may be beyond 64 bits.
+    // Products of what a program gives may be beyond 64 bits.
     using Wide = __int128;
+    const Wide span = Wide{s.kernel[d] - 1} * s.dilation[d] + 1;
+    if (span >> 62)
+      fail(name, "(): a window of kernel ", to_string(kernel), " and dilation ", to_string(dilation), " is larger than any image");
+    if (s.padding[d] > span / 2)
+      fail(name, "(): pad should be at most half of effective kernel size, but got pad=", s.padding[d],
+           ", kernel_size=", s.kernel[d], " and dilation=", s.dilation[d]);
+    // The last window begins within the image or in front of it, so there are about as many as fit: as padding is, the image's
+    // size at most. Some tap of each must meet the image, and those in front of it are few, then.
     const auto start_of = [&](int64_t i) { return Wide{i} * s.stride[d] - s.padding[d]; };
     const auto meets = [&](int64_t i) {
       const Wide start = start_of(i), tap = start >= 0 ? 0 : (-start + s.dilation[d] - 1) / s.dilation[d];
       return tap < s.kernel[d] && start + tap * s.dilation[d] < s.image[d];
     };
-    bool all = meets(s.result[d] - 1);
+    bool all = start_of(s.result[d] - 2) + span <= Wide{s.image[d]} + s.padding[d] && meets(s.result[d] - 1);
     for (int64_t i = 0; all && i < s.result[d] && start_of(i) < 0; ++i) all = meets(i);
     if (!all)
       fail(name, "(): a window lies outside of the image of shape ", to_string(self.sizes()), ": kernel ",
-           to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding));
+           to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding), ", dilation ",
+           to_string(dilation), ", ", to_string(result), " windows");
   }
   const auto room = [&](DType dtype) { return last ? kernels::empty_channels_last(sizes.span(), dtype) : empty(sizes.span(), dtype); };
   const Tensor values = room(self.dtype()), positions = room(DType::Int64);

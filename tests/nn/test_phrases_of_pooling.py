@@ -71,6 +71,34 @@ def test_adaptive_pooling_is_of_fractions(n, kind):
     )
 
 
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (([2**61], [2], [1], [1], [3]), "a window lies outside of the image"),
+        (([2**62], [2], [1], [2], [3]), "is larger than any image"),
+        (([3], [2], [2**62], [1], [3]), "pad should be at most half of effective kernel size"),
+        (([2**61], [1], [2**60], [1], [2**60]), "a window lies outside of the image"),
+    ],
+)
+def test_windows_beyond_sense_are_refused_before_memory_is_asked_for(options, words):
+    refused(lambda: ad._C._max_pool(ad.ones(1, 2, 5), *options), words)
+
+
+def test_windows_far_larger_than_the_image_take_the_image_s_time_and_memory():
+    x = ad.arange(5.0, dtype=ad.float64).reshape(1, 1, 5)
+    assert F.max_pool1d(x, 2**61, 1, 2**60).tolist() == [[[4.0] * 6]]
+    for kernel, stride, padding in (
+        (10**12, 1, 5 * 10**11),
+        (10**12, 3, 5 * 10**11 - 1),
+        (2**50, 2**49, 2**49),
+    ):
+        windows = (5 + 2 * padding - kernel) // stride + 1
+        starts = [i * stride - padding for i in range(windows)]
+        wanted = [x[0, 0, max(0, a) : max(0, a + kernel)].sum().item() / kernel for a in starts]
+        np.testing.assert_allclose(array(F.avg_pool1d(x, kernel, stride, padding))[0, 0], wanted, rtol=1e-14)
+    assert F.avg_pool1d(x, 10**12, 10**12, ceil_mode=True).tolist() == [[[2.0]]]
+
+
 def test_more_windows_than_memory_has_bytes():
     refused(lambda: F.adaptive_max_pool1d(ad.ones(2, 2, 2), 2**62 - 1), "Storage size calculation overflowed")
 

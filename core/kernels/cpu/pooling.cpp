@@ -20,7 +20,7 @@ struct Span {
   int64_t start, low, high;
   Span(const Windows& s, int d, int64_t i) : start(i * s.stride[d] - s.padding[d]) {
     const int64_t step = s.dilation[d];
-    low = start >= 0 ? 0 : (-start + step - 1) / step;
+    low = start >= 0 ? 0 : (-start - 1) / step + 1;
     high = start >= s.image[d] ? 0 : std::min(s.kernel[d], (s.image[d] - 1 - start) / step + 1);
   }
 };
@@ -58,20 +58,21 @@ void plane(const Windows& s, const Spans& columns, const T* x, T* values, int64_
     const Span z(s, 0, a);
     for (int64_t b = 0; b < s.result[1]; ++b, values += s.result[2], positions += s.result[2]) {
       const Span y(s, 1, b);
-      list(z, y, 0, s.kernel[2], whole);
+      whole.clear();  // and filled where a window is so: taps of the others may be any number
       const auto lines = [&](int64_t from, int64_t to) {
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
           best_variant<PoolingTable<T>>().row(x, (z.start * s.image[1] + y.start) * s.image[2] + columns[static_cast<size_t>(from)].start, s.stride[2], to - from,
                                               static_cast<int64_t>(whole.size()), whole.data(), values + from, positions + from);
       };
       for (int64_t c = 0; c < s.result[2]; ++c) {
+        const Span& w = columns[static_cast<size_t>(c)];
+        const bool all = w.low == 0 && w.high == s.kernel[2];
+        if (all && whole.empty()) list(z, y, 0, s.kernel[2], whole);
         if (c == inner.first && inner.second > c) {
           lines(c, inner.second);
           c = inner.second - 1;
           continue;
         }
-        const Span& w = columns[static_cast<size_t>(c)];
-        const bool all = w.low == 0 && w.high == s.kernel[2];
         if (!all) list(z, y, w.low, w.high, part);
         const std::vector<int64_t>& taps = all ? whole : part;
         const int64_t first = (z.start * s.image[1] + y.start) * s.image[2] + w.start;
@@ -121,7 +122,8 @@ void pixels(const Windows& s, const Spans& columns, const T* x, T* values, int64
 void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions) {
   const int64_t image = s.image[0] * s.image[1] * s.image[2],
                 result = s.result[0] * s.result[1] * s.result[2];
-  const int64_t work = std::max<int64_t>(1, result * s.kernel[0] * s.kernel[1] * s.kernel[2]);
+  int64_t work = std::max<int64_t>(1, result);
+  for (int d = 0; d < 3; ++d) work *= std::min(s.kernel[d], s.image[d]);
   const Access access(x);
   if (access) visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_complex_v<T>)

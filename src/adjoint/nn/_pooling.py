@@ -147,6 +147,12 @@ def _counts(size, kernel, stride, padding, windows, include):
     return counts
 
 
+def _taps(size, kernel, stride, padding, windows):
+    """Kernel and padding of one dimension without the taps that lie outside of the image in every window."""
+    first = max(0, padding - (windows - 1) * stride)
+    return min(kernel, size + padding) - first, padding - first
+
+
 def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     _check_padding(op, n, kernel_size, padding, 1)
     images = _images(input, n, op)
@@ -161,10 +167,11 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = images.to(ad.float32) if half else images
     sizes = tuple(images.shape[2:])
-    # What the last windows need behind the image.
+    taps, sides = zip(*map(_taps, sizes, kernel, stride, padding, windows))
+    # What the last windows need after the image.
     more = [
         max(0, (w - 1) * s + k - size - 2 * p)
-        for w, s, k, size, p in zip(windows, stride, kernel, sizes, padding)
+        for w, s, k, size, p in zip(windows, stride, taps, sizes, sides)
     ]
     # Channels that lie side by side stay so; others are an image each.
     innermost = n == 2 and not x.is_contiguous() and is_laid(x, ad.channels_last)
@@ -172,8 +179,8 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
     planes = x if innermost else x.reshape(-1, 1, *sizes)
     if any(more):
         planes = ad.nn.functional.pad(planes, [side for m in reversed(more) for side in (0, m)])
-    ones = ad.ones((groups, 1, *kernel), dtype=x.dtype)
-    result = _C._convolution(planes, ones, stride, padding, (1,) * n, groups)
+    ones = ad.ones((groups, 1, *taps), dtype=x.dtype)
+    result = _C._convolution(planes, ones, stride, sides, (1,) * n, groups)
     result = result.reshape(*images.shape[:2], *windows)
     if divisor_override is not None:
         result = result / divisor_override
