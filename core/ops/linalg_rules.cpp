@@ -1,6 +1,9 @@
 // The rules of linear algebra: each turns the cotangents of an operator's results into those of its inputs,
 // by recorded operators. Formulas and their sources stand above each. Start reading at `cholesky_rule`.
 #include "for_size.h"
+
+#include <algorithm>
+
 #include "autograd/meta.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
@@ -35,7 +38,6 @@ Tensor first(const Tensor& t, int64_t dim, int64_t n) { return call<Narrow>(t, d
 Tensor rest(const Tensor& t, int64_t dim, int64_t n) { return call<Narrow>(t, dim, n, t.size(dim) - n); }
 Tensor as_column(const Tensor& t) { return call<Unsqueeze>(t, int64_t{-1}); }
 Tensor as_row(const Tensor& t) { return call<Unsqueeze>(t, int64_t{-2}); }
-Tensor real_of(const Tensor& t) { return t.is_complex() ? call<Real>(t) : t; }
 /// X with A X = B and the like, for a triangle.
 Tensor triangle_solve(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit = false) {
   return call<SolveTriangular>(a, b, upper, left, unit);
@@ -78,9 +80,13 @@ Tensor every_sample(Tensor t) {
   while (t->is(TensorImpl::kBatched)) t = Tensor(meta_of(t)->samples);
   return t;
 }
-/// Whether a pivot of some matrix is zero; its determinant is then zero, or NaN.
-bool singular(const Tensor& det, const Tensor& lu) {
-  bool found = false;
+/// Below which part of the largest a pivot or a singular value is small: the fourth root of epsilon, so that second derivatives
+/// that are computed with an inverse keep half of their digits.
+double small_part(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 0.0186 : 1.2207e-4; }
+
+/// Whether a pivot of some matrix is zero (its determinant is then zero, or NaN), or at most `part` of the largest of its matrix.
+bool singular(const Tensor& det, const Tensor& lu, double part) {
+  bool found = part > 0;
   const Tensor dets = copy_of(alias(every_sample(det)));
   const Access access(dets);
   if (!access) return false;
@@ -89,11 +95,15 @@ bool singular(const Tensor& det, const Tensor& lu) {
       for (int64_t i = 0; i < dets.numel(); ++i) found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);
   });
   if (!found) return false;
-  const Tensor d = copy_of(diagonal(alias(every_sample(lu))));
+  const Tensor d = copy_of(call<Abs>(diagonal(alias(every_sample(lu)))));
+  const int64_t n = d.size(-1);
   found = false;
   visit(d.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_half_v<T> && !is_integer_v<T>)
-      for (int64_t i = 0; i < d.numel(); ++i) found |= d.data<T>()[i] == T(0);
+    if constexpr (is_floating_v<T>)
+      for (const T *p = d.data<T>(), *end = p + d.numel(); p != end; p += n) {
+        const auto [least, most] = std::minmax_element(p, p + n);
+        found |= static_cast<double>(*least) <= part * static_cast<double>(*most);
+      }
   });
   return found;
 }
@@ -183,22 +193,65 @@ Tensor inverse_rule(const Tensor& g, const Tensor& inverse) {
   return minus(mm(yh, mm(g, yh)));
 }
 
-// ḡ conj(det A) A⁻ᴴ; where A is singular the cofactors, from A = U S Vᴴ: ḡ conj(det U det Vᴴ) U diag(Π_{j≠i}
-// s_j) Vᴴ.
+namespace {
+
+/// The most small singular values of a matrix of the batch, which stand last.
+int64_t most_small(const Tensor& s) {
+  const Dims last{-1};
+  const int64_t n = s.size(-1);
+  const Tensor limit = scaled(call<Amax>(s, OptionalInts(last.span()), true), Scalar(small_part(s.dtype())));
+  const Tensor small = copy_of(call<LessEqual>(s, limit));
+  int64_t most = 0;
+  for (int64_t i = 0; i < small.numel(); i += n)
+    most = std::max<int64_t>(most, std::count(small.data<bool>() + i, small.data<bool>() + i + n, true));
+  return most;
+}
+
+/// det C and its adjugate, det C C⁻¹, as polynomials in C: M₁ = 1, c_k = -tr(C M_k) / k, M_k₊₁ = C M_k + c_k 1 (Faddeev, Le Verrier).
+std::pair<Tensor, Tensor> determinant_and_adjugate(const Tensor& c) {
+  const int64_t n = c.size(-1);
+  const Tensor one = kernels::linalg::identity_like(c);
+  const Dims last{-1};
+  Tensor m = one, factor = call<Sum>(diagonal(c), OptionalInts(last.span()), false, OptionalType());
+  // Of no rows the determinant is 1.
+  if (n == 0) return {call<Prod>(diagonal(c), OptionalInts(last.span()), false, OptionalType()), m};
+  for (int64_t k = 1;; ++k) {
+    const Tensor product = mm(c, m);
+    factor = scaled(call<Sum>(diagonal(product), OptionalInts(last.span()), false, OptionalType()), Scalar(-1.0 / static_cast<double>(k)));
+    if (k == n) break;
+    m = call<Add>(product, call<Mul>(as_column(as_column(factor)), one));
+  }
+  return n % 2 ? std::pair{minus(factor), m} : std::pair{factor, minus(m)};
+}
+
+/// det A A⁻¹ of matrices of which some are singular or nearly so, for derivatives of any order. With A = U B Vᴴ, where U and V are constants that
+/// come from the singular values, B = [P Q; R S] has the small ones in S, so that P has an inverse and all else are polynomials in
+/// C = S - R P⁻¹ Q: det B = det P det C.
+Tensor adjugate(const Tensor& a) {
+  const Tensors usv = call_all<Svd>(alias(a), false, true);
+  const Tensor u = usv[0], vh = usv[2];
+  const int64_t n = a.size(-1), rank = n - most_small(usv[1]);
+  const Tensor b = mm(mm(adjoint_of(u), a), adjoint_of(vh));
+  const Tensor upper = first(b, -2, rank), under = rest(b, -2, rank);
+  const Tensor p = first(upper, -1, rank), q = rest(upper, -1, rank), r = first(under, -1, rank), s = rest(under, -1, rank);
+  const Tensor inverse = call<Inverse>(p), x = mm(inverse, q), y = mm(r, inverse);
+  const auto [det, adj] = determinant_and_adjugate(call<Sub>(s, mm(r, x)));
+  const Tensor xa = mm(x, adj);
+  const Tensor corner = call<Add>(call<Mul>(as_column(as_column(det)), inverse), mm(xa, y));
+  const Tensor whole = call<Cat>(Tensors{call<Cat>(Tensors{corner, minus(xa)}, int64_t{-1}),
+                                         call<Cat>(Tensors{minus(mm(adj, y)), adj}, int64_t{-1})}, int64_t{-2});
+  const Tensor factor = call<Mul>(call<Det>(p), call<Mul>(call<Det>(u), call<Det>(vh)));
+  return call<Mul>(as_column(as_column(factor)), mm(mm(adjoint_of(vh), whole), adjoint_of(u)));
+}
+
+}  // namespace
+
+// ḡ conj(det A) A⁻ᴴ; where some A is singular ḡ adj(A)ᴴ, and where it is nearly so, if that is to be differentiated.
 Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots) {
   if (!g.defined()) return {};
-  if (!singular(det, lu))
+  if (!singular(det, lu, recording() ? small_part(a.dtype()) : 0))
     return call<Mul>(as_column(as_column(call<Mul>(g, conjugate(det)))), inverse_adjoint(a, lu, pivots));
-  const Tensors usv = call_all<Svd>(a, false, true);
-  const Tensor u = usv[0], s = usv[1], vh = usv[2];
-  const Tensor eye = kernels::linalg::identity_like(mm(u, vh));
-  const Tensor is_diagonal = call<NotEqual>(real_of(eye), wrap_number(Scalar(0.0), s.dtype()));
-  const Tensor others =
-      call<Where>(is_diagonal, wrap_number(Scalar(1.0), s.dtype()), call<Expand>(as_row(s), eye.sizes()));
-  const Dims last = {-1};
-  const Tensor cofactors = call<Prod>(others, OptionalInts(last.span()), false, OptionalType());
-  const Tensor turn = conjugate(call<Mul>(call<Det>(u), call<Det>(vh)));
-  return call<Mul>(as_column(as_column(call<Mul>(g, turn))), mm(call<Mul>(u, as_row(cofactors)), vh));
+  return call<Mul>(as_column(as_column(g)), adjoint_of(adjugate(a)));
 }
 
 // d log|det A| = Re tr(A⁻¹ dA), d sign = i sign Im tr(A⁻¹ dA).

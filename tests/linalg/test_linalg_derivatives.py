@@ -288,3 +288,45 @@ def test_lobpcg_differentiates_by_both_triangles(shape, k, largest):
     values, vectors = ad.lobpcg(p, k=k, largest=largest)
     (values.sum() + (vectors * vectors[..., :1, :].sign()).sum()).backward()
     assert ad.allclose(p.grad, p.grad.mT)
+
+
+# --- Determinants of singular matrices --------------------------------------------------------------------------------------
+
+
+def determinant(a):
+    """The determinant as a polynomial in the elements."""
+    if a.shape[-1] == 1:
+        return a[0, 0]
+    minors = (ad.cat([a[1:, :j], a[1:, j + 1 :]], 1) for j in range(a.shape[-1]))
+    return sum((-1) ** j * a[0, j] * determinant(minor) for j, minor in enumerate(minors))
+
+
+SINGULAR = {
+    "zero": ad.zeros(2, 2),
+    "one zero": ad.zeros(1, 1),
+    "zeros": ad.zeros(3, 3),
+    "ones": ad.ones(3, 3),
+    "rows": ad.tensor([[1.0, 2, 3], [4, 5, 6], [5, 7, 9]]),
+    "rank 2": ad.tensor([[1.0, 2, 0, 3], [2, 0, 1, 1], [3, 2, 1, 4], [5, 2, 2, 5]]),
+    "nearly": ad.tensor([[1.0, 2, 3], [4, 5, 6], [5, 7, 9.0000001]]),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+@pytest.mark.parametrize("orders", ["rr", "fr", "rf", "ff", "rrr"])
+def test_higher_derivatives_of_the_determinant_of_singular_matrices(name, orders):
+    a = SINGULAR[name].double()
+    found, wanted = ad.linalg.det, determinant
+    for order in orders:
+        derivative = ad.func.jacrev if order == "r" else ad.func.jacfwd
+        found, wanted = derivative(found), derivative(wanted)
+    ad.testing.assert_close(found(a), wanted(a), rtol=0, atol=1e-11)
+
+
+def test_higher_derivatives_of_determinants_of_a_batch_of_which_some_are_singular():
+    a = ad.stack([*(m.double() for m in SINGULAR.values() if m.shape == (3, 3)), ad.eye(3).double() + 0.5])
+    found = ad.func.jacrev(ad.func.jacrev(lambda a: ad.linalg.det(a).sum()))(a)
+    for i, m in enumerate(a):
+        ad.testing.assert_close(found[i, ..., i, :, :], ad.func.hessian(determinant)(m), rtol=0, atol=1e-12)
+    turned = ad.tensor([[1.0, 1j], [1j, -1.0]], dtype=ad.complex128, requires_grad=True)
+    assert ad.autograd.gradcheck(ad.linalg.det, (turned,)) and ad.autograd.gradgradcheck(ad.linalg.det, (turned,))
