@@ -88,6 +88,7 @@ from adjoint._device import (  # noqa: E402
     sparse_csr,
     strided,
 )
+legacy_contiguous_format = contiguous_format  # as torch has it
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
 from adjoint.autograd.grad_mode import (  # noqa: E402
     enable_grad,

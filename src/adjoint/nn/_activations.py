@@ -371,7 +371,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     >>> x.sum(-1).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
-    gumbels = -ad.empty_like(logits).exponential_().log()
+    # In order of its elements, however the logits lie: the noise is that of torch under one seed.
+    gumbels = -ad.empty_like(logits, memory_format=ad.contiguous_format).exponential_().log()
     soft = ((logits + gumbels) / tau).softmax(dim)
     if not hard:
         return soft

@@ -29,6 +29,7 @@ __all__ = [
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
 # How far the kernels of the antialiased modes reach.
 _REACHES = {"bilinear": 1, "bicubic": 2, "lanczos": 3}
+_LINEAR = ("linear", "bilinear", "trilinear")
 _MODES = ("nearest", "nearest-exact", "area", *_RANKS)
 
 
@@ -212,18 +213,20 @@ def interpolate(
         size = tuple(math.floor(s * f) for s, f in zip(spatial, scales))
         if recompute_scale_factor:
             scales = [None] * n
+    if mode == "area":
+        return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
     if min(size) < 1 or min(spatial) < 1 or max(size) > _LARGEST:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, and numbers of 64 bits, but got input {spatial} output "
             f"{list(size)}"
         )
-    if mode == "area":
-        return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
     byte = input.dtype is ad.uint8 and mode in _RANKS
     # The nearest are picked as they are, but their gradients are sums.
     half = input.dtype in (ad.float16, ad.bfloat16) and (mode in _RANKS or input.requires_grad)
     x = input.to(ad.float32) if half or byte else input
     for d in range(n):
+        if size[d] == spatial[d] and (antialias or mode in _LINEAR):
+            continue  # whatever the scale, as torch has it
         if antialias:
             x = _antialiased(x, d + 2, size[d], scales[d], mode, bool(align_corners))
         elif mode in ("nearest", "nearest-exact"):
@@ -234,7 +237,7 @@ def interpolate(
             x = _linear(x, d + 2, size[d], scales[d], bool(align_corners))
     if byte:
         x = (x + 0.5).floor().clamp(0, 255)
-    return like(x.to(input.dtype), input)
+    return like(x.clone() if x is input else x.to(input.dtype), input)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):

@@ -195,25 +195,22 @@ class _LazyNorm(LazyModuleMixin):
         self,
         eps=1e-05,
         momentum=0.1,
-        affine=None,
-        track_running_stats=None,
+        affine=True,
+        track_running_stats=True,
         device=None,
         dtype=None,
         *,
         bias=True,
     ):
-        usual = issubclass(self.cls_to_become, _BATCH_NORMS)
-        affine = usual if affine is None else affine
-        track = usual if track_running_stats is None else track_running_stats
         super().__init__(0, eps, momentum, False, False)
         self.affine = affine
-        self.track_running_stats = track
+        self.track_running_stats = track_running_stats
         where = {"device": device, "dtype": dtype}
         if affine:
             self.weight = UninitializedParameter(**where)
             if bias:
                 self.bias = UninitializedParameter(**where)
-        if track:
+        if track_running_stats:
             self.running_mean = UninitializedBuffer(**where)
             self.running_var = UninitializedBuffer(**where)
             self.num_batches_tracked = ad.tensor(0, dtype=ad.int64, device=device)
@@ -243,7 +240,8 @@ for _mixin, _classes in _BASES.items():
     for _class in _classes:
         _text = f"""`{_class.__name__}` whose channels are those of the first input.
 
-    Parameters are those of `{_class.__name__}` without {"`in_channels`" if _mixin is _LazyConvolution else "`num_features`"}.
+    Parameters are those of `{_class.__name__}` without {"`in_channels`" if _mixin is _LazyConvolution else "`num_features`"}{
+        "; it has scale, shift and running statistics unless told otherwise" if _mixin is _LazyNorm else ""}.
     """
         globals()["Lazy" + _class.__name__] = type(
             "Lazy" + _class.__name__,
