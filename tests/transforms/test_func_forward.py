@@ -6,7 +6,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import func
-from adjoint.func import grad, jvp, vjp
+from adjoint.func import grad, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 
 def number(value=3.0, **keywords):
@@ -182,3 +182,33 @@ def test_large_tensors_elsewhere_have_tangents_there(device):
     x = ad.ones(20_000).to(device)
     value, tangent = jvp(lambda x: x * x, (x,), (x,))
     assert value.device == tangent.device == x.device and tangent.shape == (20_000,)
+
+
+def test_writes_that_forward_mode_allows():
+    """To results that a pass backward would need, and to one of several views."""
+
+    def f(x):
+        a = x.exp()
+        a[0] = 0.0
+        return a
+
+    def g(x, y):
+        b = x.relu() * 1
+        b.unbind(0)[1].mul_(y)
+        return {"b": b, "sum": b.sum()}, "rest"
+
+    x, wanted = ad.zeros(2), ad.tensor([[0.0, 0.0], [0.0, 1.0]])
+    assert ad.equal(jacfwd(f)(x), wanted) and ad.equal(vmap(jacfwd(f))(ad.zeros(3, 2))[1], wanted)
+    value, push = linearize(f, x)
+    assert value.tolist() == [0.0, 1.0] and push(ad.tensor([2.0, 3.0])).tolist() == [0.0, 3.0]
+    found, rest = jacfwd(g, argnums=(0, 1), has_aux=True)(ad.ones(2), ad.tensor(2.0))
+    assert rest == "rest" and found["sum"][0].tolist() == [1.0, 2.0] and found["b"][1].tolist() == [0.0, 1.0]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        jacrev(f)(x)
+
+    def noisy(x):
+        a = x.exp()
+        return a.mul_(ad.randn(2))
+
+    value, push = linearize(noisy, x)
+    assert ad.equal(push(ad.ones(2)), value) and ad.equal(push(ad.ones(2)), value)

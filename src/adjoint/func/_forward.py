@@ -12,6 +12,7 @@ from adjoint import _C, zeros_like
 from adjoint._C import Tensor, _asks_for_gradients, _gradient_edge, _run_backward, is_grad_enabled
 from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
 from adjoint.func._reverse import Recorded, lead_beyond, pulled, pulled_many
+from adjoint.random import fork_rng, get_rng_state, set_rng_state
 from adjoint.utils._pytree import flatten_arguments
 
 __all__ = ["jvp", "linearize"]
@@ -123,8 +124,9 @@ def _same(primal, leaf, duals, primals):
 def linearize(func, *primals):
     """The value of a function, and its derivative as a linear function of a direction.
 
-    The function is called once; the linear function computes no part of it again, and costs about a pass backward. For one
-    direction `jvp` is cheaper, since it keeps nothing.
+    The function is called once; the linear function computes no part of it again, and costs about a pass backward. (Where the
+    function writes to what a pass backward needs, it runs again for each direction.) For one direction `jvp` is cheaper, since it
+    keeps nothing.
 
     Parameters
     ----------
@@ -154,21 +156,38 @@ def linearize(func, *primals):
     >>> push(ad.tensor([1.0, 0.0])), push(ad.tensor([0.0, 1.0]))
     (tensor([2., 0.]), tensor([0., 6.]))
     """
-    recorded = Recorded(func, primals, lambda tree: tree, {}, False)
-    own = recorded.arguments
-    push = Transposed(recorded).push
+    try:
+        recorded = Recorded(func, primals, lambda tree: tree, {}, False)
+        push, given, spec = Transposed(recorded).push, recorded.arguments.given, recorded.arguments.spec
+        value, returned = recorded.value, recorded.spec
+    except RuntimeError as error:
+        if not writes_to_saved(error):
+            raise
+        # Then it runs again for each direction, each time with the same random numbers.
+        given, spec = flatten_arguments(primals)
+        state = get_rng_state()
+        value = func(*primals)
+        returned = flatten_arguments(value)[1]
+
+        def push(leaves):
+            with fork_rng():
+                set_rng_state(state)
+                return flatten_arguments(pushed(func, given, leaves, spec.unflatten, {})[1])[0]
 
     def jvp_fn(*tangents):
         leaves, form = flatten_arguments(tangents)
-        if form != own.spec:
-            raise RuntimeError(
-                f"Expected the tangents {form} to have the same argspec as the primals {own.spec}"
-            )
-        for i, (x, t) in enumerate(zip(own.given, leaves, strict=True)):
+        if form != spec:
+            raise RuntimeError(f"Expected the tangents {form} to have the same argspec as the primals {spec}")
+        for i, (x, t) in enumerate(zip(given, leaves, strict=True)):
             _check_tangent(i, x, t)
-        return recorded.spec.unflatten(push(leaves))
+        return returned.unflatten(push(leaves))
 
-    return recorded.value, jvp_fn
+    return value, jvp_fn
+
+
+def writes_to_saved(error):
+    """Whether a function was refused for a write that forward mode allows."""
+    return "modified by an inplace operation" in str(error) or "is being modified inplace" in str(error)
 
 
 class Transposed:

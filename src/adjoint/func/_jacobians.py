@@ -11,9 +11,10 @@ from functools import wraps
 
 from adjoint import Tensor, cat, eye, zeros
 from adjoint.func._arguments import chosen, need_randomness, refuse_complex
-from adjoint.func._forward import _JVP, Transposed
+from adjoint.func._forward import _JVP, Transposed, pushed, writes_to_saved
 from adjoint.func._reverse import Recorded
-from adjoint.utils._pytree import tree_leaves
+from adjoint.func._vmap import vmap
+from adjoint.utils._pytree import flatten_arguments, tree_leaves
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -127,7 +128,12 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
     def jacobian(*args, **kwargs):
         refuse_complex("jacfwd", "inputs", args)
         tree, replaced = chosen(args, argnums)
-        return _columns(func, tree, replaced, kwargs, has_aux, chunk_size)
+        try:
+            return _columns(func, tree, replaced, kwargs, has_aux, chunk_size)
+        except RuntimeError as error:
+            if not writes_to_saved(error):
+                raise
+            return _columns_of_duals(func, tree, replaced, kwargs, has_aux, chunk_size)
 
     return jacobian
 
@@ -213,6 +219,24 @@ def _blocks(linear, number, outputs, chunk_size):
     chunks = [linear.push_many(number, directions[start : start + size]) for start in range(0, count, size)]
     columns = [cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*chunks, strict=True)]
     return [c.movedim(0, -1).reshape((*y.shape, *x.shape)) for c, y in zip(columns, outputs, strict=True)]
+
+
+def _columns_of_duals(func, tree, replaced, kwargs, has_aux, chunk_size):
+    """By forward mode, for a function that writes to what a pass backward would need: it runs again, for all columns at once."""
+    leaves, spec = flatten_arguments(tree)
+
+    def push(number, direction):
+        directions = [direction if i == number else None for i in range(len(leaves))]
+        return pushed(func, leaves, directions, lambda d: replaced(spec.unflatten(d)), kwargs, has_aux=has_aux)
+
+    blocks = []
+    for i, x in enumerate(leaves):
+        units = eye(x.numel(), dtype=x.dtype).reshape((x.numel(), *x.shape))
+        columns = vmap(lambda unit, i=i: push(i, unit)[1], randomness="same", chunk_size=chunk_size)(units)
+        found, form = flatten_arguments(columns)
+        blocks.append([c.movedim(0, -1).reshape((*c.shape[1:], *x.shape)) for c in found])
+    result = form.unflatten([spec.unflatten([*row]) for row in zip(*blocks, strict=True)])
+    return (result, push(None, None)[2]) if has_aux else result
 
 
 def _check_chunk_size(name, chunk_size):
