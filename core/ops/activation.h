@@ -33,8 +33,8 @@ struct Hardtanh : Activation {
     const T low = bound<T>(min), high = bound<T>(max);
     return Minimum::forward(Maximum::forward(x, low), high);
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, Result<T> y, T min, T max) {
-    return select(y.value <= min || y.value >= max, T(0), g.value);
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T min, T max) {
+    return select(x.value <= min || x.value >= max, T(0), g.value);
   }
 };
 
@@ -44,8 +44,8 @@ struct Relu6 : Activation {
   static constexpr Domain samples{-4, 9};
   static constexpr TypeSet types = types::real;
   template <class T> ADJOINT_INLINE static T forward(T x) { return select(x < T(0), T(0), select(x > T(6), T(6), x)); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, Result<T> y) {
-    return select(y.value <= T(0) || y.value >= T(6), T(0), g.value);
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x) {
+    return select(x.value <= T(0) || x.value >= T(6), T(0), g.value);
   }
 };
 
@@ -77,8 +77,9 @@ struct Elu : Activation {
     return scale * select(x <= T(0), alpha * math::expm1(x * input_scale), x);
   }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T alpha, T scale, T input_scale) {
-    const auto left = x.value <= T(0);
-    return scale * select(left, alpha * input_scale * apply<Exp>(select(left, x.value * input_scale, T(0))), T(1));
+    // At 0 the second derivative is that of the right side.
+    const T power = apply<Exp>(select(x.value < T(0), x.value * input_scale, T(0)));
+    return scale * select(x.value <= T(0), alpha * input_scale * power, T(1));
   }
 };
 
@@ -96,7 +97,7 @@ struct Celu : Activation {
   static constexpr auto parameters = "alpha=1.0";
   template <class T> ADJOINT_INLINE static T forward(T x, T alpha) { return Elu::forward(x, alpha, T(1), T(1) / alpha); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T alpha) {
-    return apply<Exp>(select(x.value <= T(0), x.value / alpha, T(0)));
+    return apply<Exp>(select(x.value < T(0), x.value / alpha, T(0)));
   }
 };
 
@@ -160,8 +161,8 @@ struct Hardsigmoid : Activation {
   static constexpr auto name = "hardsigmoid";
   static constexpr auto doc = "x / 6 + 1/2 of each element x, limited to [0, 1].";
   template <class T> ADJOINT_INLINE static T forward(T x) { return Relu6::forward(x + T(3)) / T(6); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, Result<T> y) {
-    return select(y.value > T(0) && y.value < T(1), g.value / T(6), T(0));
+  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x) {
+    return select(x.value > T(-3) && x.value < T(3), g.value / T(6), T(0));
   }
 };
 

@@ -106,7 +106,8 @@ struct Softplus : FloatFunction {
   }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T beta, T threshold) {
     const T z = x.value * beta;
-    return select(z > threshold, T(1), apply<Sigmoid>(z));
+    // At the threshold the second derivative is that of the right side.
+    return select(z > threshold, T(1), apply<Sigmoid>(select(z >= threshold, T(threshold), z)));
   }
 };
 

@@ -22,6 +22,7 @@ Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_
 // With y the result: d y_k / d x_i = exp(x_i - y_k) for i ≤ k, taken apart as exp(x_i - y_i) exp(y_i - y_k), where no
 // exponent is positive and the second factor is a product of exp(y_j - y_{j+1}).
 Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim) {
+  if (self.dim() == 0) return g;  // the identity, of -inf too
   const Recorded y = Recorded(result).conj();
   const double lowest = std::numeric_limits<float>::lowest();  // stands for -inf, of which differences are NaN
   const Recorded before(call<Shift>(y.tensor, dim, int64_t{1}, lowest));

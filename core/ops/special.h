@@ -38,7 +38,7 @@ struct Erfinv : RealFunction {
   static constexpr auto doc = "Inverse of the error function, for elements in [-1, 1].";
   static constexpr Domain samples{-0.9, 0.9};
   template <class T> ADJOINT_INLINE static T forward(T x) { return math::erfinv(x); }
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x, Result<T> y);
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x);
 };
 
 struct Digamma;
@@ -120,10 +120,17 @@ struct LogNdtr : NormalFunction {
 };
 
 /// The derivative of ndtri where it is y at p <= 1/2: the density is p times the hazard, which does not magnify the rounding
-/// of y.
+/// of y. At p = 0 it is infinite, and so are its own derivatives.
 template <class T> ADJOINT_INLINE T inverse_slope(T y, T p) {
   const auto end = p == T(0);
-  return select(end, T(math::infinity<double>), T(1) / (select(end, T(1), p) * apply<NormalHazard>(select(end, T(-1), y))));
+  const auto at_end = [&] {
+    if constexpr (std::is_arithmetic_v<T>) return T(math::infinity<double>);
+    else {
+      const T z = select(end, y, T(0));
+      return apply<Exp>(z * z);
+    }
+  };
+  return select(end, at_end(), T(1) / (select(end, T(1), p) * apply<NormalHazard>(select(end, T(-1), y))));
 }
 
 struct Ndtri : NormalFunction {
@@ -137,11 +144,12 @@ struct Ndtri : NormalFunction {
   }
 };
 
-template <class T> ADJOINT_INLINE T Erfinv::derivative(First<T> x, Result<T> y) {
+template <class T> ADJOINT_INLINE T Erfinv::derivative(First<T> x) {
+  const T y = apply<Erfinv>(x.value);
   // erfinv(x) is ndtri((1 + x) / 2) over the root of 2.
   const T root(1.41421356237309504880);
   const auto left = x.value < T(0);
-  return T(0.35355339059327376220) * inverse_slope(root * select(left, y.value, -y.value), T(0.5) * (T(1) + select(left, x.value, -x.value)));
+  return T(0.35355339059327376220) * inverse_slope(root * select(left, y, -y), T(0.5) * (T(1) + select(left, x.value, -x.value)));
 }
 
 using Special = Family<Erf, Erfc, Erfinv, Lgamma, Digamma, Trigamma, Polygamma, Ndtr, NormalHazard, LogNdtr, Ndtri>;

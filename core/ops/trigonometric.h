@@ -165,7 +165,7 @@ struct Sinc : FloatFunction {
   }
   // Near 0 by the series, the sum of (-1)^k 2k (πx)^(2k) / (2k+1)!, where the closed form would lose its digits and, at 0,
   // its further derivatives.
-  template <class T> ADJOINT_INLINE static T derivative(First<T> x, Result<T> y) {
+  template <class T> ADJOINT_INLINE static T derivative(First<T> x) {
     constexpr double terms[] = {-2.0 / 6, 4.0 / 120, -6.0 / 5040, 8.0 / 362880, -10.0 / 39916800, 12.0 / 6227020800, -14.0 / 1307674368000,
                                 16.0 / 355687428096000, -18.0 / 121645100408832000};
     const auto size = apply<Abs>(x.value);
@@ -173,7 +173,7 @@ struct Sinc : FloatFunction {
     const T z = select(near, x.value, T(0)), t = T(pi * pi) * (z * z);
     T series = T(terms[8]);
     for (int k = 7; k >= 0; --k) series = series * t + T(terms[k]);
-    return select(near, T(pi * pi) * z * series, (cosine(x.value) - y.value) / select(near, T(1), x.value));
+    return select(near, T(pi * pi) * z * series, (cosine(x.value) - apply<Sinc>(x.value)) / select(near, T(1), x.value));
   }
   template <class T> ADJOINT_INLINE static T cosine(T x) {
     if constexpr (std::is_arithmetic_v<T>) return math::cos_pi(x);

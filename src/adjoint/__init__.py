@@ -88,7 +88,7 @@ from adjoint._device import (  # noqa: E402
     sparse_csr,
     strided,
 )
-legacy_contiguous_format = contiguous_format  # as torch has it
+
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
 from adjoint.autograd.grad_mode import (  # noqa: E402
     enable_grad,
@@ -101,6 +101,7 @@ for _module in (_data, _creation, _random):
     globals().update((name, getattr(_module, name)) for name in _module.__all__)
 globals().update(_register.functions)
 globals().update(_dtypes.ALIASES)
+legacy_contiguous_format = contiguous_format  # torch's older name
 del _module
 
 _LAZY = (

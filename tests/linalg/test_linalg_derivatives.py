@@ -329,4 +329,6 @@ def test_higher_derivatives_of_determinants_of_a_batch_of_which_some_are_singula
     for i, m in enumerate(a):
         ad.testing.assert_close(found[i, ..., i, :, :], ad.func.hessian(determinant)(m), rtol=0, atol=1e-12)
     turned = ad.tensor([[1.0, 1j], [1j, -1.0]], dtype=ad.complex128, requires_grad=True)
-    assert ad.autograd.gradcheck(ad.linalg.det, (turned,)) and ad.autograd.gradgradcheck(ad.linalg.det, (turned,))
+    assert ad.autograd.gradcheck(ad.linalg.det, (turned,)) and ad.autograd.gradgradcheck(
+        ad.linalg.det, (turned,)
+    )

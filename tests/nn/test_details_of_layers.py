@@ -14,7 +14,13 @@ def test_lazy_norms_have_parameters_and_statistics(kind, n):
     layer = getattr(nn, f"Lazy{kind}{n}d")()
     layer(ad.ones(2, 3, *[4] * n))
     assert layer.affine and layer.track_running_stats
-    assert list(layer.state_dict()) == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    assert list(layer.state_dict()) == [
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+    ]
     assert layer.running_mean.shape == (3,)
 
 

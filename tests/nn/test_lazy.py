@@ -22,7 +22,11 @@ CASES = [
         (2, 3, 2, 2, 2),
     ),
     (lambda: nn.LazyInstanceNorm1d(), nn.InstanceNorm1d(3, affine=True, track_running_stats=True), (3, 4)),
-    (lambda: nn.LazyInstanceNorm2d(affine=False, track_running_stats=False), nn.InstanceNorm2d(3), (2, 3, 4, 4)),
+    (
+        lambda: nn.LazyInstanceNorm2d(affine=False, track_running_stats=False),
+        nn.InstanceNorm2d(3),
+        (2, 3, 4, 4),
+    ),
     (
         lambda: nn.LazyInstanceNorm3d(affine=False),
         nn.InstanceNorm3d(3, track_running_stats=True),

@@ -198,12 +198,18 @@ def test_bce_options():
 
 
 def test_bce_at_certainty():
-    """Logarithms are at least -100, and the gradient is finite: that at 1e-12."""
+    """Logarithms are at least -100, and the gradient is finite: (p - t) / 1e-12, which is 0 where p is t."""
     p = tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
     loss = F.binary_cross_entropy(p, tensor([0.0, 1.0, 1.0, 0.0]), reduction="none")
     np.testing.assert_allclose(array(loss), [0.0, 0.0, 100.0, 100.0], atol=1e-10)
     loss.sum().backward()
-    np.testing.assert_allclose(array(p.grad), [1.0, -1.0, -1e12, 1e12], rtol=1e-6)
+    np.testing.assert_allclose(array(p.grad), [0.0, 0.0, -1e12, 1e12], rtol=1e-6)
+    second = ad.func.hessian(lambda p: F.binary_cross_entropy(p, tensor([1.0, 0.0, 0.5])))(
+        tensor([1.0, 1.0, 0.5])
+    )
+    np.testing.assert_allclose(array(second), np.diag([0.0, 1e24, 4.0]) / 3, rtol=1e-6)
+    half = F.binary_cross_entropy(ad.tensor([0.0, 1.0]).half(), ad.ones(2).half())
+    assert half.item() == 50.0 and half.dtype is ad.float16
 
 
 def test_extreme_logits():

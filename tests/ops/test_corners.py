@@ -83,3 +83,47 @@ def test_losses_of_mixed_types():
     assert F.huber_loss(single, double).dtype == ad.float32
     assert F.huber_loss(single[0], double).dtype == ad.float32
     assert F.huber_loss(single.half(), ad.tensor(2.0)).dtype == ad.float16
+
+
+def both_derivatives(f, points):
+    x = ad.tensor(points, dtype=ad.float64, requires_grad=True)
+    (first,) = ad.autograd.grad(f(x).sum(), x, create_graph=True)
+    return first.tolist(), ad.autograd.grad(first.sum(), x)[0].tolist()
+
+
+def test_second_derivatives_at_kinks_are_those_that_torch_takes():
+    F, inf = ad.nn.functional, float("inf")
+    for f in (F.selu, F.elu, F.celu, lambda x: F.elu(x, -1.5)):
+        assert both_derivatives(f, [0.0, -0.0])[1] == [0.0, 0.0]
+    assert both_derivatives(F.softplus, [20.0, 0.0])[1] == [0.0, 0.25]
+    assert both_derivatives(lambda x: F.huber_loss(x, ad.zeros(3), "sum"), [0.0, 1.0, -1.0])[1] == [
+        1.0,
+        0.0,
+        0.0,
+    ]
+    assert both_derivatives(ad.erfinv, [1.0, -1.0]) == ([inf, inf], [inf, -inf])
+    assert both_derivatives(ad.special.ndtri, [1.0, 0.0]) == ([inf, inf], [inf, -inf])
+    assert ad.polygamma(2, ad.tensor([0.0, -1.0])).tolist() == [-inf, -inf]
+    x = ad.tensor(-inf, requires_grad=True)
+    ad.logcumsumexp(x, 0).backward()
+    assert x.grad == 1
+
+
+@pytest.mark.parametrize("name", ["erfinv", "sinc", "hardtanh", "relu6", "hardsigmoid", "matrix_exp"])
+def test_results_that_no_derivative_needs_may_be_written_to(name):
+    f = getattr(ad, name, None) or getattr(ad.nn.functional, name)
+    x = ad.full((2, 2), 0.3, requires_grad=True)
+    y = f(x)
+    y[0] = 0.0
+    y.sum().backward()
+    assert x.grad[0].tolist() == [0.0, 0.0] or name == "matrix_exp"
+    assert (x.grad[1] > 0).all() or name == "sinc"
+
+
+def test_members_that_are_not_finite_leave_the_other_exponentials_of_matrices_alone():
+    a = ad.stack([ad.eye(2), ad.tensor([[ad.nan, 0.0], [0.0, 1.0]]), ad.tensor([[ad.inf, 0.0], [0.0, 9.0]])])
+    y = ad.linalg.matrix_exp(a.requires_grad_())
+    ad.testing.assert_close(y[0], ad.eye(2) * 2.718281828)
+    assert y[1:].isnan().all()
+    y[0].sum().backward()
+    assert a.grad[0].isfinite().all()

@@ -227,7 +227,9 @@ def _columns_of_duals(func, tree, replaced, kwargs, has_aux, chunk_size):
 
     def push(number, direction):
         directions = [direction if i == number else None for i in range(len(leaves))]
-        return pushed(func, leaves, directions, lambda d: replaced(spec.unflatten(d)), kwargs, has_aux=has_aux)
+        return pushed(
+            func, leaves, directions, lambda d: replaced(spec.unflatten(d)), kwargs, has_aux=has_aux
+        )
 
     blocks = []
     for i, x in enumerate(leaves):

@@ -121,9 +121,13 @@ def matrix_exp(A) -> Tensor:
     if A.numel() == 0 or n == 1 or A.is_meta:
         return A.exp()
     size = A.detach().abs().sum(-2).amax(-1)
-    largest = _C._whole(size).max().item()
+    largest, mark = _C._whole(size).max().item(), None
     if not isfinite(largest):
-        return A * nan
+        # The members that are not finite give NaN, and no bound for the others.
+        finite = size.isfinite()
+        mark = _C.where(finite, 1.0, nan).to(A.dtype).unsqueeze(-1).unsqueeze(-1)
+        size = _C.where(finite, size, 0.0)
+        largest = _C._whole(size).max().item()
     order = next((m for m, theta in _PADE.items() if largest <= theta), 13)
     eye = _C._eye(n, n, A.dtype, False)
     squarings = None
@@ -145,12 +149,13 @@ def matrix_exp(A) -> Tensor:
             A6 @ (b[13] * A6 + b[11] * A4 + b[9] * A2) + b[7] * A6 + b[5] * A4 + b[3] * A2 + b[1] * eye
         )
         even = A6 @ (b[12] * A6 + b[10] * A4 + b[8] * A2) + b[6] * A6 + b[4] * A4 + b[2] * A2 + b[0] * eye
-    result = solve(even - odd, even + odd)
+    # No step saves the result, which may be written to.
+    result = eye + solve(even - odd, odd + odd)
     if squarings is not None:
         for i in range(int(_C._whole(squarings).max().item())):
             more = (squarings > i).unsqueeze(-1).unsqueeze(-1)
             result = _C.where(more, result @ result, result)
-    return result
+    return result if mark is None else result * mark
 
 
 def vander(x, N=None) -> Tensor:

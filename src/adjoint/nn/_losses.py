@@ -147,7 +147,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     difference = input - target
     size = difference.abs()
-    loss = ad.where(size <= delta, difference.square() * 0.5, (size - 0.5 * delta) * delta).to(input.dtype)
+    loss = ad.where(size < delta, difference.square() * 0.5, (size - 0.5 * delta) * delta).to(input.dtype)
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
@@ -254,8 +254,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 
     Notes
     -----
-    For p below 1e-12 (or as close to 1) the gradient is that at 1e-12, so a certain mistake gives a large
-    finite gradient. `binary_cross_entropy_with_logits` is stabler and faster.
+    For p below 1e-12 (or as close to 1) the gradient is (p - t) / 1e-12: large and finite for a certain mistake, 0 where p is t. `binary_cross_entropy_with_logits` is stabler and faster.
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
     if tuple(input.shape) != tuple(target.shape):
@@ -263,20 +262,31 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    if input.numel() and not input.is_meta and not bool(ad._C._whole((input >= 0) & (input <= 1)).all()):
+    wide = ad.promote_types(input.dtype, ad.float32)
+    p, t = input.to(wide), target.to(wide)
+    inside = (p >= _EPSILON) & (1 - p >= _EPSILON)
+    if p.is_meta or bool(ad._C._whole(inside).all()):
+        loss = -(t * p.log() + (1 - t) * (1 - p).log())
+    elif not bool(ad._C._whole((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
-    loss = -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
+    else:
+        q = ad.where(inside, p, 0.5)
+        loss = ad.where(inside, -(t * q.log() + (1 - t) * (1 - q).log()), _bce_at_ends(p, t))
+    loss = loss.to(input.dtype)
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
-def _bounded_log(p, eps=1e-12):
-    """max(log p, -100), with the derivative 1 / max(p, eps)."""
-    small = p < eps
-    moved = ad.where(small, p + (eps - p).detach(), p)
-    log = moved.log()
-    with ad.no_grad():
-        correction = ad.where(small, p.log().clamp(min=-100.0) - log, ad.zeros_like(p))
-    return log + correction
+#: How near to 0 or 1 a probability counts as certain.
+_EPSILON = 1e-12
+
+
+def _bce_at_ends(p, t):
+    """The terms with logarithms of at least -100, as a polynomial in p that has torch's derivatives at p: (p - t) / eps, and
+    (p² - 2 p t + t) / eps²."""
+    at = p.detach()
+    step, more, less = p - at, at.log().clamp(min=-100.0), (1 - at).log().clamp(min=-100.0)
+    curve = (at * at - 2 * at * t + t) * (0.5 / _EPSILON**2)
+    return step * ((at - t) / _EPSILON + step * curve) - (t * more + (1 - t) * less)
 
 
 def binary_cross_entropy_with_logits(

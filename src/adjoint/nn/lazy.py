@@ -240,8 +240,13 @@ for _mixin, _classes in _BASES.items():
     for _class in _classes:
         _text = f"""`{_class.__name__}` whose channels are those of the first input.
 
-    Parameters are those of `{_class.__name__}` without {"`in_channels`" if _mixin is _LazyConvolution else "`num_features`"}{
-        "; it has scale, shift and running statistics unless told otherwise" if _mixin is _LazyNorm else ""}.
+    Parameters are those of `{_class.__name__}` without {
+            "`in_channels`" if _mixin is _LazyConvolution else "`num_features`"
+        }{
+            "; it has scale, shift and running statistics unless told otherwise"
+            if _mixin is _LazyNorm
+            else ""
+        }.
     """
         globals()["Lazy" + _class.__name__] = type(
             "Lazy" + _class.__name__,

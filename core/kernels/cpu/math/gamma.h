@@ -174,7 +174,8 @@ ADJOINT_INLINE float trigamma(float x) { return float(trigamma(double(x))); }
   for (double k = 2; k <= n && k <= 171; k += 1) factorial *= k;
   if (x == infinity<double>) return odd ? 0.0 : -0.0;
   if (x > 0) return odd ? hurwitz_zeta(s, x, factorial) : -hurwitz_zeta(s, x, factorial);
-  if (x == floor(x)) return odd ? infinity<double> : not_a_number<double>;
+  // A pole; of even order it has the sign of its right side, as torch has it.
+  if (x == floor(x)) return odd ? infinity<double> : -infinity<double>;
   const double r = x - round(x);  // exact
   const Pair<double> far = fast_two_sum(1.0, -abs(r));
   const double near = hurwitz_zeta(s, abs(r), factorial),
