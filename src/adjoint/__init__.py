@@ -88,7 +88,6 @@ from adjoint._device import (  # noqa: E402
     sparse_csr,
     strided,
 )
-
 from adjoint._dtypes import finfo, iinfo  # noqa: E402
 from adjoint.autograd.grad_mode import (  # noqa: E402
     enable_grad,
