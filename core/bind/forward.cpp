@@ -1,6 +1,7 @@
 // Forward mode in Python: levels, dual tensors, and what they carry. See src/adjoint/autograd/forward_ad.py.
 #include "for_size.h"
 
+#include "transforms/batching.h"
 #include "transforms/forward.h"
 
 #include <nanobind/stl/pair.h>
@@ -38,7 +39,12 @@ void bind_forward(nb::module_& m) {
   }, nb::arg("tensor"), "The tangent of the innermost level of which a tensor has one, or None.");
   m.def("_is_differentiated", [](const nb::args& tensors) {
     for (nb::handle t : tensors)
-      if (is_tensor(t.ptr()) && ((thread_state.grad && unwrap(t.ptr()).requires_grad()) || is_dual(unwrap(t.ptr())))) return true;
+      if (is_tensor(t.ptr()))
+        // A batch may be differentiated by what encloses vmap.
+        for (const Tensor* part = &unwrap(t.ptr());; part = &samples_of(*part)) {
+          if ((thread_state.grad && part->requires_grad()) || is_dual(*part)) return true;
+          if (!is_batched(*part)) break;
+        }
     return false;
   }, "Whether a call with any of these tensors is recorded, or finds tangents.");
   m.def("_is_forward_enabled", [] { return !thread_state.dual_skip_to; }, "Whether tangents are looked at in this thread.");

@@ -87,7 +87,8 @@ void bind_runtime(nb::module_& m) {
   m.def("operators", &table, "The operator table: a dict per operator.");
   m.def("_results_copied", [] { return results_copied.load(); }, "How often a result was copied to an out=, so far.");
   m.def("_return_types", [] { return nb::steal<nb::dict>(return_types()); }, "The types of several results with names, by operator.");
-  m.def("get_num_threads", [] { return runtime::get_num_threads(); }, "Threads that one operation may use.");
+  m.def("get_num_threads", [] { return runtime::get_num_threads(); }, "Threads that one operation may use: what set_num_threads() said, else the smallest of the environment variables ADJOINT_NUM_THREADS "
+        "and OMP_NUM_THREADS, of the processors that the process may run on, and of its control groups' quotas.");
   m.def("set_num_threads", [](int n) {
     if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);
     runtime::set_num_threads(n);

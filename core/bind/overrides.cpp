@@ -207,6 +207,8 @@ PyObject* run_default(PyObject* cls, PyObject* args, PyObject* kw) {
   if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|OO", const_cast<char**>(names), &function, &types,
                                    &arguments, &keywords))
     return nullptr;
+  if (keywords && keywords != Py_None && !PyDict_Check(keywords))
+    return PyErr_Format(PyExc_TypeError, "__torch_function__(): argument 'kwargs' must be dict, not %s", Py_TYPE(keywords)->tp_name);
   try {
     nb::object all = nb::steal(PySequence_Tuple(types));
     nb::object given = nb::steal(arguments ? PySequence_Tuple(arguments) : PyTuple_New(0));

@@ -113,8 +113,10 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
     const int64_t sizes[] = {weight.size(1), weight.size(0)}, strides[] = {weight.stride(1), weight.stride(0)};
     w = alias(weight, sizes, strides, weight.offset());
   }
-  // Input and weight of two dtypes are what `matmul` refuses below.
-  if (bias.defined() && bias.dtype() != input.dtype() && weight.dtype() == input.dtype())
+  if (weight.dtype() != input.dtype())
+    fail("linear(): expected m1 and m2 to have the same dtype (mat1 and mat2 must have the same dtype), but got an input of ", name_of(input.dtype()),
+         " and a weight of ", name_of(weight.dtype()), ": convert one of them, as in input.to(", name_of(weight.dtype()), ")");
+  if (bias.defined() && bias.dtype() != input.dtype())
     fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()), " and ", name_of(input.dtype()));
   const bool starts = bias.defined() && bias.dim() == 1 && weight.dim() == 2;
   Tensor out = matmul(input, w, "linear", starts ? bias : Tensor());

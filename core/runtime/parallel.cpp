@@ -1,12 +1,19 @@
 // See parallel.h. Start reading at `run_chunks`.
 #include "runtime/parallel.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include "runtime/interrupt.h"
 #include "runtime/workers.h"
@@ -22,14 +29,64 @@ struct InRegion {
   ~InRegion() { --region_depth; }
 };
 
-int default_num_threads() {
-  if (const char* text = std::getenv("ADJOINT_NUM_THREADS")) {
-    char* end = nullptr;
-    const long count = std::strtol(text, &end, 10);
-    if (end != text && *end == '\0' && count >= 1 && count <= most_threads) return static_cast<int>(count);
+/// What an environment variable asks for; of a list, as OpenMP takes it, the first number. 0 where it is not there or no number.
+int asked_by(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text) return 0;
+  char* end = nullptr;
+  const long count = std::strtol(text, &end, 10);
+  const bool whole = end != text && (*end == '\0' || *end == ',');
+  return whole && count >= 1 && count <= most_threads ? static_cast<int>(count) : 0;
+}
+
+/// Processors that a control group's quota amounts to, rounded up; 0 where it has none. `period` is empty where one file has both.
+int quota_of(const std::string& quota, const std::string& period) {
+  double time = 0, each = 0;
+  std::ifstream from(quota);
+  from >> time;  // "max" is no number
+  if (period.empty()) from >> each;
+  else std::ifstream(period) >> each;
+  return from && time > 0 && each > 0 ? static_cast<int>(std::min<double>(std::ceil(time / each), most_threads)) : 0;
+}
+
+/// The smallest quota of this process's control groups and of those around them (versions 1 and 2).
+int quota() {
+  int least = 0;
+  const auto take = [&](int count) {
+    if (count > 0 && (least == 0 || count < least)) least = count;
+  };
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find(",cpu,") == controllers.npos) continue;
+    // In a container the path may be one outside of it; then the root is the container's.
+    for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
+      const std::string folder = (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu") + (path == "/" ? "" : path);
+      take(unified ? quota_of(folder + "/cpu.max", "") : quota_of(folder + "/cpu.cfs_quota_us", folder + "/cpu.cfs_period_us"));
+      if (path.rfind('/') == path.npos) break;
+    }
   }
-  const unsigned processors = std::thread::hardware_concurrency();
-  return std::clamp(static_cast<int>(processors), 1, most_threads);
+  return least;
+}
+
+/// Processors that this process may run on.
+int processors() {
+#ifdef __linux__
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return CPU_COUNT(&mask);
+#endif
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+/// The smallest of what the environment asks for and of what the system gives.
+int default_num_threads() {
+  int least = std::clamp(processors(), 1, most_threads);
+  for (int count : {asked_by("ADJOINT_NUM_THREADS"), asked_by("OMP_NUM_THREADS"), quota()})
+    if (count > 0) least = std::min(least, count);
+  return least;
 }
 
 }  // namespace

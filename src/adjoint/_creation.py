@@ -7,6 +7,8 @@ take `out`: `_creation_keywords.creation` adds these. Start reading at `empty`.
 
 from __future__ import annotations
 
+from math import ceil
+
 from adjoint import _C
 from adjoint._arguments import refuse_names
 from adjoint._C import Tensor
@@ -252,12 +254,13 @@ def arange(start=0, end=None, step=1, *, dtype=None) -> Tensor:
     ):
         given = start, end, step
         start, end, step = _whole(*given)
+        if step == 0 and given[2] != 0 and dtype is not _C.int64:
+            # The smaller types count with fractions, and then lose them: the first number again and again.
+            return _C._full((max(ceil((given[1] - given[0]) / given[2]), 0),), start, dtype)
         if step == 0 and given[2] != 0:
             raise ValueError(f"arange(): step must be nonzero, but {given[2]} is 0 in {dtype}")
         if dtype is not _C.int64 and step:
             # The smaller types count before they lose the fractions.
-            from math import ceil
-
             end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
     return _C._arange(start, end, step, dtype, False)
 
@@ -273,6 +276,12 @@ def _ends(name, start, end, dtype):
     if dtype is not None and _is_integral(_C._dtype(dtype)):
         start, end = _whole(start, end)
     return start, end
+
+
+def _between(start, end, steps, dtype):
+    """`linspace` by recorded operators, for ends that are differentiated."""
+    share = _C._linspace(0.0, 1.0, steps, None if dtype is None else _C._dtype(dtype), False)
+    return start * (1 - share) + end * share
 
 
 def _rank(x):
@@ -315,6 +324,8 @@ def linspace(start, end, steps, *, dtype=None) -> Tensor:
     if _is_mapped(start) or _is_mapped(end):
         return _between(start, end, steps, dtype)
     start, end = _ends("linspace", start, end, dtype)
+    if any(isinstance(x, Tensor) and x.requires_grad for x in (start, end)):
+        return _between(start, end, steps, dtype)
     if isinstance(start, complex) or isinstance(end, complex):
         from adjoint import complex as joined
 

@@ -268,7 +268,8 @@ def result_type(*tensors) -> _C.dtype:
         if isinstance(x, Tensor):
             groups[1 if x.ndim == 0 else 0].append(x.dtype)
         else:
-            groups[2].append(_C.tensor(x).dtype)
+            # NumPy's float64 is a float of Python's.
+            groups[2].append(_C.tensor(float(x) if isinstance(x, float) else x).dtype)
     result = None
     for group in groups:
         lower = None

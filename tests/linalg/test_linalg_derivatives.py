@@ -265,14 +265,6 @@ def test_repeated_values_with_vectors_are_finite():
     assert a.grad.isfinite().all()
 
 
-def test_what_has_no_derivative_says_so():
-    a = matrix(3, 3, complex_=False)
-    with pytest.raises(RuntimeError, match="mode='reduced'"):
-        L.qr(a, mode="r")
-    with pytest.raises(RuntimeError, match="nrows > ncols"):
-        L.qr(matrix(4, 2, complex_=False), mode="complete")
-
-
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("shape, k", [((4, 4), 1), ((2, 5, 5), 2)])
 def test_lobpcg_differentiates_by_both_triangles(shape, k, largest):
@@ -332,3 +324,29 @@ def test_higher_derivatives_of_determinants_of_a_batch_of_which_some_are_singula
     assert ad.autograd.gradcheck(ad.linalg.det, (turned,)) and ad.autograd.gradgradcheck(
         ad.linalg.det, (turned,)
     )
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        L.svdvals,
+        L.eigvalsh,
+        L.cond,
+        lambda a: L.eigvals(a).real,
+        lambda a: L.matrix_norm(a, 2),
+        lambda a: L.matrix_norm(a, "nuc"),
+    ],
+)
+def test_reverse_over_vmap_of_spectra(f):
+    a = ad.tensor([[[2.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 4.0]]])
+    found = ad.func.grad(lambda a: ad.func.vmap(f)(a).sum())(a)
+    ad.testing.assert_close(found, ad.stack([ad.func.grad(lambda m: f(m).sum())(m) for m in a]))
+
+
+def test_qr_refuses_derivatives_when_they_are_asked_for():
+    a = ad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], requires_grad=True, dtype=ad.float64)
+    r, same = L.qr(a, mode="r").R, L.qr(a).R
+    assert ad.equal(*(ad.autograd.grad(x.sin().sum(), a)[0] for x in (r, same)))
+    r = L.qr(a, mode="complete").R
+    with pytest.raises(RuntimeError, match="not differentiable when mode='complete' and nrows > ncols"):
+        r.sum().backward()

@@ -193,6 +193,10 @@ class dual_level(_Mode):
         return level
 
     def __exit__(self, *exception) -> None:
+        if self.before is None:
+            raise RuntimeError(
+                "dual_level: Dual level must be a positive number: this one is not open, or was left already"
+            )
         level, self.before = self.before
         exit_dual_level(level=level)
 

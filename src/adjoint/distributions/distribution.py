@@ -27,6 +27,8 @@ class Distribution:
     """
 
     has_rsample = False
+    #: Whether `repr` does; not where torch derives parameters from those of another distribution.
+    _shows_parameters = True
     has_enumerate_support = False
     #: Attributes besides the parameters that an expanded instance takes over.
     _carried: tuple = ()
@@ -242,7 +244,7 @@ class Distribution:
         return self.__new__(type(self)) if _instance is None else _instance
 
     def __repr__(self):
-        names = [k for k in self.arg_constraints if k in self.__dict__]
+        names = [k for k in self.arg_constraints if k in self.__dict__ and self._shows_parameters]
         shown = (
             f"{name}: {self.__dict__[name] if self.__dict__[name].numel() == 1 else self.__dict__[name].size()}"
             for name in names

@@ -27,6 +27,7 @@ class HalfCauchy(Folded):
     tensor(0.5000)
     """
 
+    _shows_parameters = False
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True

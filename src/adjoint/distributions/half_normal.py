@@ -26,6 +26,7 @@ class HalfNormal(Folded):
     tensor(0.7979)
     """
 
+    _shows_parameters = False
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True

@@ -28,6 +28,7 @@ class InverseGamma(Derived):
     tensor(2.)
     """
 
+    _shows_parameters = False
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True

@@ -26,6 +26,7 @@ class LogNormal(Derived):
     tensor(1.6487)
     """
 
+    _shows_parameters = False
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True

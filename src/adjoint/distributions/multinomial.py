@@ -32,6 +32,7 @@ class Multinomial(Choices, Distribution):
     tensor([2., 2., 4.])
     """
 
+    _shows_parameters = False
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     _carried = ("_given", "total_count")
 

@@ -29,6 +29,7 @@ class OneHotCategorical(Choices, Distribution):
     tensor([0., 1., 0.])
     """
 
+    _shows_parameters = False
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True

@@ -66,10 +66,14 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     >>> ad.linalg.cholesky_ex(-ad.eye(2)).info
     tensor(1, dtype=adjoint.int32)
     """
+    return _cholesky(A, upper, check_errors, out, "linalg.cholesky_ex")
+
+
+def _cholesky(A, upper, check_errors, out, name):
     square(A, "linalg.cholesky")
     L, info = _C._cholesky(A.mH if upper else A)
     if check_errors:
-        raise_where(info, "linalg.cholesky", _not_positive)
+        raise_where(info, name, _not_positive)
     return give_all(out, CholeskyResult(L.mH if upper else L, info), "linalg.cholesky_ex", converts=False)
 
 
@@ -106,7 +110,7 @@ def cholesky(A, *, upper=False, out=None) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    return give(out, cholesky_ex(A, upper=upper, check_errors=True).L, "linalg.cholesky", converts=False)
+    return give(out, _cholesky(A, upper, True, None, "linalg.cholesky").L, "linalg.cholesky", converts=False)
 
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
@@ -230,15 +234,9 @@ def qr(A, mode="reduced", *, out=None):
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     if mode == "r":
-        if _tracked(A):
-            raise RuntimeError("linalg.qr: not differentiable when mode='r': please use mode='reduced'")
-        R = _C._geqrf(A).a.narrow(-2, 0, min(A.shape[-2:])).triu()
+        # Q is computed where the derivative of R needs it.
+        R = _C._qr(A, False)[1] if _tracked(A) else _C._geqrf(A).a.narrow(-2, 0, min(A.shape[-2:])).triu()
         return give_all(out, QrResult(_C._zeros((0,), A.dtype, False), R), "linalg.qr", converts=False)
-    if mode == "complete" and A.shape[-2] > A.shape[-1] and _tracked(A):
-        raise RuntimeError(
-            "linalg.qr: The QR decomposition is not differentiable when mode='complete' and nrows > ncols: "
-            "please use mode='reduced'"
-        )
     return give_all(out, QrResult(*_C._qr(A, mode == "complete")), "linalg.qr", converts=False)
 
 

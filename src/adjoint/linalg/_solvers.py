@@ -183,12 +183,16 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
 
 def inv_ex(A, *, check_errors=False, out=None):
     """`inv` that says in `info` which pivot is zero instead of raising."""
+    return _inverse(A, check_errors, out, "linalg.inv_ex")
+
+
+def _inverse(A, check_errors, out, name):
     square(A, "linalg.inv")
     result = InvResult(*_C._inverse(A))
     if check_errors:
         raise_where(
             result.info,
-            "linalg.inv",
+            name,
             lambda i: (
                 f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is singular."
             ),
@@ -211,7 +215,7 @@ def inv(A, *, out=None) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return give(out, inv_ex(A, check_errors=True).inverse, "linalg.inv", converts=False)
+    return give(out, _inverse(A, True, None, "linalg.inv").inverse, "linalg.inv", converts=False)
 
 
 def det(A, *, out=None) -> Tensor:

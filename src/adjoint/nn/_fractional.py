@@ -39,6 +39,10 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
                 f"{name}: {what} must either be a single Int or tuple of {'three ' * (n == 3)}Ints, but got {value}"
             )
     sizes = tuple(input.shape[-n:])
+    if output_size is None and n == 2 and not isinstance(output_ratio, (tuple, list)):
+        raise TypeError(
+            f"{name}: output_ratio must be two numbers, but got {output_ratio!r}"
+        )  # a number is for 3 dimensions alone
     if output_size is None and isinstance(output_ratio, (tuple, list)) and len(output_ratio) != n:
         raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
     if output_size is None:

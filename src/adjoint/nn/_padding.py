@@ -48,7 +48,7 @@ def _index(size, before, after, dim, mode):
     if size == 0:
         raise RuntimeError(f"pad: mode={mode!r} needs elements along dimension {dim}, but its size is 0")
     length = size + before + after
-    if length < 1:
+    if length < (mode == "reflect"):
         raise RuntimeError(
             f"pad: the size {size} of dimension {dim} with padding {before}, {after} is too small: {length}"
         )
@@ -69,7 +69,7 @@ def _index(size, before, after, dim, mode):
     # What negative widths cut away is not wrapped around either.
     first = max(-before, 0)
     left = size - first - max(-after, 0)
-    if left < 1:
+    if left < 1 and length:
         raise RuntimeError(
             f"pad: the padding {before}, {after} leaves nothing of dimension {dim} of size {size}"
         )

@@ -160,6 +160,12 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
         options = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         return _avg_pool(op, n, input.to(ad.float64), *options).trunc().to(ad.int64)
     kernel, stride, padding, _, windows = _windows(op, n, images, kernel_size, stride, padding, 1, ceil_mode)
+    if n == 3 and any(size + 2 * p < k for size, p, k in zip(images.shape[2:], padding, kernel)):
+        image, window = (
+            " ".join(f"{p}{d}: {v}" for d, v in zip("THW", numbers))
+            for p, numbers in (("", images.shape[2:]), ("k", kernel))
+        )
+        raise RuntimeError(f"{op}: input image ({image}) smaller than kernel size ({window})")
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     if not (input.is_floating_point() or input.is_complex()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from math import prod
 
 import adjoint as ad
 from adjoint import _C, _register
@@ -144,12 +145,12 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     n = input.dim() - 2
     batch, channels, *sizes = input.shape
     where = grid.shape[1:-1]
-    dims = []
+    dims, places = [], prod(where)
     for d, size in enumerate(sizes):
-        at = grid[..., n - 1 - d].flatten(1)  # the width comes first
+        at = grid[..., n - 1 - d].reshape(batch, places)  # the width comes first
         at = (at + 1) * ((size - 1) / 2) if align_corners else ((at + 1) * size - 1) / 2
         dims.append(_neighbours(at, size, mode, padding_mode, align_corners))
-    flat = input.flatten(2)
+    flat = input.reshape(batch, channels, prod(sizes))
     result = None
     for corner in itertools.product(*dims):
         index, inside, weight = 0, None, None

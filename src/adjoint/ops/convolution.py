@@ -139,7 +139,7 @@ def _convolve_transposed(op, n, input, weight, bias, stride, padding, output_pad
     image = _check(op, n, input, weight, bias, stride, dilation, groups, True)
     if min(more) < 0:
         raise RuntimeError("negative output_padding is not supported")
-    if any(m >= s and m >= d for m, s, d in zip(more, stride, dilation)):
+    if image.shape[0] and any(m >= s and m >= d for m, s, d in zip(more, stride, dilation)):
         raise RuntimeError(
             "output padding must be smaller than either stride or dilation, but got output_padding: "
             f"{more} stride: {stride} dilation: {dilation}"

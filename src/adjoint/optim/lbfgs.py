@@ -174,6 +174,8 @@ class LBFGS(Optimizer):
         for y, s, inverse in zip(reversed(changes), reversed(steps), reversed(inverses), strict=True):
             weights.append(s.dot(q) * inverse)
             q = q - y * weights[-1]
+        # As torch keeps them: the weights, by their places among the newest changes.
+        state["al"] = [*reversed(weights), *[None] * (group["history_size"] - len(weights))]
         r = q * state["H_diag"]
         for y, s, inverse, weight in zip(changes, steps, inverses, reversed(weights), strict=True):
             r = r + s * (weight - y.dot(r) * inverse)
