@@ -33,22 +33,24 @@ def pad_with_own(input, pad, mode, value):
     if mode != "circular":
         # As in torch, the gradient can be differentiated again, although it is linear.
         input = _C._attach(input, input)
+    # Which results may be empty is as in torch.
+    least = mode == "reflect" or (mode == "replicate" and padded == 1)
     whole = input
     for i in range(padded):
         before, after = pad[2 * i : 2 * i + 2]
         dim = input.ndim - 1 - i
         if before or after:
-            input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode))
+            input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode, least))
     if mode == "circular":
         return input.clone(memory_format=ad.contiguous_format) if input is whole else input
     return input.clone() if input is whole else like(input, given)
 
 
-def _index(size, before, after, dim, mode):
+def _index(size, before, after, dim, mode, least):
     if size == 0:
         raise RuntimeError(f"pad: mode={mode!r} needs elements along dimension {dim}, but its size is 0")
     length = size + before + after
-    if length < (mode == "reflect"):
+    if length < least:
         raise RuntimeError(
             f"pad: the size {size} of dimension {dim} with padding {before}, {after} is too small: {length}"
         )
