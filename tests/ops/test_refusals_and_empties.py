@@ -87,7 +87,7 @@ def test_creation_and_types():
     assert ad.linspace(start, 3, 1).tolist() == [1.0]
     ad.linspace(start, 3, 3).sum().backward()
     assert start.grad == 1.5
-    assert ad.median(ad.empty(0, dtype=ad.int64)) == -(2**63) and ad.median(ad.empty(0, dtype=ad.uint8)) == 0
+
     assert ad.result_type(ad.ones(2, dtype=ad.int32), np.float64(1.5)) is ad.float32
 
 

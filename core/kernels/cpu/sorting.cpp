@@ -232,15 +232,7 @@ Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const 
 Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
   refuse_complex(self, op);
   if (self.numel() == 0) {
-    // There is none; as torch has it, that is the lowest number, of which bool and uint8 have 0.
-    if (!self.is_floating()) {
-      const Tensor lowest = scalar_tensor(Scalar(0), self.dtype());
-      const Access access(lowest);
-      if (access) visit(self.dtype(), [&]<class T>(TypeTag<T>) {
-        if constexpr (std::is_integral_v<T>) *lowest.data<T>() = std::numeric_limits<T>::lowest();
-      });
-      return lowest;
-    }
+    if (!self.is_floating()) fail(op, "(): an empty tensor of type ", name_of(self.dtype()), " has no median");
     return scalar_tensor(Scalar(std::nan("")), self.dtype());
   }
   const Tensor x = dense(self);
