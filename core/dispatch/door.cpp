@@ -55,6 +55,8 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
   if (may_be_transformed(flags) && !past_transforms) [[unlikely]]
     if (transformed(row, all, results)) return;
   bool tracked = wanted && thread_state.grad && !row.constant;
+  // As in torch, what was made in inference mode has no history, nor have views of it.
+  if (row.view && tracked) tracked = !(*arguments[0].tensor)->is(TensorImpl::kInference);
   const bool in_place = row.writes || row.writes_lists;
   // A write changes what its inputs are: their edges are taken before it.
   Ref<Node> owner;
@@ -79,9 +81,7 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
   if (row.view)
     for (const Tensor& t : made) register_view(*arguments[0].tensor, t, results.kind == Results::Kind::List);
   if (!tracked) return;
-  if (row.rules) return record(*row.rules, wanted, arguments, made, std::move(owner), row.writes ? &results.one : nullptr);
-  for (const Tensor& t : made)
-    if (t.defined() && is_differentiable(t.dtype())) fail<NotImplemented>("the derivative of '", row.name, "' is not implemented");
+  record(row.rules ? *row.rules : *row.refusal, wanted, arguments, made, std::move(owner), row.writes ? &results.one : nullptr);
 }
 
 }  // namespace adjoint

@@ -54,6 +54,8 @@ struct Operator {
   void (*compute)(const Operator& row, const Value* arguments, Results& results) = nullptr;
   const ElementwiseInfo* elementwise;  // null for structured operators
   const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
+  /// Of an operator whose derivative is not implemented: its nodes refuse when they are asked for it. Set by `add_row`.
+  const RuleTable* refusal = nullptr;
   bool view, writes, inplace, differentiable, function, method;
   /// Where it writes, elements at one address get one value.
   bool writes_one_value = false;
