@@ -2,6 +2,8 @@
 
 import numpy as np
 
+import adjoint as ad
+
 
 def given(params, *lists):
     """For each parameter, itself and its entry in every list; None where a list is empty."""
@@ -44,4 +46,30 @@ def rmsprop(params, grads, squares, means, buffers, steps, lr, alpha, eps, weigh
     return result
 
 
-REFERENCES = {"_sgd_step": sgd, "_adam_step": adam, "_rmsprop_step": rmsprop}
+OPERATIONS = {
+    "move": lambda a, b, c: a + 0,
+    "add": lambda a, b, c: a + b,
+    "sub": lambda a, b, c: a - b,
+    "mul": lambda a, b, c: a * b,
+    "multiply_add": lambda a, b, c: a * b + c,
+    "div": lambda a, b, c: a / b,
+    "maximum": lambda a, b, c: np.maximum(a, b),
+    "sqrt": lambda a, b, c: np.sqrt(a),
+    "abs": lambda a, b, c: np.abs(a),
+    "sign": lambda a, b, c: np.sign(a),
+    "less": lambda a, b, c: np.where(a < b, 1.0, 0.0),
+    "where": lambda a, b, c: np.where(a != 0, b, c),
+}
+
+
+def program(params, grads, firsts, seconds, thirds, steps, code, numbers):
+    result = []
+    for *tensors, _ in given(params, grads, firsts, seconds, thirds, steps):
+        registers = dict(enumerate([*tensors, *numbers]))
+        for op, to, *read in np.reshape(code, (-1, 5)).tolist():
+            registers[to] = OPERATIONS[ad._C.step_operations[op]](*(registers[r] for r in read))
+        result.append(registers[0])
+    return result
+
+
+REFERENCES = {"_sgd_step": sgd, "_adam_step": adam, "_rmsprop_step": rmsprop, "_program_step": program}

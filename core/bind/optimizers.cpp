@@ -2,6 +2,7 @@
 #include "for_size.h"
 #include "bind/caster.h"
 #include "dispatch/operator.h"
+#include "kernels/cpu/optimizer.h"
 #include "ops/optimizer.h"
 #include "tensor/access.h"
 
@@ -89,6 +90,17 @@ void bind_optimizers(nb::module_& m) {
                             alpha, eps, weight_decay, momentum, maximize);
     return s.rest;
   });
+  m.def("program_step", [](nb::list params, nb::list grads, nb::list firsts, nb::list seconds, nb::list thirds, nb::list steps,
+                           const std::vector<int64_t>& program, const std::vector<double>& numbers) {
+    const Step s({params, grads, firsts, seconds, thirds, steps}, true);
+    if (!s.lists[0].empty())
+      call_all<ProgramStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]),
+                            IntList(program), FloatList(numbers));
+    return s.rest;
+  });
+  nb::list operations;
+  for (const char* name : kernels::kStepOperations) operations.append(name);
+  m.attr("step_operations") = nb::tuple(operations);
 }
 
 }  // namespace adjoint::bind

@@ -2,6 +2,8 @@
 #include "for_size.h"
 #include "ops/optimizer.h"
 
+#include <algorithm>
+
 #include "dispatch/family.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/optimizer.h"
@@ -95,6 +97,28 @@ Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList squ
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
   return Slots(name, params, grads, {square_avgs, grad_avgs, momentum_buffers}, steps).run(params, [&](std::span<const OptimizerSlot> s) {
     kernels::rmsprop_step(s, {lr, alpha, eps, weight_decay, kept, maximize});
+  });
+}
+
+Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds, TensorList thirds, TensorList steps,
+                             IntList program, FloatList numbers) {
+  using P = kernels::StepProgram;
+  const int64_t first_other = P::kFirstNumber + static_cast<int64_t>(numbers.size());
+  if (program.size() % P::kWords != 0 || first_other > P::kRegisters)
+    fail<ValueError>(name, "(): instructions are ", P::kWords, " numbers each, and at most ", P::kRegisters - P::kFirstNumber, " numbers enter");
+  bool known[P::kRegisters] = {true, true, !firsts.empty(), !seconds.empty(), !thirds.empty()};
+  std::fill(known + P::kFirstNumber, known + first_other, true);
+  for (size_t k = 0; k < program.size(); k += P::kWords) {
+    const auto word = program.subspan(k, P::kWords);
+    bool fits = word[0] >= 0 && word[0] < static_cast<int64_t>(kernels::StepOperation::End);
+    for (const int64_t r : word.subspan(2)) fits = fits && r >= 0 && r < P::kRegisters && known[r];
+    const int64_t to = word[1];
+    fits = fits && to >= 0 && to < P::kRegisters && to != 1 && (to < P::kFirstNumber ? known[to] : to >= first_other);
+    if (!fits) fail<ValueError>(name, "(): instruction ", k / P::kWords, " names an operation or a register that is not there");
+    known[to] = true;
+  }
+  return Slots(name, params, grads, {firsts, seconds, thirds}, steps).run(params, [&](std::span<const OptimizerSlot> s) {
+    kernels::program_step(s, {program, numbers});
   });
 }
 

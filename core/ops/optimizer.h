@@ -54,6 +54,23 @@ struct RmspropStep : OptimizerRow {
                          TensorList steps, double lr, double alpha, double eps, double weight_decay, double momentum, bool maximize);
 };
 
-using Optimizer = Family<SgdStep, AdamStep, RmspropStep>;
+struct ProgramStep : OptimizerRow {
+  static constexpr auto name = "_program_step";
+  static constexpr auto doc =
+      "One step by instructions over blocks of elements, five numbers each: which (`_C.step_operations`), the register written, three "
+      "that are read. Registers: the parameter, the gradient, three states, the numbers, others.";
+  static constexpr auto signature = "params, grads, firsts, seconds, thirds, steps, program, numbers";
+  static constexpr auto samples =
+      Cases{"[(3, 4), (), (0, 2)], [(3, 4), (), (0, 2)], [], [], [], [float32(0.0), float32(1.0), float32(0.0)], "
+            "[3, 6, 1, 5, 5, 4, 0, 6, 5, 0], [0.5]",
+            "[(3, 4), (300,)], [(3, 4), (300,)], [(3, 4), (300,)], [(3, 4), (300,)], [(3, 4), (300,)], [float32(0.0), float32(1.0)], "
+            "[3, 7, 1, 1, 1, 8, 8, 1, 0, 0, 1, 7, 7, 8, 8, 7, 9, 7, 7, 7, 5, 9, 2, 9, 9, 10, 8, 3, 4, 4, 6, 8, 8, 5, 5, 11, 8, 8, 9, 3, "
+            "0, 4, 1, 1, 1, 9, 10, 4, 4, 4, 2, 0, 0, 8, 8, 3, 10, 10, 6, 6, 1, 0, 0, 10, 10], [0.5, 0.25]"};
+  static constexpr uint32_t writes_lists = 0b111101;
+  static Tensors forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds, TensorList thirds, TensorList steps,
+                         IntList program, FloatList numbers);
+};
+
+using Optimizer = Family<SgdStep, AdamStep, RmspropStep, ProgramStep>;
 
 }  // namespace adjoint

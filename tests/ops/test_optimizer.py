@@ -15,6 +15,9 @@ STEPS = {
     "adam": (lambda ps: ad.optim.Adam(ps, lr=0.1, amsgrad=True), "_adam_step"),
     "adamw": (lambda ps: ad.optim.AdamW(ps, lr=0.1), "_adam_step"),
     "rmsprop": (lambda ps: ad.optim.RMSprop(ps, lr=0.1, momentum=0.5, centered=True), "_rmsprop_step"),
+    "radam": (lambda ps: ad.optim.RAdam(ps, lr=0.1, decoupled_weight_decay=True), "_program_step"),
+    "rprop": (lambda ps: ad.optim.Rprop(ps, lr=0.1), "_program_step"),
+    "adamax": (lambda ps: ad.optim.Adamax(ps, lr=0.1, weight_decay=0.5), "_program_step"),
 }
 
 
@@ -144,3 +147,46 @@ def test_a_batch_is_not_written_with_others():
 
     with pytest.raises(NotImplementedError, match="stand for a batch"):
         ad.func.vmap(f)(ad.ones(2, 3))
+
+
+@pytest.mark.parametrize("kind", ["Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "Rprop"])
+@pytest.mark.parametrize("lies", ["by rows", "by columns"])
+def test_a_program_makes_the_step_that_the_operations_make(kind, lies):
+    """In one call for all parameters that have taken as many steps; what the core refuses goes through the operations."""
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(s) for s in [(3, 40, 7), (), (0,), (6, 600)]]
+    gradients = [[rng.standard_normal(a.shape) for a in arrays] for _ in range(8)]
+    gradients[3][1] = None  # the second falls behind
+    ended = []
+    for by_elements in (True, False):
+        ps = [ad.tensor(a, dtype=ad.float64).clone() for a in arrays]
+        if lies == "by columns":
+            ps = [p.mT.clone().mT if p.dim() > 1 else p for p in ps]
+        ps = [p.detach().requires_grad_() for p in ps]
+        optimizer = getattr(ad.optim, kind)(ps, lr=0.1)
+        if not by_elements:
+            optimizer.by_elements = ()
+        for given in gradients:
+            for p, g in zip(ps, given, strict=True):
+                p.grad = None if g is None else ad.tensor(g, dtype=ad.float64)
+            optimizer.step()
+        ended.append([array(p) for p in ps] + [array(v) for p in ps for v in optimizer.state[p].values()])
+    for a, b in zip(*ended, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_a_program_that_names_what_is_not_there():
+    p, state, step = ad.ones(3), ad.ones(3), ad.tensor(0.0)
+    for code in (
+        [99, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0],
+        [0, 0, 3, 0, 0],
+        [0, 5, 0, 0, 0],
+        [0, 0, 7, 0, 0],
+        [0, 48, 0, 0, 0],
+        [0, 0, -1, 0, 0],
+        [0],
+    ):
+        with pytest.raises(ValueError, match="_program_step"):
+            ad._C.program_step([p], [p], [state], [], [], [step], code, [1.0])
+    assert p.tolist() == [1, 1, 1] and step.item() == 0

@@ -80,4 +80,11 @@ void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& op
   });
 }
 
+void program_step(std::span<const OptimizerSlot> slots, const StepProgram& program) {
+  for (const OptimizerSlot& slot : slots) count_step(slot);
+  for_slots(slots, [&](size_t k, int64_t begin, int64_t end) {
+    by_type(slots[k], [&](const auto& table) { table.program(slots[k], begin, end, program); });
+  });
+}
+
 }  // namespace adjoint::kernels

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 
 namespace adjoint::kernels {
@@ -56,6 +57,21 @@ struct RmspropOptions {
   bool maximize = false;
 };
 
+/// What one instruction of a `StepProgram` does with blocks of elements. Truth is 1 and 0.
+enum class StepOperation : uint8_t { Move, Add, Sub, Mul, MultiplyAdd, Div, Maximum, Sqrt, Abs, Sign, Less, Where, End };
+inline constexpr const char* kStepOperations[] = {"move",    "add",  "sub", "mul",  "multiply_add", "div",
+                                                  "maximum", "sqrt", "abs", "sign", "less",         "where"};
+static_assert(std::size(kStepOperations) == static_cast<size_t>(StepOperation::End));
+
+/// The formulas of a step that treats all elements alike, as instructions over registers that hold a block each.
+/// Registers 0 to 4 are the parameter, the gradient and the states; then come the numbers, and then others.
+struct StepProgram {
+  static constexpr int64_t kFirstNumber = 5, kRegisters = 48, kWords = 5;
+  /// For each instruction its operation, the register that it writes, and three that it may read.
+  std::span<const int64_t> code;
+  std::span<const double> numbers;
+};
+
 /// g = ±gradient + weight_decay · p;  b = momentum · b + (1 - dampening) · g;  p -= lr · (b, or g + momentum
 /// · b). state[0]: the momentum buffer b, null without momentum. A fresh buffer is zero and takes dampening
 /// 0.
@@ -68,6 +84,10 @@ void adam_step(std::span<const OptimizerSlot> slots, const AdamOptions& options)
 /// v = α v + (1 - α) g²;  d = g / (√(v - a²) + ε);  b = momentum · b + d;  p -= lr · (b, or d).
 /// state[0]: v; state[1]: the mean gradient a (centered), else null; state[2]: b, null without momentum.
 void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& options);
+
+/// The step that a program states, which is well formed: registers are written before they are read, the gradient and
+/// numbers are not written, and of the states only those that are there are named.
+void program_step(std::span<const OptimizerSlot> slots, const StepProgram& program);
 
 }  // namespace adjoint::kernels
 
@@ -83,6 +103,8 @@ struct OptimizerTable {
                const kernels::AdamOptions& options, double correction1, double root_of_correction2);
   void (*rmsprop)(const kernels::OptimizerSlot& slot, int64_t begin, int64_t end,
                   const kernels::RmspropOptions& options);
+  void (*program)(const kernels::OptimizerSlot& slot, int64_t begin, int64_t end,
+                  const kernels::StepProgram& program);
 };
 
 }  // namespace adjoint

@@ -42,6 +42,8 @@ class Adadelta(EachParameter):
     2.9968
     """
 
+    by_elements = ("square_avg", "acc_delta")
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -70,4 +72,4 @@ class Adadelta(EachParameter):
         state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = (state["acc_delta"] + eps).sqrt() / (state["square_avg"] + eps).sqrt() * grad
         state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        param.sub_(delta * lr)
+        param.sub_(delta, alpha=lr)

@@ -46,6 +46,7 @@ class Adagrad(EachParameter):
     """
 
     takes_sparse = True
+    by_elements = ("sum",)
 
     @one_implementation("foreach", "fused")
     def __init__(
@@ -93,4 +94,4 @@ class Adagrad(EachParameter):
             param.sub_(step * (lr / (1 + (t - 1) * group["lr_decay"])))
             return
         state["sum"].addcmul_(grad, grad)
-        param.sub_(grad / (state["sum"].sqrt() + group["eps"]) * (lr / (1 + (t - 1) * group["lr_decay"])))
+        param.sub_(grad / (state["sum"].sqrt() + group["eps"]), alpha=lr / (1 + (t - 1) * group["lr_decay"]))

@@ -44,6 +44,8 @@ class Adamax(EachParameter):
     2.5
     """
 
+    by_elements = ("exp_avg", "exp_inf")
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -69,5 +71,5 @@ class Adamax(EachParameter):
     def _update(self, group, t, lr, param, grad, state):
         beta1, beta2 = group["betas"]
         state["exp_avg"].mul_(beta1).add_(grad, alpha=1 - beta1)
-        state["exp_inf"].copy_(ad.maximum(state["exp_inf"] * beta2, grad.abs() + group["eps"]))
-        param.sub_(state["exp_avg"] / state["exp_inf"] * (lr / (1 - beta1**t)))
+        state["exp_inf"].copy_((state["exp_inf"] * beta2).maximum(grad.abs() + group["eps"]))
+        param.sub_(state["exp_avg"] / state["exp_inf"], alpha=lr / (1 - beta1**t))

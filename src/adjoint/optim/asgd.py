@@ -46,6 +46,9 @@ class ASGD(EachParameter):
     2.4
     """
 
+    by_elements = ("ax",)
+    numbers = ("eta", "mu")
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -71,13 +74,18 @@ class ASGD(EachParameter):
         }
 
     def _update(self, group, t, lr, param, grad, state):
-        eta, mu = state["eta"].item(), state["mu"].item()
-        param.mul_(1 - group["lambd"] * eta).sub_(grad * eta)
+        eta, mu = state["eta"], state["mu"]
+        param.mul_(1 - group["lambd"] * eta).add_(grad, alpha=-eta)
         if mu == 1:
             state["ax"].copy_(param)
         else:
             state["ax"].lerp_(param, mu)
+
+    def _after(self, group, t, lr, entries, state):
+        # They are float32, also where a loaded state has the dtype of the parameter.
+        eta = ad.tensor(float(lr) / (1 + group["lambd"] * float(lr) * t) ** group["alpha"])
+        mu = ad.tensor(1 / max(1, t - group["t0"]))
         with ad.no_grad():
-            # They are float32, also where a loaded state has the dtype of the parameter.
-            state["eta"].copy_(ad.tensor(float(lr) / (1 + group["lambd"] * float(lr) * t) ** group["alpha"]))
-            state["mu"].copy_(ad.tensor(1 / max(1, t - group["t0"])))
+            for entry in entries:
+                entry["eta"].copy_(eta)
+                entry["mu"].copy_(mu)

@@ -48,6 +48,9 @@ class NAdam(EachParameter):
     2.472
     """
 
+    by_elements = ("exp_avg", "exp_avg_sq")
+    numbers = ("mu_product",)
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -78,11 +81,20 @@ class NAdam(EachParameter):
 
     def _update(self, group, t, lr, param, grad, state):
         beta1, beta2 = group["betas"]
-        now, after = (beta1 * (1 - 0.96 ** (s * group["momentum_decay"]) / 2) for s in (t, t + 1))
-        state["mu_product"] *= now
-        product = state["mu_product"] if group["differentiable"] else state["mu_product"].item()
+        now, after = _momentum(group, t), _momentum(group, t + 1)
+        product = state["mu_product"] * now
         state["exp_avg"].mul_(beta1).add_(grad, alpha=1 - beta1)
         state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         root = (state["exp_avg_sq"] / (1 - beta2**t)).sqrt() + group["eps"]
         ahead = state["exp_avg"] * (after / (1 - product * after)) + grad * ((1 - now) / (1 - product))
-        param.sub_(ahead / root * lr)
+        param.sub_(ahead / root, alpha=lr)
+
+    def _after(self, group, t, lr, entries, state):
+        product = ad.as_tensor(state["mu_product"] * _momentum(group, t))
+        for entry in entries:
+            entry["mu_product"].copy_(product)
+
+
+def _momentum(group, t) -> float:
+    """μₜ"""
+    return group["betas"][0] * (1 - 0.96 ** (t * group["momentum_decay"]) / 2)

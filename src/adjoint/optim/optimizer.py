@@ -9,6 +9,8 @@ the core in one call, every argument positional:
                  lr, beta1, beta2, eps, weight_decay, decoupled_weight_decay, maximize)
     _C.rmsprop_step(params, grads, square_avgs, grad_avgs, momentum_buffers, steps,
                     lr, alpha, eps, weight_decay, momentum, maximize)
+    _C.program_step(params, grads, first, second, third states, steps,
+                    program, numbers)                      (each.py, element.py)
 
 The first arguments are lists of tensors, one entry for each parameter; a list of state that the options do not
 need is empty (momentum_buffers without momentum, max_exp_avg_sqs without amsgrad, grad_avgs unless centered).

@@ -47,6 +47,8 @@ class RAdam(EachParameter):
     2.4
     """
 
+    by_elements = ("exp_avg", "exp_avg_sq")
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -77,8 +79,8 @@ class RAdam(EachParameter):
         left = 1 - beta2**t
         limit = 2 / (1 - beta2) - 1
         rho = limit - 2 * t * beta2**t / left
-        step = state["exp_avg"] / (1 - beta1**t) * lr
+        step, size = state["exp_avg"], lr / (1 - beta1**t)
         if rho > 5:
             r = ((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)) ** 0.5
-            step = step / (state["exp_avg_sq"].sqrt() + group["eps"]) * (r * left**0.5)
-        param.sub_(step)
+            step, size = step / (state["exp_avg_sq"].sqrt() + group["eps"]), size * (r * left**0.5)
+        param.sub_(step, alpha=size)

@@ -46,6 +46,8 @@ class Rprop(EachParameter):
     2.5
     """
 
+    by_elements = ("prev", "step_size")
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -73,8 +75,8 @@ class Rprop(EachParameter):
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
         product = (grad * state["prev"]).detach()
         turned = product < 0
-        factor = ad.ones_like(product).masked_fill_(turned, shrink).masked_fill_(product > 0, grow)
-        state["step_size"].mul_(factor).clamp_(least, most)
+        size = state["step_size"]
+        size.copy_((size * shrink).where(turned, (size * grow).where(product > 0, size))).clamp_(least, most)
         grad = grad.masked_fill(turned, 0)
         param.sub_(grad.sign() * state["step_size"])
         state["prev"].copy_(grad)
