@@ -326,7 +326,19 @@ def gamma_draw_derivative(a, x):
     return float(-slope / density)
 
 
+def distances(x, y, p):
+    return np.linalg.norm(x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1)
+
+
+def distances_backward(g, x, y, result, p, needs):
+    d = x[..., :, None, :] - y[..., None, :, :]
+    pulled = (np.sign(d) if p == 1 else d / result[..., None]) * g[..., None]
+    return pulled.sum(-2), -pulled.sum(-3)
+
+
 REFERENCES = {
+    "_cdist": distances,
+    "_cdist_backward": distances_backward,
     "_attention": attention,
     "_attention_backward": attention_backward,
     "_attention_factors": attention_factors,

@@ -132,6 +132,27 @@ def test_cdist(p):
         check_derivatives(lambda x, y: ad.cdist(x, y, p), [a[0], b[0]])
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0])
+@pytest.mark.parametrize("sizes", [(37, 41, 19), (30, 70, 3)])
+def test_distances_keep_their_digits_where_points_lie_close_together(p, sizes):
+    """As products of the points they would not: squares of 1e3 differ by 1e-3 squared."""
+    n, m, d = sizes
+    near = (1000 + 1e-3 * normal(n + m, d)).astype(np.float32)
+    near[n] = near[0]
+    x, y = (ad.tensor(part, requires_grad=True) for part in (near[:n], near[n:]))
+    a, b = near[:n].astype(np.float64), near[n:].astype(np.float64)
+    result, expected = ad.cdist(x, y, p), np.linalg.norm(a[:, None] - b, p, axis=-1)
+    assert_close(result, expected, rtol=1e-5)
+    assert result[0, 0].item() == 0
+    g = normal(n, m, seed=3)
+    result.backward(ad.tensor(g, dtype=ad.float32))
+    difference = a[:, None] - b
+    scale = np.where(expected == 0, 1, expected)[..., None]
+    pulled = g[..., None] * (np.sign(difference) if p == 1 else difference / scale)
+    assert_close(x.grad, pulled.sum(1), rtol=1e-4, atol=1e-4)
+    assert_close(y.grad, -pulled.sum(0), rtol=1e-4, atol=1e-4)
+
+
 def test_integrals_and_powers():
     y, x = normal(3, 5), np.sort(normal(5, seed=1))
     pieces = (y[:, 1:] + y[:, :-1]) / 2

@@ -9,6 +9,7 @@ from adjoint import _C
 from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
+from adjoint.ops.shape import broadcast_shapes
 from adjoint.ops.sorting import searchsorted
 from adjoint.ops.writing import _neutral, scatter_reduce
 
@@ -97,6 +98,11 @@ def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
+    if p in (1, 2, float("inf")) and x1.is_floating_point() and x1.dtype is x2.dtype:
+        if (lead := x1.shape[:-2]) != x2.shape[:-2]:
+            lead = broadcast_shapes(lead, x2.shape[:-2])
+            x1, x2 = (x.expand(*lead, *x.shape[-2:]) for x in (x1, x2))
+        return _C._cdist(x1, x2, p)
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     # No columns: every distance is 0, whatever the norm.
     return _C._vector_norm(difference, float(p) if x1.shape[-1] else 1.0, -1, False)

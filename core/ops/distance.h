@@ -1,0 +1,61 @@
+// Distances of the rows of one matrix from the rows of another: `cdist` where p is 1, 2 or infinity.
+//
+// Neither values nor first derivatives make a table of all differences; where the gradient is itself
+// recorded, it is written in recorded operations, which do.
+#pragma once
+
+#include "kernels/distance.h"
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace rules {
+Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p,
+              Needs needs);
+}  // namespace rules
+
+struct Cdist : Structured {
+  static constexpr auto name = "_cdist";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "cdist";
+  }
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The p-norm distance of each row of one matrix from each row of another; p is 1, 2 or infinity.";
+  static constexpr auto signature = "x1, x2, p";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples =
+      Cases{"(3, 4), (5, 4), 2.0", "(2, 3, 5), (2, 1, 5), 1.0", "(3, 4), (2, 4), inf", "(0, 4), (2, 4), 2.0",
+            "(19, 40), (3, 40), 2.0"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& x1, const Tensor& x2, double p) {
+    return kernels::distances(x1, x2, p, name);
+  }
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Input<0> x1, Input<1> x2, Output<0> result, Argument<double, 2> p, Needs needs) {
+        return rules::cdist(g, x1, x2, result, p, needs);
+      }};
+};
+
+struct CdistBackward : Structured {
+  static constexpr auto name = "_cdist_backward";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The gradients of _cdist for p = 1 and 2: of x1 and of x2, by the bits of `needs`.";
+  static constexpr auto signature = "g, x1, x2, result, p, needs";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 5), (3, 4), (5, 4), positive(3, 5), 2.0, 3",
+                                        "(2, 3, 1), (2, 3, 5), (2, 1, 5), positive(2, 3, 1), 1.0, 3",
+                                        "(0, 2), (0, 4), (2, 4), positive(0, 2), 2.0, 3",
+                                        "(19, 3), (19, 40), (3, 40), positive(19, 3), 2.0, 3"};
+  static constexpr auto returns = "x1, x2";
+  static std::tuple<Tensor, Tensor> forward(const Tensor& g, const Tensor& x1, const Tensor& x2,
+                                            const Tensor& result, double p, int64_t needs) {
+    return kernels::distances_backward(g, x1, x2, result, p, needs, name);
+  }
+};
+
+using Distance = Family<Cdist, CdistBackward>;
+
+}  // namespace adjoint
