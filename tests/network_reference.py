@@ -336,7 +336,76 @@ def distances_backward(g, x, y, result, p, needs):
     return pulled.sum(-2), -pulled.sum(-3)
 
 
+def resampling_matrix(size, count, mode, scale, align):
+    """Each result's weights of the elements along one dimension."""
+    weights = np.zeros((count, size))
+    step = (
+        (size - 1) / (count - 1)
+        if align and count > 1
+        else 0
+        if align
+        else 1 / scale
+        if scale
+        else size / count
+    )
+    rows, places = np.arange(count), np.arange(size)
+    if mode == "area":
+        for i in rows:
+            part = slice(i * size // count, -(-(i + 1) * size // count))
+            weights[i, part] = 1 / (part.stop - part.start)
+    elif mode.startswith("nearest"):
+        at = np.floor((rows + (0.5 if mode == "nearest-exact" else 0)) * step)
+        weights[rows, np.minimum(at, size - 1).astype(int)] = 1
+    elif mode.endswith("-wide"):
+        wide = max(step, 1)
+        t = np.abs(places + 0.5 - (rows[:, None] + 0.5) * step) / wide
+        if mode == "linear-wide":
+            weights = np.maximum(1 - t, 0)
+        elif mode == "cubic-wide":
+            weights = np.where(
+                t < 1, 1.5 * t**3 - 2.5 * t**2 + 1, np.where(t < 2, -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2, 0)
+            )
+        else:
+            weights = np.where(t < 3, np.sinc(t) * np.sinc(t / 3), 0)
+        weights = weights / weights.sum(1, keepdims=True)
+    else:
+        at = rows * step if align else (rows + 0.5) * step - 0.5
+        if size == count and mode == "linear":
+            at = rows.astype(float)
+        at = np.maximum(at, 0) if mode == "linear" else at
+        low = np.floor(at)
+        s = at - low
+        a = -0.75
+        terms = {0: 1 - s, 1: s}
+        if mode == "cubic":
+            terms = {
+                -1: a * (s + 1) ** 3 - 5 * a * (s + 1) ** 2 + 8 * a * (s + 1) - 4 * a,
+                0: (a + 2) * s**3 - (a + 3) * s**2 + 1,
+                1: (a + 2) * (1 - s) ** 3 - (a + 3) * (1 - s) ** 2 + 1,
+                2: a * (2 - s) ** 3 - 5 * a * (2 - s) ** 2 + 8 * a * (2 - s) - 4 * a,
+            }
+        for k, w in terms.items():
+            np.add.at(weights, (rows, np.clip(low + k, 0, size - 1).astype(int)), w)
+    return weights
+
+
+def resample(x, sizes, mode, scales, align):
+    for d, (count, scale) in enumerate(zip(sizes, scales), x.ndim - len(sizes)):
+        matrix = resampling_matrix(x.shape[d], count, mode, scale, align)
+        x = np.moveaxis(np.moveaxis(x, d, -1) @ matrix.T, -1, d)
+    return x
+
+
+def resample_transposed(g, sizes, mode, scales, align):
+    for d, (size, scale) in enumerate(zip(sizes, scales), g.ndim - len(sizes)):
+        matrix = resampling_matrix(size, g.shape[d], mode, scale, align)
+        g = np.moveaxis(np.moveaxis(g, d, -1) @ matrix, -1, d)
+    return g
+
+
 REFERENCES = {
+    "_resample": resample,
+    "_resample_transposed": resample_transposed,
     "_cdist": distances,
     "_cdist_backward": distances_backward,
     "_attention": attention,

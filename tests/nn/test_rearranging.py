@@ -51,6 +51,23 @@ def test_between_elements(n, mode, corners, size):
     check_derivatives(lambda t: F.interpolate(t, size, mode=mode, align_corners=corners), [x])
 
 
+def test_a_dimension_that_keeps_its_size_is_copied():
+    x = ad.tensor([[[0.0, 1.0, 2.0]]])
+    for mode, n in (("linear", 1), ("bilinear", 2), ("trilinear", 3)):
+        image = x.reshape((1, 1) + (1,) * (n - 1) + (3,))
+        result = F.interpolate(image, scale_factor=1.3, mode=mode, recompute_scale_factor=False)
+        assert result.flatten().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_an_infinity_stays_within_its_window():
+    x = ad.arange(0.0, 46.0)
+    x[7] = np.inf
+    means = F.adaptive_avg_pool1d(x.reshape(1, 1, -1), 20).flatten()
+    expected = [x[i * 46 // 20 : -(-(i + 1) * 46 // 20)].mean().item() for i in range(20)]
+    np.testing.assert_allclose(means.tolist(), expected, rtol=1e-6)
+    assert F.interpolate(ad.ones(1, 2, 5), 0, mode="area").shape == (1, 2, 0)
+
+
 @pytest.mark.parametrize("recompute", [True, False])
 def test_factor(recompute):
     x = normal(1, 1, 5)

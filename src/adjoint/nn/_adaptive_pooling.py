@@ -1,6 +1,6 @@
 """Adaptive pooling: as many windows as asked for, whose sizes differ, so that they share the image as evenly as they can.
 
-Means are products by one matrix for each dimension, maxima are selections. Start reading at `adaptive_avg`; the functions of
+Means are sums of weighted elements along each dimension (core/ops/resampling.h), maxima are selections. Start reading at `adaptive_avg`; the functions of
 `adjoint.nn.functional` are in `_pooling`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._memory_format import has_channels_innermost
 
 __all__ = ["adaptive_avg", "adaptive_max", "in_order"]
@@ -96,23 +97,13 @@ def adaptive_avg(op, n, input, output_size):
     sizes, windows = _adaptive(op, n, input, output_size)
     if 0 in windows:
         return _refuse_gradient(input, (*input.shape[:-n], *windows), op)
-    half = input.dtype in (ad.float16, ad.bfloat16)
-    x = input.to(ad.float32) if half else input
-    if all(w and s % w == 0 for s, w in zip(sizes, windows)) and 0 not in input.shape[:-n]:
-        kernel = tuple(s // w for s, w in zip(sizes, windows))
-        if windows == (1,) * n:
-            x = x.mean(tuple(range(-n, 0)), keepdim=True)
-        else:
-            x = getattr(ad.nn.functional, f"avg_pool{n}d")(x, kernel)
+    if input.is_complex():
+        return ad.complex(adaptive_avg(op, n, input.real, windows), adaptive_avg(op, n, input.imag, windows))
+    if windows == (1,) * n and 0 not in input.shape[:-n]:
+        result = input.mean(tuple(range(-n, 0)), keepdim=True)
     else:
-        for d, (size, count) in enumerate(zip(sizes, windows)):
-            if size == count:
-                continue
-            weights = ad.zeros(size, count, dtype=x.dtype)
-            for i, (begin, end) in enumerate(_bounds(size, count)):
-                weights[begin:end, i] = 1 / (end - begin)
-            x = (x.movedim(d - n, -1) @ weights).movedim(-1, d - n)
-    return in_order(x.to(input.dtype) if half else x, input, n)
+        result = _C._resample(input, windows, "area", [0.0] * n, False)
+    return in_order(result, input, n)
 
 
 def adaptive_max(op, n, input, output_size):

@@ -1,7 +1,6 @@
 """Images of other sizes and orders: functions of `adjoint.nn.functional`, which exports every name of this file.
 
-Interpolation is separable: along each dimension a few neighbours are selected and weighted, so that its derivative is that of
-selection. `unfold` and `fold` are transposes of one another, made of strided slices. Start reading at `interpolate`.
+Interpolation is separable: along each dimension a few neighbours are weighted (`_resample`, core/ops/resampling.h). `unfold` and `fold` are transposes of one another, made of strided slices. Start reading at `interpolate`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 import warnings
 
 import adjoint as ad
-from adjoint import _register
+from adjoint import _C, _register
 from adjoint._arguments import whole
 from adjoint._memory_format import like
 
@@ -27,89 +26,10 @@ __all__ = [
 ]
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
-# How far the kernels of the antialiased modes reach.
-_REACHES = {"bilinear": 1, "bicubic": 2, "lanczos": 3}
-_LINEAR = ("linear", "bilinear", "trilinear")
+_WIDE = ("bilinear", "bicubic", "lanczos")
 _MODES = ("nearest", "nearest-exact", "area", *_RANKS)
-
-
-def _along(x, dim, indices, weights):
-    """Σ weights[k] · x[indices[k]] along a dimension."""
-    shape = [1] * x.ndim
-    shape[dim] = -1
-    total = None
-    for index, weight in zip(indices, weights):
-        part = x.index_select(dim, index.to(ad.int64)) * weight.to(x.real.dtype).reshape(shape)
-        total = part if total is None else total + part
-    return total
-
-
-def _places(size, count, scale, align_corners):
-    """Where each result lies among the elements of the input."""
-    at = ad.arange(count, dtype=ad.float64)
-    if align_corners:
-        return at * ((size - 1) / (count - 1) if count > 1 else 0.0)
-    return (at + 0.5) * (1 / scale if scale else size / count) - 0.5
-
-
-def _linear(x, dim, count, scale, align_corners):
-    size = x.shape[dim]
-    at = _places(size, count, scale, align_corners).clamp(min=0)
-    low = at.floor().clamp(max=size - 1)
-    share = (at - low).clamp(0, 1)
-    return _along(x, dim, (low, (low + 1).clamp(max=size - 1)), (1 - share, share))
-
-
-def _cubic(x, dim, count, scale, align_corners):
-    size = x.shape[dim]
-    at = _places(size, count, scale, align_corners)
-    low = at.floor()
-    t = at - low
-    a = -0.75  # Keys's convolution kernel, with torch's constant
-
-    def near(s):
-        return ((a + 2) * s - (a + 3)) * s * s + 1
-
-    def far(s):
-        return ((a * s - 5 * a) * s + 8 * a) * s - 4 * a
-
-    weights = (far(t + 1), near(t), near(1 - t), far(2 - t))
-    return _along(x, dim, [(low + k).clamp(0, size - 1) for k in (-1, 0, 1, 2)], weights)
-
-
-def _nearest(x, dim, count, scale, exact):
-    size = x.shape[dim]
-    at = ad.arange(count, dtype=ad.float64) + (0.5 if exact else 0.0)
-    index = (at * (1 / scale if scale else size / count)).floor().clamp(max=size - 1)
-    return x.index_select(dim, index.to(ad.int64))
-
-
-def _antialiased(x, dim, count, scale, mode, align_corners):
-    """Kernels as wide as the step where that is more than an element; a product by one matrix."""
-    size = x.shape[dim]
-    if align_corners:
-        step = (size - 1) / (count - 1) if count > 1 else 0.0
-    else:
-        step = 1 / scale if scale else size / count
-    wide = max(step, 1.0)
-    reach = wide * _REACHES[mode]
-    middle = (ad.arange(count, dtype=ad.float64).unsqueeze(1) + 0.5) * step
-    place = ad.arange(size, dtype=ad.float64)
-    first = (middle - reach + 0.5).to(ad.int64).clamp(min=0)
-    end = (middle + reach + 0.5).to(ad.int64).clamp(max=size)
-    t = ((place + 0.5 - middle) / wide).abs()
-    if mode == "bilinear":
-        weight = (1 - t).clamp(min=0)
-    elif mode == "lanczos":
-        weight = ad.where(t < 3, ad.sinc(t) * ad.sinc(t / 3), 0.0)
-    else:
-        a = -0.5  # where it is antialiased, torch takes Keys's own constant
-        near = ((a + 2) * t - (a + 3)) * t * t + 1
-        far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-        weight = ad.where(t < 1, near, ad.where(t < 2, far, 0.0))
-    weight = ad.where((place >= first) & (place < end), weight, 0.0)
-    weight = (weight / weight.sum(1, keepdim=True)).to(x.dtype)
-    return ad.matmul(x.movedim(dim, -1), weight.t()).movedim(-1, dim)
+# How the core calls what is done along each dimension.
+_KERNELS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
 
 
 #: The largest size of a dimension.
@@ -158,7 +78,7 @@ def interpolate(
     [[[1.0, 1.0, 2.0, 2.0]]]
     """
     n = input.ndim - 2
-    if antialias and not (mode in _REACHES and n == 2):
+    if antialias and not (mode in _WIDE and n == 2):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
@@ -213,31 +133,32 @@ def interpolate(
         size = tuple(math.floor(s * f) for s, f in zip(spatial, scales))
         if recompute_scale_factor:
             scales = [None] * n
-    if mode == "area":
-        return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
-    if min(size) < 1 or min(spatial) < 1 or max(size) > _LARGEST:
+    if (mode != "area" and min(size) < 1) or min(spatial) < 1 or max(size) > _LARGEST:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, and numbers of 64 bits, but got input {spatial} output "
             f"{list(size)}"
         )
-    byte = input.dtype is ad.uint8 and mode in _RANKS
-    # The nearest are picked as they are, but their gradients are sums.
-    half = input.dtype in (ad.float16, ad.bfloat16) and (mode in _RANKS or input.requires_grad)
-    x = input.to(ad.float32) if half or byte else input
-    for d in range(n):
-        if size[d] == spatial[d] and (antialias or mode in _LINEAR):
-            continue  # whatever the scale, as torch has it
-        if antialias:
-            x = _antialiased(x, d + 2, size[d], scales[d], mode, bool(align_corners))
-        elif mode in ("nearest", "nearest-exact"):
-            x = _nearest(x, d + 2, size[d], scales[d], mode != "nearest")
-        elif mode == "bicubic":
-            x = _cubic(x, d + 2, size[d], scales[d], bool(align_corners))
-        else:
-            x = _linear(x, d + 2, size[d], scales[d], bool(align_corners))
-    if byte:
-        x = (x + 0.5).floor().clamp(0, 255)
-    return like(x.clone() if x is input else x.to(input.dtype), input)
+    if mode == "area":
+        return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
+    kernel = _KERNELS.get(mode, mode) + ("-wide" if antialias else "")
+    how = size, kernel, [s or 0.0 for s in scales], bool(align_corners)
+    if input.is_floating_point():
+        return like(_C._resample(input, *how), input)
+    if input.is_complex():
+        return ad.complex(_C._resample(input.real, *how), _C._resample(input.imag, *how))
+    if mode not in _RANKS:
+        # Whole numbers are picked by their places.
+        x = input
+        for d in range(n):
+            places = _C._resample(
+                ad.arange(x.shape[d + 2], dtype=ad.float64), size[d : d + 1], kernel, how[2][d : d + 1], False
+            )
+            x = x.index_select(d + 2, places.to(ad.int64))
+        return like(x, input)
+    result = _C._resample(input.to(ad.float32), *how)
+    if input.dtype is ad.uint8:
+        result = (result + 0.5).floor().clamp(0, 255)
+    return like(result.to(input.dtype), input)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
