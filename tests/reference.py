@@ -189,6 +189,7 @@ REFERENCES = {
     "copysign": np.copysign,
     "heaviside": np.heaviside,
     "nextafter": np.nextafter,
+    "_nextafter": np.nextafter,
     "gcd": np.gcd,
     "lcm": np.lcm,
     # complex numbers

@@ -346,7 +346,7 @@ Tensor LdlSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor&
   return x;
 }
 
-Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond) {
+Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond, bool values) {
   need_matrices(self, name);
   const Dims batch = kernel::batch_and(self, {}), of_b = kernel::batch_and(B, {});
   const int64_t m = self.size(-2), n = self.size(-1);
@@ -356,9 +356,9 @@ Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond) {
   const Tensor x =
       kernel::columns(kernel::batch_and(self, {std::max(m, n), B.size(-1)}).span(), self.dtype());
   copy_into(call<Narrow>(x, int64_t{-2}, int64_t{0}, m), B);
-  const Tensor s = empty(kernel::batch_and(self, {least(self)}).span(), real_dtype(self.dtype()));
+  const Tensor s = empty(kernel::batch_and(self, {values ? least(self) : 0}).span(), real_dtype(self.dtype()));
   const Tensor rank = empty(batch.span(), DType::Int64), info = integers(self, {});
-  kernel::least_squares(kernel::columns_of(self), x, s, rank, info, rcond);
+  kernel::least_squares(kernel::columns_of(self), x, values ? s : Tensor(), rank, info, rcond);
   return {copy_of(call<Narrow>(x, int64_t{-2}, int64_t{0}, n)), s, rank, info};
 }
 

@@ -308,13 +308,13 @@ struct LdlSolve : LinearAlgebraRow {
 struct LeastSquares : LinearAlgebraRow {
   static constexpr auto name = "_least_squares";
   static constexpr auto doc =
-      "The X of least norm that minimises the norm of A X - B, singular values and rank of A; values below "
+      "The X of least norm that minimises the norm of A X - B, singular values (of none, unless `values`) and rank of A; values below "
       "rcond times the largest count as zero.";
-  static constexpr auto signature = "self, B, rcond";
-  static constexpr auto samples = Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6",
+  static constexpr auto signature = "self, B, rcond, values=True";
+  static constexpr auto samples = Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6", "(4, 3), (4, 2), 1e-6, False", "(3, 4), (3, 1), 1e-6, False",
                                         "(0, 3), (0, 2), 1e-6"};
   static constexpr auto returns = "solution, singular_values, rank, info";
-  static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond);
+  static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond, bool values);
 };
 
 using LinearAlgebra = Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det, Slogdet, Qr,

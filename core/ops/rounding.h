@@ -99,6 +99,29 @@ struct Heaviside : Binary {
   template <class G, class T> ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<T> x) { return select(x.value == T(0), g.value, G(0)); }
 };
 
-using Rounding = Family<Floor, Ceil, Trunc, Round, RoundDecimals, Frac, Copysign, Heaviside>;
+struct NextAfter : Binary {
+  static constexpr auto name = "_nextafter";
+  static constexpr auto doc = "The next number of the type after self on the way to other; other where they are equal.";
+  /// Loops over half types compute as float, whose next numbers are others.
+  static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  template <class T> ADJOINT_INLINE static T forward(T x, T y) {
+    // Numbers of one sign are ordered as their bits are; at zero the smallest number of the other's sign follows.
+    const auto bits = math::to_bits(x);
+    using U = std::remove_const_t<decltype(bits)>;
+    const T stepped = math::from_bits(bits + ((y > x) == (x > T(0)) ? U(1) : U(0) - U(1)));
+    const T least = math::copysign(math::from_bits(U(1)), y);
+    const T next = x == T(0) ? least : stepped;
+    const T moved = x == y ? y : next;
+    return (x == x) & (y == y) ? moved : x + y;
+  }
+  template <class G, class T> ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g, First<T> x, Second<T> y) {
+    return select(x.value == y.value, G(0), g.value);
+  }
+  static Zero derivative(Wrt<1>) { return {}; }
+};
+
+using Rounding = Family<Floor, Ceil, Trunc, Round, RoundDecimals, Frac, Copysign, Heaviside, NextAfter>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

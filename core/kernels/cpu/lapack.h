@@ -236,6 +236,27 @@ int gelss(int m, int n, int columns, T* a, int lda, T* b, int ldb, real_t<T>* s,
   return info;
 }
 
+/// Least squares by a decomposition into an orthogonal and a triangular matrix, columns exchanged; b as of gelss. What is less than
+/// `tolerance` of the largest, as far as conditions are estimated, does not count for the rank.
+template <class T>
+int gelsy(int m, int n, int columns, T* a, int lda, T* b, int ldb, real_t<T> tolerance, int* rank) {
+  int info = 0;
+  std::vector<int> order(static_cast<size_t>(n));
+  if constexpr (is_complex_v<T>) {
+    std::vector<real_t<T>> rwork(static_cast<size_t>(2 * n));
+    with_work<T>([&](T* work, int* length) {
+      ADJOINT_LAPACK(T, "gelsy", 0, &m, &n, &columns, a, &lda, b, &ldb, order.data(), &tolerance, rank, work,
+                     length, rwork.data(), &info);
+    });
+  } else {
+    with_work<T>([&](T* work, int* length) {
+      ADJOINT_LAPACK(T, "gelsy", 0, &m, &n, &columns, a, &lda, b, &ldb, order.data(), &tolerance, rank, work,
+                     length, &info);
+    });
+  }
+  return info;
+}
+
 #undef ADJOINT_LAPACK
 
 }  // namespace adjoint::kernels::lapack

@@ -392,10 +392,13 @@ void least_squares(const Tensor& a, const Tensor& b, const Tensor& s, const Tens
     using R = real_t<T>;
     each(m, [&](int64_t i) {
       int found = 0;
-      info.data<int>()[i] = least ? lapack::gelss(m.rows, m.columns, r.columns, a.data<T>() + i * m.size(),
-                                                  m.leading(), b.data<T>() + i * r.size(), r.leading(),
-                                                  s.data<R>() + i * least, static_cast<R>(tolerance), &found)
-                                  : 0;
+      T *p = a.data<T>() + i * m.size(), *q = b.data<T>() + i * r.size();
+      const auto limit = static_cast<R>(tolerance);
+      info.data<int>()[i] =
+          !least ? 0
+          : s.defined()
+              ? lapack::gelss(m.rows, m.columns, r.columns, p, m.leading(), q, r.leading(), s.data<R>() + i * least, limit, &found)
+              : lapack::gelsy(m.rows, m.columns, r.columns, p, m.leading(), q, r.leading(), limit, &found);
       if (!least) std::fill_n(b.data<T>() + i * r.size(), r.size(), T(0));
       rank.data<int64_t>()[i] = found;
     });

@@ -358,7 +358,9 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
     m, n = A.shape[-2:]
     if rcond is None:
         rcond = epsilon(A.dtype) * max(m, n)
-    solution, values, rank, _ = _C._least_squares(A.detach(), right.detach(), float(rcond))
+    solution, values, rank, _ = _C._least_squares(
+        A.detach(), right.detach(), float(rcond), driver in ("gelsd", "gelss")
+    )
     if _C._is_differentiated(A, right):
         # The value is LAPACK's, the derivative that of A⁺ B.
         smooth = pinv(A, rtol=float(rcond)) @ right

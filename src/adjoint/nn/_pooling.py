@@ -6,6 +6,7 @@ image of its own; adaptive windows, whose sizes differ, are selections and produ
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import adjoint as ad
@@ -18,6 +19,7 @@ _FAMILY = (
     "max_pool{}d max_pool{}d_with_indices avg_pool{}d lp_pool{}d adaptive_avg_pool{}d adaptive_max_pool{}d "
     "adaptive_max_pool{}d_with_indices max_unpool{}d"
 )
+_EVEN = {n: [0.0] * n for n in (1, 2, 3)}
 __all__ = sorted(name.format(n) for name in _FAMILY.split() for n in (1, 2, 3))
 
 
@@ -60,8 +62,14 @@ def _check_padding(op, n, kernel_size, padding, dilation):
             )
 
 
-def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
-    """All options as tuples, and how many windows there are."""
+def _windows(op, n, input, *options):
+    """All options as tuples, and how many windows there are: found once for each signature of plain numbers."""
+    if all(type(option) in (int, bool, type(None)) for option in options):
+        return _windows_once(op, n, input.shape, *options)
+    return _windows_of(op, n, input.shape, *options)
+
+
+def _windows_of(op, n, shape, kernel_size, stride, padding, dilation, ceil_mode):
     kernel = _numbers(kernel_size, n, "kernel_size", op)
     stride = kernel if stride is None or stride in ((), []) else _numbers(stride, n, "stride", op)
     padding, dilation = _numbers(padding, n, "padding", op), _numbers(dilation, n, "dilation", op)
@@ -75,7 +83,7 @@ def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
         raise RuntimeError(f"{op}: dilation should be greater than zero, but got {dilation}")
     _check_padding(op, n, kernel, padding, dilation)
     sizes = []
-    for size, k, s, p, d in zip(input.shape[-n:], kernel, stride, padding, dilation):
+    for size, k, s, p, d in zip(shape[-n:], kernel, stride, padding, dilation):
         span = size + 2 * p - d * (k - 1) - 1
         count = (span + (s - 1 if ceil_mode else 0)) // s + 1
         # The last window begins inside the image or in front of it.
@@ -84,15 +92,18 @@ def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
         sizes.append(count)
     if op == "max_pool1d" and sizes[0] < 1:
         raise RuntimeError(
-            f"max_pool1d() Invalid computed output size: {sizes[0]}: the image of size {input.shape[-1]} is smaller than a "
+            f"max_pool1d() Invalid computed output size: {sizes[0]}: the image of size {shape[-1]} is smaller than a "
             "window"
         )
     if min(sizes) < 1:
-        given, made = ("x".join(map(str, v)) for v in (input.shape[-n - 1 :], (input.shape[-n - 1], *sizes)))
+        given, made = ("x".join(map(str, v)) for v in (shape[-n - 1 :], (shape[-n - 1], *sizes)))
         raise RuntimeError(
             f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small"
         )
     return kernel, stride, padding, dilation, tuple(sizes)
+
+
+_windows_once = lru_cache(1024)(_windows_of)
 
 
 def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
@@ -100,7 +111,8 @@ def _max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
         for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
             if value is not None and value != [] and min(_numbers(value, n, name, op), default=1) <= 0:
                 raise RuntimeError(f"{op}() {name} must be greater than zero, but got {value}")
-    _check_padding(op, n, kernel_size, padding, dilation)
+    if padding != 0:
+        _check_padding(op, n, kernel_size, padding, dilation)
     images = _images(input, n, op)
     options = _windows(op, n, images, kernel_size, stride, padding, dilation, ceil_mode)
     if max(options[3]) > 1 and _beyond(images.shape[2:], *options):
@@ -154,7 +166,8 @@ def _taps(size, kernel, stride, padding, windows):
 
 
 def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    _check_padding(op, n, kernel_size, padding, 1)
+    if padding != 0:
+        _check_padding(op, n, kernel_size, padding, 1)
     images = _images(input, n, op)
     if input.dtype is ad.int64:  # quotients are cut off
         options = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -170,9 +183,12 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
         raise RuntimeError("divisor must be not zero")
     if not (input.is_floating_point() or input.is_complex()):
         raise NotImplementedError(f'"{op}" not implemented for {str(input.dtype).rpartition(".")[2]!r}')
+    sizes = tuple(images.shape[2:])
+    whole = kernel == stride and max(padding) == 0 and sizes == tuple(k * w for k, w in zip(kernel, windows))
+    if whole and divisor_override is None and images.is_contiguous() and input.is_floating_point():
+        return _like(_C._resample(images, windows, "area", _EVEN[n], False), input, n)
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = images.to(ad.float32) if half else images
-    sizes = tuple(images.shape[2:])
     taps, sides = zip(*map(_taps, sizes, kernel, stride, padding, windows))
     # What the last windows need after the image.
     more = [

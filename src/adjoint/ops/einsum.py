@@ -8,6 +8,7 @@ left to right, or opt_einsum's where that package is installed.
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 
 from adjoint import _C
 from adjoint._C import Tensor
@@ -189,6 +190,68 @@ def _letter_of(subscript):
     return chr(ord("A") + number if number < 26 else ord("a") + number - 26)
 
 
+@lru_cache(1024)
+def _plan(equation, first, second):
+    """How two operands of these shapes become one product of matrices, or None where it takes more than that.
+
+    That is where each letter stands once in an operand, none is summed over in one alone, and no size is broadcast.
+    """
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    operands = inputs.split(",")
+    if len(operands) != 2 or not (inputs.replace(",", "") + output).isalpha() or not equation.isascii():
+        return None
+    a, b = operands
+    if not arrow:
+        output = "".join(sorted(set(a) ^ set(b)))
+    sizes = dict(zip(a + b, (*first, *second)))
+    unique = all(len(set(labels)) == len(labels) for labels in (a, b, output))
+    if not unique or len(a) != len(first) or len(b) != len(second) or not set(output) <= set(a + b):
+        return None
+    if any(sizes[label] != size for label, size in zip(a, first)) or set(a) ^ set(b) != set(output) - (
+        set(a) & set(b)
+    ):
+        return None
+    batch = [label for label in output if label in a and label in b]
+    summed = [label for label in a if label in b and label not in output]
+    rest = [label for label in output if label not in batch]
+    if not summed or 0 in sizes.values():
+        return None
+    swapped = bool(rest) and rest[0] in b
+    if swapped:
+        a, b = b, a
+    groups = batch, [label for label in rest if label in a], [label for label in rest if label in b]
+
+    def whole(labels, *parts):
+        parts = parts if batch else parts[1:]
+        turned = [labels.index(label) for part in parts for label in part]
+        shape = [_product(sizes, part) for part in parts]
+        single = all(len(part) == 1 for part in parts)
+        return turned if turned != sorted(turned) else None, None if single else shape
+
+    order = [label for group in groups for label in group]
+    single = all(len(group) == 1 for group in groups[not batch :])
+    turned = [order.index(label) for label in output]
+    return (
+        swapped,
+        bool(batch),
+        whole(a, batch, groups[1], summed),
+        whole(b, batch, summed, groups[2]),
+        None if single else [sizes[label] for label in order],
+        turned if turned != sorted(turned) else None,
+    )
+
+
+def _by_plan(plan, a, b):
+    swapped, batched, left, right, made, turned = plan
+    sides = []
+    for tensor, (order, shape) in zip((b, a) if swapped else (a, b), (left, right)):
+        tensor = tensor if order is None else _C.permute(tensor, order)
+        sides.append(tensor if shape is None else _C.reshape(tensor, shape))
+    result = (_C.bmm if batched else _C.mm)(*sides)
+    result = result if made is None else _C.reshape(result, made)
+    return result if turned is None else _C.permute(result, turned)
+
+
 @composition(method=False)
 def einsum(equation, *operands):
     """Sums of products of the operands' elements, by Einstein's convention.
@@ -221,6 +284,11 @@ def einsum(equation, *operands):
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
             "subscripts list"
         )
+    if len(operands) == 2 and isinstance(equation, str):
+        a, b = operands
+        plan = isinstance(a, _C.Tensor) and isinstance(b, _C.Tensor) and _plan(equation, a.shape, b.shape)
+        if plan:
+            return _by_plan(plan, a, b)
     if not isinstance(equation, str):
         raise TypeError(
             f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}"

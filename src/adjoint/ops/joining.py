@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._creation import triu_indices
 from adjoint._register import composition
 from adjoint.ops.shape import _all, atleast_1d, atleast_2d, atleast_3d, meshgrid
 
@@ -86,6 +87,9 @@ def combinations(input, r=2, with_replacement=False) -> Tensor:
         raise RuntimeError(
             f"combinations(): {r} of {input.shape[0]} elements can be chosen in more ways than a result can list"
         )
+    if r == 2:
+        size = input.shape[0]
+        return input[triu_indices(size, size, 0 if with_replacement else 1).t()]
     chooser = combinations_with_replacement if with_replacement else combinations
     chosen = [choice for choice in chooser(range(input.shape[0]), r)]  # noqa: C416 a loop that Ctrl-C ends
     return input[_C.tensor(chosen)]

@@ -104,6 +104,11 @@ def kron(input, other, *, out=None) -> Tensor:
     b = [1] * (n - other.ndim) + list(other.shape)
     left = input.reshape([s for size in a for s in (size, 1)])
     right = other.reshape([s for size in b for s in (1, size)])
+    if n > 1:
+        # The last dimensions are put together before they meet, so that rows of the product are long.
+        last = a[-1], b[-1]
+        left = left.expand(*left.shape[:-2], *last).flatten(-2)
+        right = right.expand(*right.shape[:-2], *last).flatten(-2)
     result = (left * right).reshape([x * y for x, y in zip(a, b)])
     return give(out, result, "kron")
 

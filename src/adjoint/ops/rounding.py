@@ -24,9 +24,11 @@ def nextafter(input, other, *, out=None) -> Tensor:
     True
     """
     need_tensors("nextafter", input=input, other=other)
+    dtype = _C.promote_types(input.dtype, other.dtype)
+    if dtype is _C.float32 or dtype is _C.float64:
+        return _C._nextafter(input.to(dtype), other.to(dtype), out=out)
     if _C._is_differentiated(input, other):
         return _nextafter_function().apply(input, other)
-    dtype = _C.promote_types(input.dtype, other.dtype)
     if dtype not in _BITS:
         raise RuntimeError(
             f"nextafter(): expected floating-point tensors, but got {input.dtype} and {other.dtype}"
