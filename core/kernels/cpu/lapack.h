@@ -236,6 +236,37 @@ int gelss(int m, int n, int columns, T* a, int lda, T* b, int ldb, real_t<T>* s,
   return info;
 }
 
+/// b (m rows) becomes Qᴴ b, Q the product of the k reflectors that lie below a's diagonal.
+template <class T>
+int ormqr(int m, int columns, int k, const T* a, int lda, const T* tau, T* b, int ldb) {
+  int info = 0;
+  char side = 'L', trans = is_complex_v<T> ? 'C' : 'T';
+  with_work<T>([&](T* work, int* length) {
+    ADJOINT_LAPACK(T, (is_complex_v<T> ? "unmqr" : "ormqr"), 2, &side, &trans, &m, &columns, &k, a, &lda, tau, b, &ldb,
+                   work, length, &info);
+  });
+  return info;
+}
+
+/// An estimate of the reciprocal condition of an upper triangle, in the norm of columns' sums ('1') or rows' sums ('I').
+template <class T>
+real_t<T> trcon(char norm, int n, const T* a, int lda) {
+  using R = real_t<T>;
+  int info = 0;
+  char upper = 'U', plain = 'N';
+  R result = 0;
+  const auto size = static_cast<size_t>(n);
+  std::vector<T> work(3 * size);
+  if constexpr (is_complex_v<T>) {
+    std::vector<R> more(size);
+    ADJOINT_LAPACK(T, "trcon", 3, &norm, &upper, &plain, &n, a, &lda, &result, work.data(), more.data(), &info);
+  } else {
+    std::vector<int> more(size);
+    ADJOINT_LAPACK(T, "trcon", 3, &norm, &upper, &plain, &n, a, &lda, &result, work.data(), more.data(), &info);
+  }
+  return info ? R(0) : result;
+}
+
 /// Least squares by a decomposition into an orthogonal and a triangular matrix, columns exchanged; b as of gelss. What is less than
 /// `tolerance` of the largest, as far as conditions are estimated, does not count for the rank.
 template <class T>

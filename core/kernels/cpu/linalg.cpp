@@ -384,6 +384,26 @@ void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool her
   });
 }
 
+namespace {
+
+/// Least squares by a decomposition without exchanges, where the columns of a are independent by far: then the solution is the one
+/// that every driver finds. Else false, and nothing is changed.
+template <class T>
+bool solve_by_qr(int m, int n, int columns, const T* a, T* b, double tolerance) {
+  if (m < n) return false;
+  const auto rows = static_cast<size_t>(m);
+  std::vector<T> factors(a, a + rows * static_cast<size_t>(n)), tau(static_cast<size_t>(n));
+  if (lapack::geqrf(m, n, factors.data(), m, tau.data()) != 0) return false;
+  // The ratio of singular values is at least the mean of these, which are estimated within 3 as a rule.
+  const double by_columns = lapack::trcon('1', n, factors.data(), m), by_rows = lapack::trcon('I', n, factors.data(), m);
+  if (!(std::sqrt(by_columns * by_rows) > 3 * tolerance)) return false;
+  lapack::ormqr(m, columns, n, factors.data(), m, tau.data(), b, m);
+  lapack::trsm('L', 'U', 'N', 'N', n, columns, factors.data(), m, b, m);
+  return true;
+}
+
+}  // namespace
+
 void least_squares(const Tensor& a, const Tensor& b, const Tensor& s, const Tensor& rank, const Tensor& info,
                    double tolerance) {
   const Matrices m(a), r(b);
@@ -396,6 +416,7 @@ void least_squares(const Tensor& a, const Tensor& b, const Tensor& s, const Tens
       const auto limit = static_cast<R>(tolerance);
       info.data<int>()[i] =
           !least ? 0
+          : !s.defined() && solve_by_qr(m.rows, m.columns, r.columns, p, q, tolerance) ? (found = m.columns, 0)
           : s.defined()
               ? lapack::gelss(m.rows, m.columns, r.columns, p, m.leading(), q, r.leading(), s.data<R>() + i * least, limit, &found)
               : lapack::gelsy(m.rows, m.columns, r.columns, p, m.leading(), q, r.leading(), limit, &found);
