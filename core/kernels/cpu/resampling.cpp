@@ -9,6 +9,7 @@
 #include <cmath>
 #include <memory>
 #include <numbers>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/resampling.h"
@@ -164,21 +165,64 @@ struct Blocks {
   }
 };
 
-/// The last dimensions of x by `terms`, one after the other.
+/// What decides how an image is resampled.
+struct Signature {
+  std::string mode;
+  bool align, transposed;
+  size_t dims;
+  int64_t from[3], to[3];
+  double scales[3];
+  bool operator==(const Signature&) const = default;
+};
+
+/// What follows from a signature.
 template <class T>
-void passes(const Tensor& x, const std::vector<Terms>& terms, int64_t planes, const Tensor& y) {
+struct Plan {
+  Signature of;
+  std::vector<Terms> terms;
+  std::vector<Blocks<T>> blocks;  // one
+  std::vector<std::vector<T>> weights;
+  std::vector<size_t> order;
+
+  explicit Plan(const Signature& s) : of(s), weights(s.dims) {
+    const size_t n = s.dims;
+    const Resampling how{s.mode, s.scales, s.align};
+    for (size_t d = 0; d < n; ++d)
+      terms.push_back(s.transposed ? terms_of(s.to[d], s.from[d], s.scales[d], how).transposed()
+                                   : terms_of(s.from[d], s.to[d], s.scales[d], how));
+    blocks.emplace_back(terms[n - 1]);
+    for (size_t d = 0; d + 1 < n; ++d) weights[d].assign(terms[d].weights.begin(), terms[d].weights.end());
+    // What shrinks the image comes first, of the others the innermost.
+    for (size_t d = n; d-- > 0;)
+      if (!terms[d].same) order.push_back(d);
+    std::ranges::stable_sort(order, {},
+                             [&](size_t d) { return terms[d].count < terms[d].size && d + 1 < n ? 0 : 1; });
+  }
+};
+
+/// A thread keeps its last small plans, since small images take less time than these.
+template <class T>
+std::shared_ptr<const Plan<T>> plan_of(const Signature& s) {
+  thread_local std::shared_ptr<const Plan<T>> recent[4];
+  thread_local size_t next = 0;
+  for (const auto& plan : recent)
+    if (plan && plan->of == s) return plan;
+  auto plan = std::make_shared<const Plan<T>>(s);
+  size_t terms = 0;
+  for (const Terms& t : plan->terms) terms += t.places.size();
+  if (terms < 4096) recent[next++ % 4] = plan;
+  return plan;
+}
+
+/// The last dimensions of x by the terms of a plan, one after the other.
+template <class T>
+void passes(const Tensor& x, const Signature& signature, int64_t planes, const Tensor& y) {
   const auto& table = best_variant<ResamplingTable<T>>();
+  const std::shared_ptr<const Plan<T>> plan = plan_of<T>(signature);
+  const auto& [of, terms, all_blocks, weights, order] = *plan;
+  const auto& blocks = all_blocks[0];
   const size_t n = terms.size();
   constexpr int64_t kLeast = 2 * kResampledLanes;
-  const Blocks<T> blocks(terms[n - 1]);
-  std::vector<std::vector<T>> weights(n);
-  for (size_t d = 0; d + 1 < n; ++d) weights[d].assign(terms[d].weights.begin(), terms[d].weights.end());
-  // What shrinks the image comes first, of the others the innermost.
-  std::vector<size_t> order;
-  for (size_t d = n; d-- > 0;)
-    if (!terms[d].same) order.push_back(d);
-  std::ranges::stable_sort(order, {},
-                           [&](size_t d) { return terms[d].count < terms[d].size && d + 1 < n ? 0 : 1; });
   int64_t in = 1, out = 1, most = 1;
   for (const Terms& t : terms) in *= t.size, out *= t.count, most *= std::max(t.size, t.count);
   runtime::parallel_for(
@@ -190,8 +234,8 @@ void passes(const Tensor& x, const std::vector<Terms>& terms, int64_t planes, co
         T padded[kLeast] = {};
         for (int64_t p = begin; p < end; ++p) {
           const T* from = x.data<T>() + p * in;
-          std::vector<int64_t> now;
-          for (const Terms& t : terms) now.push_back(t.size);
+          int64_t now[3];
+          for (size_t i = 0; i < n; ++i) now[i] = terms[i].size;
           if (order.empty()) std::copy_n(from, in, y.data<T>() + p * out);
           for (size_t k = 0; k < order.size(); ++k) {
             const size_t d = order[k];
@@ -225,7 +269,7 @@ void passes(const Tensor& x, const std::vector<Terms>& terms, int64_t planes, co
 Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool transposed, const char* op) {
   const size_t n = sizes.size(), rank = self.sizes().size();
   constexpr std::string_view modes[] = {"nearest", "nearest-exact", "area",       "linear",
-                            "cubic",   "linear-wide",   "cubic-wide", "lanczos-wide"};
+                                        "cubic",   "linear-wide",   "cubic-wide", "lanczos-wide"};
   if (std::ranges::find(modes, how.mode) == std::end(modes))
     fail<ValueError>(op, "(): mode '", how.mode, "' is not known");
   if (n < 1 || n > 3 || rank < n || how.scales.size() != n || !self.is_floating())
@@ -233,7 +277,7 @@ Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool 
          "(): expected floating-point images and sizes and scales of their last 1 to 3 dimensions, but got ",
          name_of(self.dtype()), " ", to_string(self.sizes()), " and sizes ", to_string(sizes));
   Dims shape(self.sizes());
-  std::vector<Terms> terms;
+  Signature signature{std::string(how.mode), how.align, transposed, n, {}, {}, {}};
   int64_t planes = 1;
   for (size_t d = 0; d < rank - n; ++d) planes *= shape[d];
   for (size_t d = 0; d < n; ++d) {
@@ -244,16 +288,12 @@ Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool 
       fail(op, "(): Input and output sizes should be greater than 0 and below 2**31, but got input ",
            to_string(self.sizes()), " output ", to_string(sizes));
     size = sizes[d];
+    signature.from[d] = given, signature.to[d] = size, signature.scales[d] = how.scales[d];
   }
   const DType c = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, c), y = empty(shape.span(), c);
-  for (size_t d = 0; d < n; ++d) {
-    const int64_t from = self.sizes()[rank - n + d], to = sizes[d];
-    terms.push_back(transposed ? terms_of(to, from, how.scales[d], how).transposed()
-                               : terms_of(from, to, how.scales[d], how));
-  }
   const Access access(x);
-  if (access && planes) with_floating(c, [&]<class T>(TypeTag<T>) { passes<T>(x, terms, planes, y); });
+  if (access && planes) with_floating(c, [&]<class T>(TypeTag<T>) { passes<T>(x, signature, planes, y); });
   return as_dtype(y, self.dtype());
 }
 

@@ -53,8 +53,9 @@ def _run(name, x, result, **options):
     if x.is_meta or not x.numel() or 0 in options.get("s", ()):
         # Nothing to transform: the library is not asked.
         return None
-    found = getattr(module, name)(x.detach().cpu().numpy(), **options)
-    return from_numpy(found).to(x.device, result)
+    found = getattr(module, name)((x if x.is_cpu else x.cpu()).detach().numpy(), **options)
+    made = from_numpy(found)
+    return made if made.dtype is result and x.is_cpu else made.to(x.device, result)
 
 
 _REAL = {_C.complex64: _C.float32, _C.complex128: _C.float64}

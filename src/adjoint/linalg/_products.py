@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import factorial, isfinite, nan
 
 from adjoint import _C, _register
@@ -223,7 +224,7 @@ def multi_dot(tensors, *, out=None) -> Tensor:
                 f"multi_dot(): tensors {i - 1} and {i} with shapes {list(tensors[i - 1].shape)} and {list(t.shape)} "
                 "cannot be multiplied"
             )
-    result = _chain(tensors, *_cheapest_order([t.shape[0] for t in tensors] + [tensors[-1].shape[1]]))
+    result = _chain(tensors, *_cheapest_order((*[t.shape[0] for t in tensors], tensors[-1].shape[1])))
     if first:
         result = result.squeeze(0)
     if last:
@@ -235,6 +236,7 @@ def multi_dot(tensors, *, out=None) -> Tensor:
     return give(out, result, "linalg.multi_dot")
 
 
+@lru_cache(256)
 def _cheapest_order(sizes):
     """Where to split each run of matrices, by dynamic programming over runs (Cormen et al., section 14.2)."""
     n = len(sizes) - 1

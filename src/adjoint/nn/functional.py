@@ -421,7 +421,7 @@ def _block(like, dim, size, value):
     """A constant tensor of the shape of `like`, but for its size along `dim`."""
     shape = list(like.shape)
     shape[dim] = max(size, 0)
-    return ad.full(shape, value, dtype=like.dtype, device=like.device)
+    return like.new_full(shape, value)
 
 
 _register.publish(globals())
