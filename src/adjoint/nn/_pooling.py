@@ -1,7 +1,7 @@
 """The poolings of `adjoint.nn.functional`, which exports every name of this file.
 
 The maximum is a row of the core, which says where it lies; an average is a convolution with ones, each channel an
-image of its own; adaptive windows, whose sizes differ, are selections and products by one matrix for each dimension.
+image of its own, or, over windows that make up the image and over adaptive ones, resampling (`_resample`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _FAMILY = (
     "max_pool{}d max_pool{}d_with_indices avg_pool{}d lp_pool{}d adaptive_avg_pool{}d adaptive_max_pool{}d "
     "adaptive_max_pool{}d_with_indices max_unpool{}d"
 )
+_PLAIN = (int, type(None))
 _EVEN = {n: [0.0] * n for n in (1, 2, 3)}
 __all__ = sorted(name.format(n) for name in _FAMILY.split() for n in (1, 2, 3))
 
@@ -62,11 +63,11 @@ def _check_padding(op, n, kernel_size, padding, dilation):
             )
 
 
-def _windows(op, n, input, *options):
+def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     """All options as tuples, and how many windows there are: found once for each signature of plain numbers."""
-    if all(type(option) in (int, bool, type(None)) for option in options):
-        return _windows_once(op, n, input.shape, *options)
-    return _windows_of(op, n, input.shape, *options)
+    plain = type(kernel_size) is type(padding) is type(dilation) is int and type(stride) in _PLAIN
+    find = _windows_once if plain else _windows_of
+    return find(op, n, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def _windows_of(op, n, shape, kernel_size, stride, padding, dilation, ceil_mode):
@@ -149,6 +150,12 @@ def _max_pool_beyond(n, images, kernel, stride, padding, dilation, windows):
     return values, position
 
 
+@lru_cache(1024)
+def _covered(sizes, kernel, padding, windows):
+    """Whether windows that do not overlap make up the whole image."""
+    return max(padding) == 0 and sizes == tuple(k * w for k, w in zip(kernel, windows))
+
+
 def _counts(size, kernel, stride, padding, windows, include):
     """How many elements each window of one dimension is divided by."""
     counts = []
@@ -184,8 +191,13 @@ def _avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_inclu
     if not (input.is_floating_point() or input.is_complex()):
         raise NotImplementedError(f'"{op}" not implemented for {str(input.dtype).rpartition(".")[2]!r}')
     sizes = tuple(images.shape[2:])
-    whole = kernel == stride and max(padding) == 0 and sizes == tuple(k * w for k, w in zip(kernel, windows))
-    if whole and divisor_override is None and images.is_contiguous() and input.is_floating_point():
+    if (
+        kernel == stride
+        and divisor_override is None
+        and input.is_floating_point()
+        and images.is_contiguous()
+        and _covered(sizes, kernel, padding, windows)
+    ):
         return _like(_C._resample(images, windows, "area", _EVEN[n], False), input, n)
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = images.to(ad.float32) if half else images
