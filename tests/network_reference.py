@@ -403,7 +403,19 @@ def resample_transposed(g, sizes, mode, scales, align):
     return g
 
 
+def rms_norm(x, dims, eps):
+    return x / np.sqrt((x**2).mean(tuple(range(-dims, 0)), keepdims=True) + eps)
+
+
+def rms_norm_backward(g, x, dims, eps):
+    over = tuple(range(-dims, 0))
+    scale = 1 / np.sqrt((x**2).mean(over, keepdims=True) + eps)
+    return scale * (g - x * scale * (g * x * scale).mean(over, keepdims=True))
+
+
 REFERENCES = {
+    "_rms_norm": rms_norm,
+    "_rms_norm_backward": rms_norm_backward,
     "_resample": resample,
     "_resample_transposed": resample_transposed,
     "_cdist": distances,

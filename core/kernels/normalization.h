@@ -10,9 +10,10 @@ namespace adjoint {
 
 namespace kernels {
 
-Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op);
+/// What is not `centred` is divided by its root mean square alone.
+Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op, bool centred = true);
 /// Gradients of the input, the weight and the bias; those not in `needs` are undefined. The weight is asked for by the input's alone.
-std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs);
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs, bool centred = true);
 
 /// Images (N, C, …), standardised over the channels of each of `groups` groups of an image, or, without groups, over the batch for
 /// each channel, or by a mean and a variance that are given for each channel; then scaled and shifted for each channel. Also the

@@ -35,6 +35,15 @@ Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, in
   return out;
 }
 
+Tensor rms_norm(const Tensor& g, const Tensor& self, int64_t dims, double eps) {
+  if (!recording()) return call<RmsNormBackward>(g, self, dims, eps);
+  Dims last;
+  for (int64_t d = g.dim() - dims; d < g.dim(); ++d) last.push_back(d);
+  const auto mean = [&](const Recorded& x) { return Recorded(call<Mean>(x.tensor, OptionalInts(last.span()), true, OptionalType())); };
+  const Recorded x(self), gy(g), scale = apply<Rsqrt>(mean(apply<Square>(x)) + number(eps, self)), normal = x * scale;
+  return (scale * (gy - normal * mean(gy * normal))).tensor;
+}
+
 namespace {
 
 /// In recorded operators.

@@ -19,6 +19,7 @@ void channel_norm_backward(BatchedCall& call);
 
 namespace rules {
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, Needs needs);
+Tensor rms_norm(const Tensor& g, const Tensor& self, int64_t dims, double eps);
 /// What a call of _channel_norm was given, and the statistics that it found, or was given.
 struct ChannelNormCall {
   Tensor input, weight, mean, variance;
@@ -58,6 +59,34 @@ struct LayerNormBackward : Structured {
   static constexpr auto returns = "input, weight, bias";
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input, OptionalTensor weight, int64_t dims, double eps, int64_t needs) {
     return kernels::layer_norm_backward(g, input, weight, dims, eps, needs);
+  }
+};
+
+struct RmsNorm : Structured {
+  static constexpr auto name = "_rms_norm";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "x / sqrt(mean(x ** 2) + eps) over the last `dims` dimensions.";
+  static constexpr auto signature = "self, dims, eps";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), 1, 1e-05", "(2, 3, 4), 2, 0.1", "(2, 70), 1, 0.1", "(0, 4), 1, 0.1"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, int64_t dims, double eps) {
+    if (dims < 1 || dims > self.dim()) fail(name, "(): expected 1 to ", self.dim(), " dimensions of shape ", to_string(self.sizes()), ", but got ", dims);
+    return kernels::layer_norm(self, self.sizes().last(static_cast<size_t>(dims)), Tensor(), Tensor(), eps, name, false);
+  }
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> self, Argument<int64_t, 1> dims, Argument<double, 2> eps) { return rules::rms_norm(g, self, dims, eps); }};
+};
+
+struct RmsNormBackward : Structured {
+  static constexpr auto name = "_rms_norm_backward";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "The gradient of _rms_norm in one pass.";
+  static constexpr auto signature = "g, self, dims, eps";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), 1, 1e-05", "(2, 3, 4), (2, 3, 4), 2, 0.1", "(0, 4), (0, 4), 1, 0.1"};
+  static Tensor forward(const Tensor& g, const Tensor& self, int64_t dims, double eps) {
+    return std::get<0>(kernels::layer_norm_backward(g, self, Tensor(), dims, eps, 1, false));
   }
 };
 
@@ -107,6 +136,6 @@ struct ChannelNormBackward : Structured {
   }
 };
 
-using Normalization = Family<LayerNorm, LayerNormBackward, ChannelNorm, ChannelNormBackward>;
+using Normalization = Family<LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, ChannelNorm, ChannelNormBackward>;
 
 }  // namespace adjoint

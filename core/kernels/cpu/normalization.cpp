@@ -16,7 +16,7 @@ template <class T> const T* values(const Tensor& t) { return t.defined() ? t.dat
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op) {
+Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op, bool centred) {
   const size_t dims = normalized_shape.size(), rank = self.sizes().size();
   if (dims == 0) fail(op, "(): Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got []");
   if (rank < dims || !same(self.sizes().subspan(rank - dims), normalized_shape))
@@ -36,14 +36,14 @@ Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& we
   const Access access(x);
   if (access && n) with_floating(c, [&]<class T>(TypeTag<T>) {
     runtime::parallel_for(0, slices, std::max<int64_t>(1, 16384 / n), [&](int64_t first, int64_t end) {
-      best_variant<NormalizationTable<T>>().rows(x.data<T>() + first * n, values<T>(w), values<T>(b), y.data<T>() + first * n, end - first, n, eps);
+      best_variant<NormalizationTable<T>>().rows(x.data<T>() + first * n, values<T>(w), values<T>(b), y.data<T>() + first * n, end - first, n, eps, centred);
     });
   });
   return as_dtype(y, self.dtype());
 }
 
-std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs) {
-  constexpr auto op = "_layer_norm_backward";
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs, bool centred) {
+  const char* const op = centred ? "_layer_norm_backward" : "_rms_norm_backward";
   if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
   if (dims < 1 || dims > self.dim() || !same(g.sizes(), self.sizes()) ||
       (weight.defined() && !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
@@ -70,7 +70,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
         T* pb = !want_b ? nullptr : partial ? &partial[static_cast<size_t>((block * 2 + 1) * n)] : gb.data<T>();
         const int64_t first = block * each, at = first * n;
         table.rows_backward(gy.data<T>() + at, x.data<T>() + at, values<T>(w), want_x ? gx.data<T>() + at : nullptr, pw, pb, std::min(each, slices - first),
-                            n, eps);
+                            n, eps, centred);
       }
     });
     if (!partial) return;

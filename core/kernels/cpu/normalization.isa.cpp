@@ -16,10 +16,10 @@ template <class T> struct Statistics {
 };
 
 /// Of one run: the sums go over blocks, whose results add up in double.
-template <class T> ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps) {
+template <class T> ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps, bool centred) {
   constexpr int64_t kBlock = 4096;
   double sum = 0, squares = 0, off = 0;
-  for (int64_t at = 0; at < n; at += kBlock) {
+  for (int64_t at = 0; centred && at < n; at += kBlock) {
     const T* p = x + at;
     sum += double(stream_sum<T>(p, n - at < kBlock ? n - at : kBlock, [](T v) { return v; }));
   }
@@ -44,12 +44,12 @@ template <class F> ADJOINT_INLINE void with_flags(bool weight, bool bias, F f) {
   else f(No{}, No{});
 }
 
-template <class T> void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_t n, double eps) {
+template <class T> void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_t n, double eps, bool centred) {
   with_flags(weight, bias, [=](auto has_weight, auto has_bias) {
     const T* p = x;
     T* o = y;
     for (int64_t r = 0; r < rows; ++r, p += n, o += n) {
-      const Statistics<T> s = statistics(p, n, eps);
+      const Statistics<T> s = statistics(p, n, eps, centred);
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) {
         T v = (p[i] - s.mean) * s.scale;
@@ -62,12 +62,12 @@ template <class T> void rows(const T* x, const T* weight, const T* bias, T* y, i
 }
 
 template <class T>
-void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t rows, int64_t n, double eps) {
+void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t rows, int64_t n, double eps, bool centred) {
   with_flags(weight, false, [=](auto has_weight, auto) {
     constexpr bool kWeight = decltype(has_weight)::value;
     for (int64_t r = 0; r < rows; ++r) {
       const T *p = x + r * n, *q = g + r * n;
-      const Statistics<T> s = statistics(p, n, eps);
+      const Statistics<T> s = statistics(p, n, eps, centred);
       const T m = s.mean, k = s.scale;
       if (gx) {
         auto h = [q, weight](int64_t i) { return kWeight ? q[i] * weight[i] : q[i]; };
@@ -77,7 +77,7 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
           x += v;
           y += v * (p[i] - m);
         });
-        a /= T(n);
+        a = centred ? a / T(n) : T(0);
         b *= k / T(n);
         T* o = gx + r * n;
 #pragma GCC ivdep

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _memory_format, _register
+from adjoint import _C, _memory_format, _register
 from adjoint.ops.convolution import (
     conv1d,
     conv2d,
@@ -282,18 +282,21 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
             f"[*, {', '.join(map(str, normalized_shape))}], but got input of size {list(input.shape)}"
         )
-    # Squares of half-precision numbers overflow soon.
+    # Half-precision results are rounded once, after the weight.
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = input.to(ad.float32) if half else input
     if eps is None:
         eps = ad.finfo(x.dtype).eps
-    result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
+    if x.is_floating_point():
+        result = _C._rms_norm(x, count, eps)
+    else:
+        result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
     if half:
         result = (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
     elif weight is not None:
         result = result * weight
     # Row by row, but for images with channels innermost.
-    return result if result.is_contiguous() else _memory_format.like(result.contiguous(), input)
+    return result if input.is_contiguous() else _memory_format.like(result.contiguous(), input)
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
