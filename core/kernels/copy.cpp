@@ -3,57 +3,52 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/copying.h"
+#include "kernels/cpu/variants.h"
 #include "kernels/walk.h"
 #include "runtime/parallel.h"
+#include "runtime/repeat.h"
 #include "tensor/access.h"
 
 namespace adjoint {
 
+namespace {
+
+/// Elements of one type, in any steps.
+void move(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n, int64_t item) {
+  if (to_stride == item && from_stride == item) std::memmove(to, from, static_cast<size_t>(n * item));
+  else best_variant<CopyTable>().plane(to, 0, to_stride, from, 0, from_stride, 1, n, item);
+}
+
+}  // namespace
+
 void convert_strided(char* to, DType to_type, int64_t to_stride, const char* from, DType from_type, int64_t from_stride,
                      int64_t n) {
-  if (from_stride == 0 && to_stride == itemsize(to_type) && n > 1) {
-    // One number everywhere: converted once, and copied from what is there already and near.
+  const int64_t item = itemsize(to_type), from_item = itemsize(from_type);
+  if (from_stride == 0 && to_stride == item && n > 1) {
     convert_strided(to, to_type, to_stride, from, from_type, 0, 1);
-    constexpr size_t kNear = 8192;
-    const auto all = static_cast<size_t>(n * to_stride);
-    for (auto done = static_cast<size_t>(to_stride); done < all;) {
-      const size_t more = std::min({done, all - done, kNear});
-      std::memcpy(to + done, to, more);
-      done += more;
+    return runtime::repeat(to, to, item, n);
+  }
+  if (to_type == from_type) return move(to, to_stride, from, from_stride, n, item);
+  if (const auto convert_all = best_variant<CopyTable>().convert[index_of(to_type)][index_of(from_type)]) {
+    if (to_stride == item && from_stride == from_item) return convert_all(to, from, n);
+    // Side by side, a block at a time.
+    constexpr int64_t kBlock = 256;
+    alignas(16) char in[kBlock * 8], out[kBlock * 8];
+    for (int64_t at = 0; at < n; at += kBlock) {
+      const int64_t m = std::min(kBlock, n - at);
+      const bool dense = from_stride == from_item, direct = to_stride == item;
+      char* const there = to + at * to_stride;
+      if (!dense) move(in, from_item, from + at * from_stride, from_stride, m, from_item);
+      convert_all(direct ? there : out, dense ? from + at * from_item : in, m);
+      if (!direct) move(there, to_stride, out, item, m, item);
     }
     return;
-  }
-  if (to_type == from_type) {
-    const int64_t size = itemsize(to_type);
-    if (to_stride == size && from_stride == size) {
-      std::memmove(to, from, static_cast<size_t>(n * size));
-      return;
-    }
-    auto move = [&]<class U>(TypeTag<U>) {
-      for (int64_t i = 0; i < n; ++i) {
-        U v;
-        std::memcpy(&v, from + i * from_stride, sizeof(U));
-        std::memcpy(to + i * to_stride, &v, sizeof(U));
-      }
-    };
-    switch (size) {
-      case 1: return move(TypeTag<uint8_t>{});
-      case 2: return move(TypeTag<uint16_t>{});
-      case 4: return move(TypeTag<uint32_t>{});
-      case 8: return move(TypeTag<uint64_t>{});
-      default: return move(TypeTag<Complex<double>>{});
-    }
   }
   visit(to_type, [&](auto to_tag) {
     visit(from_type, [&](auto from_tag) {
       using To = typename decltype(to_tag)::type;
       using From = typename decltype(from_tag)::type;
-      if (to_stride == sizeof(To) && from_stride == sizeof(From)) {
-        To* o = reinterpret_cast<To*>(to);
-        const From* f = reinterpret_cast<const From*>(from);
-        for (int64_t i = 0; i < n; ++i) o[i] = convert<To>(f[i]);
-        return;
-      }
       for (int64_t i = 0; i < n; ++i) {
         From v;
         std::memcpy(&v, from + i * from_stride, sizeof(From));
@@ -61,6 +56,24 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
         std::memcpy(to + i * to_stride, &w, sizeof(To));
       }
     });
+  });
+}
+
+/// Elements of one type: planes of the two innermost dimensions.
+void move_planes(const Walk& walk, int64_t item) {
+  const auto plane = best_variant<CopyTable>().plane;
+  const size_t inner = walk.shape().size() - 1;
+  const int64_t n = walk.shape()[inner];
+  const bool transposed = inner > 0 && walk.stride(0, inner) == item && walk.stride(1, inner - 1) == item;
+  if (inner == 0 || n > (1 << 20) || (walk.crosses() && !transposed))
+    return walk.run(32768, [&](char* const* p, const int64_t* strides, int64_t m) { move(p[0], strides[0], p[1], strides[1], m, item); });
+  const int64_t rows = walk.numel() / n;
+  runtime::parallel_for(0, rows, std::max<int64_t>(1, 32768 / n), [&](int64_t b, int64_t e) {
+    Walk::Row at(walk, b);
+    for (int64_t row = b, taken; row < e; row += taken, at.skip(taken)) {
+      taken = std::min(e - row, at.left());
+      plane(at.pointer(0), walk.stride(0, inner - 1), walk.stride(0, inner), at.pointer(1), walk.stride(1, inner - 1), walk.stride(1, inner), taken, n, item);
+    }
   });
 }
 
@@ -83,6 +96,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
   walk.add(to);
   walk.add(from);
   walk.plan();
+  if (a == b) return move_planes(walk, itemsize(a));
   walk.run(32768, [&](char* const* p, const int64_t* strides, int64_t n) {
     convert_strided(p[0], a, strides[0], p[1], b, strides[1], n);
   });

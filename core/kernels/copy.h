@@ -5,9 +5,13 @@
 
 namespace adjoint {
 
+class Walk;
+
 /// to[i] = convert(from[i]) over n elements with strides in bytes.
 void convert_strided(char* to, DType to_type, int64_t to_stride, const char* from, DType from_type, int64_t from_stride,
                      int64_t n);
+/// Copies between the two operands of a planned walk, of elements of `item` bytes.
+void move_planes(const Walk& walk, int64_t item);
 /// Fill `to` with the elements of `from`, broadcast to its shape. Handles overlap only when both are the same.
 void copy_into(const Tensor& to, const Tensor& from);
 /// A row-major copy, of another type where asked.

@@ -95,6 +95,18 @@ class Walk {
     });
   }
 
+  /// Whether an operand lies along the last dimension but one: runs along the last would use one element of each of
+  /// its cache lines.
+  bool crosses() const {
+    const size_t inner = shape_.size() - 1;
+    if (shape_[inner] < kTile || shape_[inner - 1] < 8) return false;
+    for (int k = 0; k < count_; ++k) {
+      const int64_t along = std::abs(strides_[k][inner]), across = std::abs(strides_[k][inner - 1]);
+      if (along >= 64 && across != 0 && across < along) return true;
+    }
+    return false;
+  }
+
   const Dims& shape() const { return shape_; }
   int64_t stride(int operand, size_t dimension) const { return strides_[operand][dimension]; }
 
@@ -140,18 +152,6 @@ class Walk {
       f(b, e);
       if ((b = e) < count) runtime::check_interrupt();
     }
-  }
-
-  /// Whether an operand lies along the last dimension but one: runs along the last would use one element of each of
-  /// its cache lines.
-  bool crosses() const {
-    const size_t inner = shape_.size() - 1;
-    if (shape_[inner] < kTile || shape_[inner - 1] < 8) return false;
-    for (int k = 0; k < count_; ++k) {
-      const int64_t along = std::abs(strides_[k][inner]), across = std::abs(strides_[k][inner - 1]);
-      if (along >= 64 && across != 0 && across < along) return true;
-    }
-    return false;
   }
 
   /// The addresses of the run number `row` of the first `dims` dimensions, and its position.

@@ -6,6 +6,8 @@
 
 #include "autograd/meta.h"
 #include "dispatch/family.h"
+#include "kernels/cpu/copying.h"
+#include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/number.h"
@@ -48,18 +50,20 @@ int64_t count_steps(double start, double end, double step) {
   return static_cast<int64_t>(n);
 }
 
-template <class F> Tensor generate(int64_t n, DType dtype, F&& value) {
-  const int64_t sizes[] = {n};
-  const Tensor t = empty(sizes, dtype);
+/// Elements i < n, made by make(numbers, i, count) in blocks of T.
+template <class T, class F> void generate(const Tensor& t, F&& make) {
   const Access access(t);
-  if (access) visit(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* p = t.data<T>();
-    runtime::parallel_for(0, n, 16384, [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; ++i) p[i] = convert<T>(value(i));
-    });
+  if (access) runtime::parallel_for(0, t.numel(), 16384, [&](int64_t b, int64_t e) {
+    constexpr int64_t kBlock = 512;
+    T numbers[kBlock];
+    const bool direct = t.dtype() == dtype_of<T>;
+    for (int64_t i = b; i < e; i += kBlock) {
+      const int64_t n = std::min(kBlock, e - i);
+      char* const to = t.bytes() + i * t.itemsize();
+      make(direct ? reinterpret_cast<T*>(to) : numbers, i, n);
+      if (!direct) convert_strided(to, t.dtype(), t.itemsize(), reinterpret_cast<char*>(numbers), dtype_of<T>, sizeof(T), n);
+    }
   });
-  return t;
 }
 
 void need_steps(int64_t n, const char* op) {
@@ -118,11 +122,16 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
     if (s == 0 || (s > 0 ? e < a : e > a)) (void)count_steps(start.as_double(), end.as_double(), step.as_double());
     const Wide n = (e - a + s + (s > 0 ? -1 : 1)) / s;
     if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
-    return made(generate(static_cast<int64_t>(n), type, [&](int64_t i) { return static_cast<int64_t>(a + i * s); }), requires_grad);
+    const int64_t sizes[] = {static_cast<int64_t>(n)};
+    const Tensor t = empty(sizes, type);
+    generate<int64_t>(t, [&](int64_t* to, int64_t i, int64_t m) { best_variant<CopyTable>().whole_ramp(to, static_cast<int64_t>(a), static_cast<int64_t>(s), i, m); });
+    return made(t, requires_grad);
   }
   const double a = start.as_double(), s = step.as_double();
-  const int64_t n = count_steps(a, end.as_double(), s);
-  return made(generate(n, type, [&](int64_t i) { return a + static_cast<double>(i) * s; }), requires_grad);
+  const int64_t sizes[] = {count_steps(a, end.as_double(), s)};
+  const Tensor t = empty(sizes, type);
+  generate<double>(t, [&](double* to, int64_t i, int64_t n) { best_variant<CopyTable>().ramp(to, a, s, i, n); });
+  return made(t, requires_grad);
 }
 
 Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype, bool requires_grad) {
@@ -138,16 +147,18 @@ Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype
     const auto rounded = [](double x) { return static_cast<Step>(is_half_v<T> || is_integer_v<T> ? convert<double>(convert<T>(x)) : x); };
     const Step first = rounded(start), last = rounded(end), steps = rounded(static_cast<double>(std::max<int64_t>(n - 1, 1)));
     const Step step = is_half_v<T> ? rounded(rounded(last - first) / steps) : (last - first) / static_cast<Step>(std::max<int64_t>(n - 1, 1));
-    T* p = t.data<T>();
-    runtime::parallel_for(0, n, 16384, [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; ++i) {
-        const bool near = i < n / 2 || n == 1;
-        const Step from = near ? first : last, by = near ? step : -step, count = static_cast<Step>(near ? i : n - 1 - i);
-        if constexpr (is_half_v<T>) p[i] = convert<T>(from + rounded(by * rounded(count)));
-        else if constexpr (std::is_same_v<T, float>) p[i] = static_cast<float>(double(from) + double(by) * double(count));
-        else p[i] = convert<T>(std::fma(by, count, from));
-      }
-    });
+    const int64_t middle = n == 1 ? 1 : n / 2;
+    if constexpr (is_half_v<T>) {
+      T* p = t.data<T>();
+      for (int64_t i = 0; i < n; ++i)
+        p[i] = convert<T>(i < middle ? first + rounded(step * rounded(double(i))) : last - rounded(step * rounded(double(n - 1 - i))));
+    } else {
+      generate<double>(t, [&](double* to, int64_t i, int64_t m) {
+        const int64_t near = std::clamp<int64_t>(middle - i, 0, m);
+        best_variant<CopyTable>().ramp(to, double(first), double(step), i, near);
+        best_variant<CopyTable>().ramp(to + near, double(last), double(step), i + near - (n - 1), m - near);
+      });
+    }
   });
   return made(t, requires_grad);
 }
@@ -156,8 +167,12 @@ Tensor Logspace::forward(double start, double end, int64_t n, double base, Optio
   const DeviceScope scope(thread_state.default_device);
   need_steps(n, "logspace");
   const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
-  const auto value = [&](int64_t i) { return std::pow(base, start + step * static_cast<double>(i)); };
-  return made(generate(n, dtype.value_or(default_dtype()), value), requires_grad);
+  const int64_t sizes[] = {n};
+  const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
+  generate<double>(t, [&](double* to, int64_t first, int64_t m) {
+    for (int64_t i = 0; i < m; ++i) to[i] = std::pow(base, start + step * static_cast<double>(first + i));
+  });
+  return made(t, requires_grad);
 }
 
 Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {

@@ -10,6 +10,7 @@
 #include "runtime/guarded.h"
 #include "runtime/pages.h"
 #include "runtime/parallel.h"
+#include "runtime/repeat.h"
 #include "state.h"
 #include "tensor/memory_in_use.h"
 #include "tensor/access.h"
@@ -374,12 +375,12 @@ Tensor zeros(IntList sizes, DType dtype) {
 
 Tensor full(IntList sizes, const Scalar& value, DType dtype) {
   Tensor t = empty(sizes, dtype);
-  if (Access access(t); access) visit(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T v = value.to<T>();
-    T* p = t.data<T>();
-    runtime::parallel_for(0, t.numel(), 32768, [&](int64_t b, int64_t e) { std::fill(p + b, p + e, v); });
-  });
+  if (Access access(t); access) {
+    alignas(16) char bytes[16];
+    write_element(bytes, dtype, value);
+    const int64_t item = t.itemsize();
+    runtime::parallel_for(0, t.numel(), 32768, [&](int64_t b, int64_t e) { runtime::repeat(t.bytes() + b * item, bytes, item, e - b); });
+  }
   return t;
 }
 

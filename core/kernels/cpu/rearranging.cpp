@@ -24,8 +24,7 @@ void flip(const Tensor& out, const Tensor& self, uint64_t mask) {
   walk.add(out);
   walk.add(from, self.sizes(), strides.span(), item);
   walk.plan();
-  const DType dtype = self.dtype();
-  walk.run(32768, [&](char* const* p, const int64_t* steps, int64_t n) { convert_strided(p[0], dtype, steps[0], p[1], dtype, steps[1], n); });
+  move_planes(walk, item);
 }
 
 namespace {
