@@ -15,6 +15,26 @@ def convert(x, dtype):
 # --- reductions and scans ----------------------------------------------------------------------------------------
 
 
+def mode_index(x, dim, keepdim=False):
+    """The last place of the most frequent element, the least of several."""
+
+    def of_row(row):
+        found, counts = np.unique(row, return_counts=True)
+        return np.flatnonzero(row == found[np.argmax(counts)])[-1]
+
+    if x.ndim == 0 or x.size == 0:
+        return np.zeros(np.sum(x, dim, keepdims=keepdim).shape if x.ndim else (), int)
+    place = np.apply_along_axis(of_row, dim, x)
+    return np.expand_dims(place, dim) if keepdim else place
+
+
+def search_sorted(sequence, values, right=False):
+    side = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side)
+    return np.stack([search_sorted(s, v, right) for s, v in zip(sequence, values)])
+
+
 def median(x, dim=None, keepdim=False, skip_nan=False):
     """The lower of the two in the middle, and where it is."""
     flat = x.reshape(-1) if dim is None else np.moveaxis(np.atleast_1d(x), dim, -1)
@@ -205,5 +225,7 @@ REFERENCES = {
     "_nanmedian_dim": lambda x, dim, keepdim: median(x, dim, keepdim, skip_nan=True),
     "_median_all": median,
     "_nanmedian_all": lambda x: median(x, skip_nan=True),
+    "_mode_index": mode_index,
+    "_search_sorted": search_sorted,
     "_unique": unique,
 }

@@ -209,6 +209,8 @@ REFERENCES = {
     "gelu": gelu,
     "_gelu_none": gelu,
     "_gelu_tanh": lambda x: gelu(x, "tanh"),
+    "_prelu": lambda x, w: where_positive(x, x, w * x),
+    "_glu": lambda a, b: a / (1 + np.exp(-b)),
     "silu": lambda x: x / (1 + np.exp(-x)),
     "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
     "selu": lambda x: (
@@ -226,6 +228,8 @@ REFERENCES = {
     "softshrink": lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
     "hardshrink": lambda x, lambd=0.5: np.where(np.abs(x) > lambd, x, 0),
     # parts of losses
+    "_smooth_l1": lambda x, y, beta=1.0: beta * sp.huber(1.0, (x - y) / beta),
+    "_huber": lambda x, y, delta=1.0: sp.huber(delta, x - y),
     "_bce_terms": lambda x, t, p: (1 - t) * x + (1 + (p - 1) * t) * np.logaddexp(0, -x),
     "deg2rad": np.deg2rad,
     "rad2deg": np.rad2deg,

@@ -7,7 +7,6 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/walk.h"
 #include "runtime/parallel.h"
-#include "runtime/repeat.h"
 #include "tensor/access.h"
 
 namespace adjoint {
@@ -27,7 +26,7 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
   const int64_t item = itemsize(to_type), from_item = itemsize(from_type);
   if (from_stride == 0 && to_stride == item && n > 1) {
     convert_strided(to, to_type, to_stride, from, from_type, 0, 1);
-    return runtime::repeat(to, to, item, n);
+    return best_variant<CopyTable>().repeat(to, to, item, n);
   }
   if (to_type == from_type) return move(to, to_stride, from, from_stride, n, item);
   if (const auto convert_all = best_variant<CopyTable>().convert[index_of(to_type)][index_of(from_type)]) {

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "kernels/copy.h"
+#include "kernels/cpu/copying.h"
+#include "kernels/cpu/variants.h"
 #include "kernels/walk.h"
 #include "tensor/access.h"
 
@@ -78,6 +80,7 @@ bool run_short_rows(const LoopCall& call, const Walk& walk, const int* slots, in
 }  // namespace
 
 void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
+  if (n * item >= 128) return best_variant<CopyTable>().repeat(to, value, item, n);
   typedef uint64_t Pattern __attribute__((vector_size(16), may_alias));
   alignas(16) char repeated[16];
   for (int64_t at = 0; at < 16; at += item) std::memcpy(repeated + at, value, static_cast<size_t>(item));

@@ -16,6 +16,11 @@ Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted,
 /// The k-th smallest, counted from 1.
 Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op);
 Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op);
+/// Where the element that is most frequent along a dimension, the least of several, stands last.
+Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op);
+/// How many elements of a rising sequence lie before each value (`right`: or equal it). The sequence is one row, or a row for each
+/// place in the first dimensions of the values, and of their type.
+Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op);
 Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op);
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op);
 Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim);

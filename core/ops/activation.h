@@ -76,6 +76,22 @@ struct Elu : Activation {
   template <class T> ADJOINT_INLINE static T forward(T x, T alpha, T scale, T input_scale) {
     return scale * select(x <= T(0), alpha * math::expm1(x * input_scale), x);
   }
+  // Blocks without an exponential are common, and cost nothing but memory.
+  template <class T> static void all(T* out, const T* x, int64_t n, T alpha, T scale, T input_scale) {
+    constexpr int64_t kBlock = 256;
+    for (int64_t at = 0; at < n; at += kBlock) {
+      const int64_t m = n - at < kBlock ? n - at : kBlock;
+      int left = 0;
+      for (int64_t i = at; i < at + m; ++i) left |= x[i] > T(0) ? 0 : 1;
+      if (left) {
+#pragma GCC ivdep
+        for (int64_t i = at; i < at + m; ++i) out[i] = forward(x[i], alpha, scale, input_scale);
+      } else {
+#pragma GCC ivdep
+        for (int64_t i = at; i < at + m; ++i) out[i] = scale * x[i];
+      }
+    }
+  }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T alpha, T scale, T input_scale) {
     // At 0 the second derivative is that of the right side.
     const T power = apply<Exp>(select(x.value < T(0), x.value * input_scale, T(0)));
@@ -88,6 +104,7 @@ struct Selu : Activation {
   static constexpr auto doc = "The scaled elu whose fixed point is mean 0 and variance 1 (Klambauer and others, 2017).";
   static constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
   template <class T> ADJOINT_INLINE static T forward(T x) { return Elu::forward(x, T(alpha), T(scale), T(1)); }
+  template <class T> static void all(T* out, const T* x, int64_t n) { Elu::all(out, x, n, T(alpha), T(scale), T(1)); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x) { return Elu::derivative(x, T(alpha), T(scale), T(1)); }
 };
 
@@ -98,6 +115,33 @@ struct Celu : Activation {
   template <class T> ADJOINT_INLINE static T forward(T x, T alpha) { return Elu::forward(x, alpha, T(1), T(1) / alpha); }
   template <class T> ADJOINT_INLINE static T derivative(First<T> x, T alpha) {
     return apply<Exp>(select(x.value < T(0), x.value / alpha, T(0)));
+  }
+};
+
+/// Not for users, who find them in `nn.functional`.
+struct Gate : Binary {
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  static constexpr Domain samples{-4, 4};
+};
+
+struct Prelu : Gate {
+  static constexpr auto name = "_prelu";
+  static constexpr auto doc = "self where it is positive, other * self elsewhere.";
+  static constexpr TypeSet types = types::floating;
+  template <class T> ADJOINT_INLINE static T forward(T x, T w) { return select(x > T(0), x, w * x); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> w) { return select(x.value > T(0), T(1), w.value); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x) { return select(x.value > T(0), T(0), x.value); }
+};
+
+struct Glu : Gate {
+  static constexpr auto name = "_glu";
+  static constexpr auto doc = "self times the sigmoid of other.";
+  template <class T> ADJOINT_INLINE static T forward(T a, T b) { return a * math::sigmoid(b); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, Second<T> b) { return apply<Sigmoid>(b.value); }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) {
+    const T s = apply<Sigmoid>(b.value);
+    return a.value * (s * (T(1) - s));
   }
 };
 
@@ -218,7 +262,7 @@ struct Hardshrink : Activation {
   }
 };
 
-using Activations = Family<Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Elu, Selu, Celu, GeluNone, GeluTanh, Silu, Mish, LogSigmoid,
+using Activations = Family<Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Elu, Selu, Celu, Prelu, Glu, GeluNone, GeluTanh, Silu, Mish, LogSigmoid,
                            Hardsigmoid, Hardswish, Softsign, Tanhshrink, Softshrink, Hardshrink>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

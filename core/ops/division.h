@@ -43,6 +43,9 @@ struct FloorDivide : WholeDivision {
       return math::floor_divide(a, b);
     }
   }
+#if ADJOINT_HAS_FMA
+  template <class T> ADJOINT_INLINE static T forward_quick(T a, T b) { return math::floor_divide(a, b, math::fmod_quick(a, b)); }
+#endif
   static Zero derivative(Wrt<0>) { return {}; }
   static Zero derivative(Wrt<1>) { return {}; }
 #ifndef ADJOINT_KERNELS_ONLY
@@ -76,6 +79,10 @@ struct Remainder : WholeDivision {
       return math::floor_mod(a, b);
     }
   }
+#if ADJOINT_HAS_FMA
+  template <class T> ADJOINT_INLINE static T forward_quick(T a, T b) { return math::floor_mod(a, b, math::fmod_quick(a, b)); }
+  template <class T> ADJOINT_INLINE static T derivative_quick(Wrt<1>, First<T> a, Second<T> b) { return -FloorDivide::forward_quick(a.value, b.value); }
+#endif
   static One derivative(Wrt<0>) { return {}; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return -apply<FloorDivide>(a.value, b.value); }
 #ifndef ADJOINT_KERNELS_ONLY
@@ -90,6 +97,9 @@ struct Fmod : WholeDivision {
     if constexpr (std::is_integral_v<T>) return rest(a, b);
     else return math::fmod(a, b);
   }
+#if ADJOINT_HAS_FMA
+  template <class T> ADJOINT_INLINE static T forward_quick(T a, T b) { return math::fmod_quick(a, b); }
+#endif
   static One derivative(Wrt<0>) { return {}; }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b) { return -apply<TruncDivide>(a.value, b.value); }
 #ifndef ADJOINT_KERNELS_ONLY

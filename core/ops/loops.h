@@ -15,9 +15,16 @@ namespace {
 
 /// Whether the second input is one number throughout, as it is when it was a bare number.
 template <class T> bool uniform(const T* b, int64_t n) {
-  int64_t i = 1;
+  if (n < 2 || !(b[n - 1] == b[0])) return false;
+  constexpr int64_t kRun = 128;
+  int64_t i = 0;
+  for (; i + kRun <= n; i += kRun) {
+    int other = 0;
+    for (int64_t k = 0; k < kRun; ++k) other |= b[i + k] == b[0] ? 0 : 1;
+    if (other) return false;
+  }
   while (i < n && b[i] == b[0]) ++i;
-  return n > 1 && i == n;
+  return i == n;
 }
 
 /// Reads an input. A condition is compared as a byte, which is what makes choosing by it vector code.
@@ -65,6 +72,36 @@ template <class Op, class T> void double_loop(T* out, const T* x, int64_t n) {
   }
 }
 
+/// A form that is quick where it knows the value, and NaN where not: those elements, which are rare, are computed one by one. It
+/// needs fused operations, and is as exact as the full form.
+#if ADJOINT_HAS_FMA && ADJOINT_LEVEL > 0
+template <class Op, class T> concept HasQuick = std::is_floating_point_v<T> && requires(T x) { Op::forward_quick(x, x); };
+template <class Op, int I, class T> concept HasQuickSlope =
+    std::is_floating_point_v<T> && requires(T x) { Op::derivative_quick(Wrt<I>{}, First<T>{x}, Second<T>{x}); };
+#else
+template <class Op, class T> concept HasQuick = false;
+template <class Op, int I, class T> concept HasQuickSlope = false;
+#endif
+/// out[i] = quick(i), or full(i) where that is NaN. `out` may be one of the inputs.
+template <class T, class Quick, class Full> ADJOINT_INLINE void quick_loop(T* out, int64_t n, Quick quick, Full full) {
+  constexpr int64_t kBlock = 256;
+  T values[kBlock];
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    int unknown = 0;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < m; ++i) {
+      const T y = quick(at + i);
+      values[i] = y;
+      unknown |= y != y ? 1 : 0;
+    }
+    if (unknown)
+      for (int64_t i = 0; i < m; ++i)
+        if (values[i] != values[i]) values[i] = full(at + i);
+    for (int64_t i = 0; i < m; ++i) out[at + i] = values[i];
+  }
+}
+
 template <class Op, class T> void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
     using P = parameter_t<T>;
@@ -74,6 +111,7 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       if constexpr (kInDouble<Op, T>) return double_loop<Op>(o, a, n);
       if constexpr (requires { Op::all(o, a, n); }) return Op::all(o, a, n);
+      if constexpr (requires { Op::all(o, a, n, parameters[K]...); } && sizeof...(K) > 0) return Op::all(o, a, n, parameters[K]...);
       if constexpr (HasNear<Op, T>) {
         for (int64_t at = 0; at < n; at += kNearBlock) {
           const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
@@ -95,6 +133,9 @@ template <class Op, class T> void forward_loop(void* out, const void* const* in,
         if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
       if constexpr (requires { Op::uniform(o, a, *b, n, parameters[K]...); } && sizeof...(K) > 0)
         if (uniform(b, n) && Op::uniform(o, a, *b, n, parameters[K]...)) return;
+      if constexpr (HasQuick<Op, T>)
+        return quick_loop(o, n, [=](int64_t i) __attribute__((always_inline)) { return Op::forward_quick(a[i], b[i]); },
+                          [=](int64_t i) { return Op::forward(a[i], b[i]); });
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(a, i), read(b, i), parameters[K]...);
     } else {
@@ -126,6 +167,11 @@ template <class Op, int I, class T> void backward_loop(void* out, const void* co
     T* o = static_cast<T*>(out);
     if constexpr (requires(const T* x) { Op::uniform(Wrt<I>{}, o, g, x, *x, n); })
       if (uniform(static_cast<const T*>(b), n) && Op::uniform(Wrt<I>{}, o, g, static_cast<const T*>(a), *static_cast<const T*>(b), n)) return;
+    if constexpr (HasQuickSlope<Op, I, T>) {
+      const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+      return quick_loop(o, n, [=](int64_t i) __attribute__((always_inline)) { return g[i] * Op::derivative_quick(Wrt<I>{}, First<T>{x[i]}, Second<T>{y[i]}); },
+                        [=](int64_t i) { return g[i] * Op::derivative(Wrt<I>{}, First<T>{x[i]}, Second<T>{y[i]}); });
+    }
     if constexpr (HasNear<Op, T> && requires(T x) { Op::derivative_near(First<T>{x}); }) {
       const T* x = static_cast<const T*>(a);
       for (int64_t at = 0; at < n; at += kNearBlock) {

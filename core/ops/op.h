@@ -13,6 +13,8 @@
 //     absent(k, type)      the value that parameter k stands for when it is None: no number is a mark of "not given"
 //     without_second, without_third  the operator of a call that leaves that input out, whose default is None
 //     near, forward_near(x), derivative_near(x)   faster forms for a block of arguments up to |x| <= near
+//     all(out, x, n, …)    a loop of its own for a whole run
+//     forward_quick(x, y), derivative_quick(Wrt<i>, …)  vector forms that are NaN where they do not know the value (ops/loops.h)
 //     uniform(…)           a faster loop for a second input that is one number throughout; false where it has none
 //
 // A STRUCTURED operator (reduction, view, product …) states

@@ -149,6 +149,28 @@ struct NanMedianAll : Structured {
   static constexpr auto vjp = Rules{shared_median_rule};
 };
 
+struct ModeIndex : Structured {
+  static constexpr auto name = "_mode_index";
+  static constexpr auto doc = "The last place of the element that is most frequent along a dimension, the least of several.";
+  static constexpr auto signature = "self, dim, keepdim=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"[[3.0, 1.0, 3.0, 1.0], [2.0, 0.0, 0.0, 2.0]], 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::mode_index(self, dim, keepdim, "mode"); }
+};
+
+struct SearchSorted : Structured {
+  static constexpr auto name = "_search_sorted";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "How many elements of rising sequences, of one row or one for each row of values, stand before each value.";
+  static constexpr auto signature = "self, values, right=False";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = Cases{"[1.0, 3.0, 5.0], [[0.0, 3.0], [9.0, 4.0]]", "[[1.0, 3.0], [2.0, 2.0]], [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]], right=True",
+                                        "[1.0, 2.0], (0, 3)"};
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& self, const Tensor& values, bool right) { return kernels::search_sorted(self, values, right, "searchsorted"); }
+};
+
 struct Unique : Structured {
   static constexpr auto name = "_unique";
   static constexpr auto batch = batching::dynamic;
@@ -164,6 +186,6 @@ struct Unique : Structured {
   }
 };
 
-using Sorting = Family<ScatterAlong, GatherAlong, Sort, Argsort, TopK, KthValue, MedianDim, NanMedianDim, MedianAll, NanMedianAll, Unique>;
+using Sorting = Family<ScatterAlong, GatherAlong, Sort, Argsort, TopK, KthValue, MedianDim, NanMedianDim, MedianAll, NanMedianAll, ModeIndex, SearchSorted, Unique>;
 
 }  // namespace adjoint

@@ -98,6 +98,46 @@ struct BceTerms : SpreadOp {
   }
 };
 
-using Spread = Family<CentredTimes, ExpTimes, DifferenceTimes, WhereEqual, RatioOrZero, BceTerms>;
+/// Quadratic where the inputs are near, linear elsewhere: see `nn.functional`.
+struct KinkedLoss : Binary {
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  static constexpr bool promotes_integers = true;
+  static constexpr TypeSet types = types::floating;
+  /// The sign of d, 0 at 0.
+  template <class T> ADJOINT_INLINE static T side(T d) { return select(d > T(0), T(1), select(d < T(0), T(-1), d)); }
+};
+
+struct SmoothL1 : KinkedLoss {
+  static constexpr auto name = "_smooth_l1";
+  static constexpr auto doc = "With d = self - other: d² / (2 beta) where |d| < beta, else |d| - beta / 2.";
+  static constexpr auto parameters = "beta=1.0";
+  template <class T> ADJOINT_INLINE static T forward(T x, T y, T beta) {
+    const T d = x - y, size = math::abs(d);
+    return select(size < beta, (d * d) * (T(0.5) / beta), size - T(0.5) * beta);
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> y, T beta) {
+    const T d = x.value - y.value;
+    return select(apply<Abs>(d) < beta, d / beta, side(d));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Second<T> y, T beta) { return -derivative(Wrt<0>{}, x, y, beta); }
+};
+
+struct Huber : KinkedLoss {
+  static constexpr auto name = "_huber";
+  static constexpr auto doc = "With d = self - other: d² / 2 where |d| <= delta, else delta (|d| - delta / 2).";
+  static constexpr auto parameters = "delta=1.0";
+  template <class T> ADJOINT_INLINE static T forward(T x, T y, T delta) {
+    const T d = x - y, size = math::abs(d);
+    return select(size <= delta, T(0.5) * (d * d), delta * (size - T(0.5) * delta));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> y, T delta) {
+    const T d = x.value - y.value;
+    return select(apply<Abs>(d) <= delta, d, delta * side(d));
+  }
+  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Second<T> y, T delta) { return -derivative(Wrt<0>{}, x, y, delta); }
+};
+
+using Spread = Family<CentredTimes, ExpTimes, DifferenceTimes, WhereEqual, RatioOrZero, BceTerms, SmoothL1, Huber>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

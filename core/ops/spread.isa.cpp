@@ -2,5 +2,6 @@
 #include "ops/spread.h"
 
 #include "dispatch/family.h"
+#include "ops/complex.h"
 
 ADJOINT_RARE_FAMILY(Spread)

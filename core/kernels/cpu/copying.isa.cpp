@@ -194,6 +194,20 @@ void plane(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t 
   }
 }
 
+void repeat(char* to, const void* value, int64_t item, int64_t n) {
+  const int64_t all = item * n;
+  if (all < kBytes) {
+    for (int64_t at = 0; at < all; at += item) __builtin_memcpy(to + at, value, static_cast<size_t>(item));
+    return;
+  }
+  alignas(kBytes) char bytes[kBytes];
+  for (int64_t at = 0; at < kBytes; at += item) __builtin_memcpy(bytes + at, value, static_cast<size_t>(item));
+  const Vector<uint8_t> pattern = load(reinterpret_cast<const uint8_t*>(bytes));
+  int64_t at = 0;
+  for (; at + kBytes <= all; at += kBytes) store(reinterpret_cast<uint8_t*>(to + at), pattern);
+  store(reinterpret_cast<uint8_t*>(to + all - kBytes), pattern);  // over a part of the last one
+}
+
 // --- Numbers in equal steps --------------------------------------------------------------------------------------------
 
 void ramp(double* to, double first, double step, int64_t start, int64_t n) {
@@ -207,7 +221,7 @@ void whole_ramp(int64_t* to, int64_t first, int64_t step, int64_t start, int64_t
 }
 
 template <class... T> constexpr CopyTable table_of() {
-  CopyTable t{{}, &plane, &ramp, &whole_ramp};
+  CopyTable t{{}, &plane, &repeat, &ramp, &whole_ramp};
   auto row = [&]<class To>(TypeTag<To>) { ((t.convert[index_of(dtype_of<To>)][index_of(dtype_of<T>)] = converter<To, T>()), ...); };
   (row(TypeTag<T>{}), ...);
   return t;

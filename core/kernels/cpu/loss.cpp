@@ -276,21 +276,10 @@ Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
   Tensor out = empty_scalar(type);
   const Access access(out);
   if (access) with_floating(type, [&]<class T>(TypeTag<T>) {
-    const auto square = best_variant<FoldTable<T>>().folds[static_cast<int>(Fold::SquareSum)].rows;
+    const auto distance = best_variant<FoldTable<T>>().squared_distance;
     const double sum = runtime::parallel_reduce(
         int64_t{0}, x.numel(), int64_t{65536}, 0.0,
-        [&](int64_t b, int64_t e) {
-          constexpr int64_t kBlock = 1024;
-          T d[kBlock];
-          double part = 0;
-          for (int64_t at = b; at < e; at += kBlock) {
-            const int64_t n = std::min(kBlock, e - at);
-            const T *p = x.data<T>() + at, *q = y.data<T>() + at;
-            for (int64_t i = 0; i < n; ++i) d[i] = p[i] - q[i];
-            square(&part, d, 0, 1, n, 0, 0);
-          }
-          return part;
-        },
+        [&](int64_t b, int64_t e) { return distance(x.data<T>() + b, y.data<T>() + b, e - b); },
         [](double a, double b) { return a + b; });
     *out.data<T>() = static_cast<T>(mean ? sum / static_cast<double>(x.numel()) : sum);
   });

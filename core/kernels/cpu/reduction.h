@@ -55,6 +55,10 @@ struct FoldLoops {
 };
 
 /// The folds that T has; empty loops where it has not.
-template <class T> struct FoldTable { FoldLoops folds[kFolds]; };
+template <class T> struct FoldTable {
+  FoldLoops folds[kFolds];
+  /// The sum of (a[i] - b[i])², of floating-point numbers.
+  double (*squared_distance)(const T* a, const T* b, int64_t n) = nullptr;
+};
 
 }  // namespace adjoint

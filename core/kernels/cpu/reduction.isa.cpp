@@ -385,13 +385,23 @@ template <class T> struct ExpSumFold {
 template <class L> constexpr FoldLoops loops() { return {&L::rows, &L::columns}; }
 constexpr FoldLoops none{};
 
+template <class T> double squared_distance(const T* a, const T* b, int64_t n) {
+  double sum = 0;
+  for (int64_t at = 0; at < n; at += kBlock, a += kBlock, b += kBlock)
+    sum += lane_sum<double>(least(kBlock, n - at), [a, b](int64_t i) {
+      const T d = a[i] - b[i];
+      return double(d) * double(d);
+    });
+  return sum;
+}
+
 // In the order of Fold.
 template <class T> constexpr FoldTable<T> floating_table{{
     loops<Additive<T, Plain<T>>>(), loops<Joined<T, Times<T>>>(), loops<Joined<T, Largest<T>>>(), loops<Joined<T, Smallest<T>>>(),
     loops<First<T, true>>(), loops<First<T, false>>(), loops<MomentsFold<T>>(), loops<ExpSumFold<T>>(),
     loops<Additive<T, NonNan<T>>>(), loops<Additive<T, IsNonzero<T>>>(), loops<Additive<T, Magnitude<T>>>(),
     loops<Additive<T, SquareOf<T>>>(), loops<Additive<T, PowerOf<T>>>(), loops<Joined<T, LargestMagnitude<T>>>(),
-    loops<Joined<T, SmallestMagnitude<T>>>()}};
+    loops<Joined<T, SmallestMagnitude<T>>>()}, &squared_distance<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<FoldTable<float>>, ADJOINT_LEVEL, &floating_table<float>};
 [[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<FoldTable<double>>, ADJOINT_LEVEL, &floating_table<double>};

@@ -19,6 +19,28 @@ constexpr int64_t kAbreast = 64;
 /// step(accumulator, offset, k) for k = 0 … n-1 of every slice, or backwards.
 template <class Acc, class Step> void sweep(const Slices& s, bool reverse, const Acc& start, const Step& step) {
   if (s.n == 0) return;
+  if (s.inner == 1) {
+    // Several rows at a time: a step waits for the one before it in its own row only.
+    constexpr int64_t kTogether = sizeof(Acc) > 8 ? 4 : 8;
+    runtime::parallel_for(0, (s.outer - 1) / kTogether + 1, std::max<int64_t>(1, 16384 / (s.n * kTogether)), [&](int64_t b, int64_t e) {
+      for (int64_t row = b * kTogether; row < std::min(s.outer, e * kTogether); row += kTogether) {
+        const auto run = [&]<int64_t width>(std::integral_constant<int64_t, width>, int64_t first) __attribute__((always_inline)) {
+          Acc acc[width];
+#pragma GCC unroll 8
+          for (int64_t j = 0; j < width; ++j) acc[j] = start;
+          for (int64_t i = 0; i < s.n; ++i) {
+            const int64_t k = reverse ? s.n - 1 - i : i;
+#pragma GCC unroll 8
+            for (int64_t j = 0; j < width; ++j) step(acc[j], (first + j) * s.n + k, k);
+          }
+        };
+        if (row + kTogether <= s.outer) run(std::integral_constant<int64_t, kTogether>(), row);
+        else
+          for (int64_t rest = row; rest < s.outer; ++rest) run(std::integral_constant<int64_t, 1>(), rest);
+      }
+    });
+    return;
+  }
   const int64_t blocks = (s.inner - 1) / kAbreast + 1;
   runtime::parallel_for(0, s.inner == 0 ? 0 : s.outer * blocks, std::max<int64_t>(1, 16384 / (s.n * std::min(s.inner, kAbreast) + 1)), [&](int64_t b, int64_t e) {
     for (int64_t t = b; t < e; ++t) {

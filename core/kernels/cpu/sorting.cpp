@@ -2,7 +2,6 @@
 //
 // Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by index. Wider
 // elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways are stable.
-#include "for_size.h"
 #include "kernels/sorting.h"
 
 #include <algorithm>
@@ -179,6 +178,19 @@ Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted,
   Pair out = make_pair_of(with_size(x.sizes(), d, k), x.dtype());
   if (std::get<0>(out).numel() == 0) return out;
   each_row(x, d, largest, std::get<0>(out), std::get<1>(out), k, [k, sorted](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
+    constexpr int64_t kFew = 16;
+    if (k <= kFew && s.n >= 4 * k) {
+      // The best so far, in order: few of the others come in.
+      std::decay_t<decltype(*e)> best[kFew];
+      for (int64_t i = 0; i < s.n; ++i) {
+        if (i >= k && !(e[i] < best[k - 1])) continue;
+        int64_t at = std::min(i, k - 1);
+        for (; at > 0 && e[i] < best[at - 1]; --at) best[at] = best[at - 1];
+        best[at] = e[i];
+      }
+      for (int64_t i = 0; i < k; ++i) put(i, best[i]);
+      return;
+    }
     if (k < s.n) std::nth_element(e, e + k - 1, e + s.n);
     if (sorted) std::sort(e, e + k);
     for (int64_t i = 0; i < k; ++i) put(i, e[i]);
@@ -225,6 +237,66 @@ Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const 
     const int64_t middle = (s.n - nans - 1) / 2;  // NaN come last
     std::nth_element(e, e + middle, e + s.n);
     put(0, e[middle]);
+  });
+  return out;
+}
+
+Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op) {
+  refuse_complex(self, op);
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor x = dense(self);
+  const Dims shape = without(x.sizes(), d, keepdim);
+  const Tensor out = empty({shape.data(), shape.size()}, DType::Int64);
+  if (x.numel() == 0) return out;
+  each_row(x, d, false, Tensor(), out, 1, [](auto* e, auto* other, const auto* p, const Slices& s, const auto& put) {
+    sort_entries(e, s.n, other);
+    int64_t length = 0, longest = 0, end = 0;
+    for (int64_t i = 0; i < s.n; ++i) {
+      const auto v = p[e[i].index() * s.inner];
+      length = i > 0 && e[i].key() == e[i - 1].key() && v == v ? length + 1 : 1;  // NaN equals nothing
+      if (length > longest) longest = length, end = i;
+    }
+    put(0, e[end]);
+  });
+  return out;
+}
+
+Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op) {
+  refuse_complex(sequence, op);
+  const size_t lead = static_cast<size_t>(sequence.dim()) - 1;
+  if (sequence.dim() == 0 || values.sizes().size() < lead || !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())
+    fail(op, "(): expected sequences for the first dimensions of the values, and of their type, but got ", to_string(sequence.sizes()), " ",
+         name_of(sequence.dtype()), " and ", to_string(values.sizes()), " ", name_of(values.dtype()));
+  const Tensor rows = dense(sequence), x = dense(values);
+  const Tensor out = empty(x.sizes(), DType::Int64);
+  const Access access(out);
+  const int64_t n = sequence.size(-1), each = product(x.sizes().subspan(lead));
+  if (!access || out.numel() == 0) return out;
+  if (n == 0) return zeros(x.sizes(), DType::Int64);
+  int steps = 0;
+  while (n >> steps) ++steps;
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      using C = compute_t<T>;
+      const T* v = x.data<T>();
+      int64_t* to = out.data<int64_t>();
+      runtime::parallel_for(0, x.numel(), std::max(1, 16384 / (steps + 1)), [&](int64_t b, int64_t e) {
+        for (int64_t i = b; i < e; ++i) {
+          const T* p = rows.data<T>() + (lead ? i / each * n : 0);
+          const C value = v[i];
+          // Halving, always in as many steps: what is sought lies in [low, high]. Asked this way round, NaN lies beyond all numbers.
+          int64_t low = 0, high = n;
+          for (int k = 0; k < steps; ++k) {
+            const int64_t middle = (low + high) >> 1, at = middle < n ? middle : n - 1;
+            const C found = p[at];
+            const int64_t open = -static_cast<int64_t>(low < high), beyond = open & -static_cast<int64_t>(!(right ? found > value : found >= value));
+            low += (middle + 1 - low) & beyond;
+            high += (middle - high) & open & ~beyond;
+          }
+          to[i] = low;
+        }
+      });
+    }
   });
   return out;
 }

@@ -154,7 +154,7 @@ def prelu(input, weight):
         weight = weight.reshape([1, channels] + [1] * (input.dim() - 2))
     elif input.dim() == 0:
         weight = weight.reshape([])
-    return ad.where(input > 0, input, weight * input)
+    return _C._prelu(input, weight)
 
 
 def elu(input, alpha=1.0, inplace=False):
@@ -309,7 +309,7 @@ def glu(input, dim=-1):
             f"Halving dimension must be even, but dimension {dim % input.dim()} is size {input.shape[dim]}"
         )
     first, second = input.chunk(2, dim)
-    return first * ad.sigmoid(second)
+    return _C._glu(first, second)
 
 
 def _implicit_dim(name, ndim):

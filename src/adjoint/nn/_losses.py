@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import _register
+from adjoint import _C, _register
 from adjoint._arguments import scalar_type
 
 __all__ = [
@@ -125,9 +125,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    difference = input - target
-    size = difference.abs()
-    loss = ad.where(size < beta, difference.square() * (0.5 / beta), size - 0.5 * beta)
+    loss = _C._smooth_l1(input, target, beta)
     return _reduce(loss, reduction)
 
 
@@ -145,9 +143,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     _check_weight(input, weight)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
-    difference = input - target
-    size = difference.abs()
-    loss = ad.where(size < delta, difference.square() * 0.5, (size - 0.5 * delta) * delta).to(input.dtype)
+    loss = _C._huber(input, target, delta).to(input.dtype)
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 

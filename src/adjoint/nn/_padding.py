@@ -39,11 +39,24 @@ def pad_with_own(input, pad, mode, value):
     for i in range(padded):
         before, after = pad[2 * i : 2 * i + 2]
         dim = input.ndim - 1 - i
-        if before or after:
+        if mode == "reflect" and 0 <= before < input.shape[dim] > after >= 0:
+            input = _mirrored(input, dim, before, after)
+        elif before or after:
             input = input.index_select(dim, _index(input.shape[dim], before, after, dim, mode, least))
     if mode == "circular":
         return input.clone(memory_format=ad.contiguous_format) if input is whole else input
     return input.clone() if input is whole else like(input, given)
+
+
+def _mirrored(input, dim, before, after):
+    """With what lies beside its first and last elements turned round and put before and after it."""
+    size = input.shape[dim]
+    parts = [input]
+    if before:
+        parts.insert(0, input.narrow(dim, 1, before).flip(dim))
+    if after:
+        parts.append(input.narrow(dim, size - 1 - after, after).flip(dim))
+    return _C.cat(parts, dim) if len(parts) > 1 else input
 
 
 def _index(size, before, after, dim, mode, least):

@@ -46,7 +46,18 @@ def equal(input, other) -> bool:
     """Whether two tensors have the same shape and the same elements; a bool."""
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
-    return input.shape == other.shape and bool((input == other).all())
+    if input.shape != other.shape:
+        return False
+    n = input.numel()
+    if n <= 4096 or not (input.is_contiguous() and other.is_contiguous()):
+        return bool((input == other).all())
+    # Different tensors differ early.
+    one, two, start, step = input.detach().view(-1), other.detach().view(-1), 0, 512
+    while start < n:
+        if not bool((one[start : start + step] == two[start : start + step]).all()):
+            return False
+        start, step = start + step, min(32 * step, 1 << 18)
+    return True
 
 
 @composition

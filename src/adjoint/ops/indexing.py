@@ -131,4 +131,4 @@ def one_hot(tensor, num_classes=-1) -> Tensor:
         num_classes = largest + 1
     elif num_classes <= largest:
         raise RuntimeError(f"Class values must be smaller than num_classes, but {largest} >= {num_classes}.")
-    return (tensor.contiguous().unsqueeze(-1) == _C._arange(0, num_classes, 1, None, False)).to(_C.int64)
+    return _C._zeros((*tensor.shape, num_classes), _C.int64).scatter_(-1, tensor.unsqueeze(-1), 1)

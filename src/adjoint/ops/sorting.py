@@ -10,6 +10,7 @@ import math
 from adjoint import _C
 from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
+from adjoint._dtypes import result_type
 from adjoint._register import composition
 
 
@@ -67,19 +68,10 @@ def searchsorted(
         )
     if sorter is not None:
         sequence = sequence.gather(-1, sorter)
-    n = sequence.shape[-1]
-    low = _C._zeros(values.shape, _C.int64)
-    high = _C._full(values.shape, n, _C.int64)
-    # Halving: what is sought lies in [low, high].
-    for _ in range(n.bit_length()):
-        middle = (low + high) // 2
-        at = middle.clamp(max=n - 1)
-        found = sequence[at] if sequence.ndim == 1 else sequence.gather(-1, at)
-        # Asked this way round, NaN lies beyond all numbers.
-        beyond = ~(found > values if right else found >= values)
-        beyond = beyond & (low < high)
-        low, high = _C.where(beyond, middle + 1, low), _C.where(beyond, high, middle)
-    result = low.to(_C.int32) if out_int32 else low
+    dtype = result_type(sequence, values)
+    result = _C._search_sorted(sequence.to(dtype), values.to(dtype), right)
+    if out_int32:
+        result = result.to(_C.int32)
     return give(out, result, "searchsorted", converts=False)
 
 
@@ -228,18 +220,19 @@ def bincount(input, weights=None, minlength=0) -> Tensor:
     >>> ad.bincount(ad.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
-    if input.ndim != 1 or input.numel() and input.min().item() < 0:
+    least, largest = (x.item() for x in _C.aminmax(input)) if input.ndim == 1 and input.numel() else (0, -1)
+    if input.ndim != 1 or least < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if input.is_floating_point() or input.is_complex():
         raise RuntimeError(f"bincount(): expected integers, but got {input.dtype}")
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    length = max(minlength, int(input.max().item()) + 1 if input.numel() else 0)
+    length = max(minlength, int(largest) + 1)
     if weights is None:
-        weights = _C._full(input.shape, 1, _C.int64)
+        weights = _C._full((), 1, _C.int64).expand(input.shape)
     elif weights.dtype is not _C.float32:
         weights = weights.to(_C.float64)
-    return _C._zeros((length,), weights.dtype).scatter_add(0, input.to(_C.int64), weights.detach())
+    return _C._zeros((length,), weights.dtype).scatter_add_(0, input.to(_C.int64), weights.detach())
 
 
 @composition
@@ -394,18 +387,7 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
     if n == 0:
         if input.numel() == 0 and all(size for d, size in enumerate(input.shape) if d != dim % input.ndim):
             raise IndexError(f"mode(): Expected reduction dim {dim} to have non-zero size.")
-    ordered, place = input.detach().movedim(dim, -1).sort(-1, stable=True)
-    if not n:
-        place = _C._zeros((*ordered.shape[:-1], 1), _C.int64)
-    else:
-        # How many equal elements stand up to each: the first greatest number ends the run that is sought.
-        position = _C._arange(0, n, 1, _C.int64, False).expand(ordered.shape)
-        starts = _C._full(ordered.shape, True)
-        starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-        length = position - _C.where(starts, position, 0).cummax(-1)[0]
-        longest = (length == length.amax(-1, keepdim=True)).to(_C.uint8).argmax(-1, keepdim=True)
-        place = place.gather(-1, longest)
-    indices = place.movedim(-1, dim)
+    indices = _C._mode_index(input.detach(), dim, True)
     values = input.gather(dim, indices)
     if not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)

@@ -174,6 +174,9 @@ ADJOINT_INLINE double product_error(double x, double y, double p) {
 #endif
 }
 ADJOINT_INLINE float product_error(float x, float y, float p) {
+#if ADJOINT_HAS_FMA
+  return __builtin_fmaf(x, y, -p);
+#endif
   return float(double(x) * double(y) - double(p));
 }
 

@@ -40,6 +40,8 @@ struct Polynomials<float> {
   /// asin x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-27.6
   static constexpr float asin[] = {0x1.5555c8p-3f, 0x1.3301e6p-4f, 0x1.747e18p-5f, 0x1.8c2a1ep-6f,
                                    0x1.596b96p-5f};
+  /// atanh x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-29.4
+  static constexpr float atanh[] = {0x1.555540p-2f, 0x1.99a6cep-3f, 0x1.23483cp-3f, 0x1.e44cc8p-4f, 0x1.a4ba88p-5f, 0x1.69dcc8p-3f};
   /// erf x = x + x P(z), z = x^2, |x| <= 1; 2^-29.6
   static constexpr float erf[] = {0x1.06eba8p-3f, -0x1.81273ep-2f,  0x1.ce2cf8p-4f, -0x1.b7f90cp-6f,
                                   0x1.5405b2p-8f, -0x1.a3f708p-11f, 0x1.496a5ep-14f};

@@ -201,7 +201,7 @@ def table() -> list[tuple[str, str, Function, Function, float, float, dict[int, 
     function, weight = odd(mp.asinh)
     add("asinh", "asinh x = x + x^3 P(z), z = x^2, |x| <= 1/2", function, weight, 0, 0.25, None, 11)
     function, weight = odd(mp.atanh)
-    add("atanh", "atanh x = x + x^3 P(z), z = x^2, |x| <= 1/2", function, weight, 0, 0.25, None, 13)
+    add("atanh", "atanh x = x + x^3 P(z), z = x^2, |x| <= 1/2", function, weight, 0, 0.25, 5, 13)
     add(
         "erf",
         "erf x = x + x P(z), z = x^2, |x| <= 1",

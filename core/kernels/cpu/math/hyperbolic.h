@@ -104,6 +104,15 @@ ADJOINT_INLINE double atanh(double x) {
   y = select(a < 1.0, y, select(a == 1.0, infinity<double>, not_a_number<double>));
   return copysign(y, x);
 }
-ADJOINT_INLINE float atanh(float x) { return float(atanh(double(x))); }
+ADJOINT_INLINE float atanh(float x) {
+  const float a = abs(x);
+  const Pair<float> n = two_sum(1.0f, a);
+  const float d = 1.0f - a, q = n.value / d, p = q * d;
+  const float rest = ((n.value - p) - product_error(q, d, p)) + n.error;
+  const float large = 0.5f * log_sum(q, rest / d);
+  float y = select(a < 0.5f, odd_polynomial(a, coefficients::Polynomials<float>::atanh), large);
+  y = select(a < 1.0f, y, select(a == 1.0f, infinity<float>, not_a_number<float>));
+  return copysign(y, x);
+}
 
 }  // namespace adjoint::inline ADJOINT_ISA::math

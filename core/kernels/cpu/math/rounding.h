@@ -28,12 +28,14 @@ ADJOINT_INLINE T sign(T x) {
 /// The smaller of the two; NaN if either is.
 template <class T>
 ADJOINT_INLINE T min(T a, T b) {
-  return select(a < b || a != a, a, b);
+  const T m = select(a < b, a, b);  // one instruction, which gives b where either is NaN
+  return select(a == a, m, a);
 }
 /// The larger of the two; NaN if either is.
 template <class T>
 ADJOINT_INLINE T max(T a, T b) {
-  return select(a > b || a != a, a, b);
+  const T m = select(a > b, a, b);
+  return select(a == a, m, a);
 }
 
 /// 1/sqrt(x): two roundings.
@@ -61,23 +63,43 @@ ADJOINT_INLINE double hypot(double x, double y) {
 ADJOINT_INLINE float fmod(float x, float y) { return __builtin_fmodf(x, y); }
 ADJOINT_INLINE double fmod(double x, double y) { return __builtin_fmod(x, y); }
 
-/// The remainder with the sign of y (Python's %).
+#if ADJOINT_HAS_FMA
+ADJOINT_INLINE float fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+ADJOINT_INLINE double fused(double x, double y, double z) { return __builtin_fma(x, y, z); }
+/// fmod(x, y) where the quotient is an integer that T holds; NaN elsewhere. The rounded quotient may be the next integer, never
+/// one less; a - q b is exact for both.
 template <class T>
-ADJOINT_INLINE T floor_mod(T x, T y) {
-  const T r = fmod(x, y);
+ADJOINT_INLINE T fmod_quick(T x, T y) {
+  const T a = abs(x), b = abs(y), q = trunc(a / b), r = fused(-q, b, a);
+  const T rest = select(r < T(0), r + b, r);
+  return select(q < T(sizeof(T) == 4 ? 0x1p22 : 0x1p51), copysign(rest, x), not_a_number<T>);
+}
+#endif
+
+/// The remainder with the sign of y (Python's %), given that of x.
+template <class T>
+ADJOINT_INLINE T floor_mod(T, T y, T r) {
   return select(r != T(0) && ((r < T(0)) != (y < T(0))), r + y, r);
 }
 
-/// Python's // for floating point; x / 0 is what division gives (an infinity or NaN).
 template <class T>
-ADJOINT_INLINE T floor_divide(T x, T y) {
-  const T r = fmod(x, y);
+ADJOINT_INLINE T floor_mod(T x, T y) {
+  return floor_mod(x, y, fmod(x, y));
+}
+
+/// Python's // for floating point, given fmod(x, y); x / 0 is what division gives (an infinity or NaN).
+template <class T>
+ADJOINT_INLINE T floor_divide(T x, T y, T r) {
   T q = (x - r) / y;
   q = select(r != T(0) && ((r < T(0)) != (y < T(0))), q - T(1), q);
   T f = floor(q);
   f = select(q - f > T(0.5), f + T(1), f);
   f = select(q == T(0), copysign(T(0), x / y), f);
   return select(y == T(0), x / y, f);
+}
+template <class T>
+ADJOINT_INLINE T floor_divide(T x, T y) {
+  return floor_divide(x, y, fmod(x, y));
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA::math
