@@ -35,11 +35,6 @@ struct Pow : Binary {
     return static_cast<T>(result);
   }
 
-  /// Two conditions, of which the second is asked whatever the first is, so that loops have no branch.
-  template <class C> ADJOINT_INLINE static C both(const C& a, const C& b) {
-    if constexpr (std::is_same_v<C, bool>) return static_cast<bool>(static_cast<int>(a) & static_cast<int>(b));
-    else return a && b;
-  }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) {
 #ifndef ADJOINT_KERNELS_ONLY
     if constexpr (std::is_same_v<T, Recorded>)
@@ -52,7 +47,11 @@ struct Pow : Binary {
     if constexpr (std::is_same_v<T, Recorded>)
       if (a.value.tensor.is_wrapped()) return slope_of_exponent(item(a.value.tensor), b.value, r.value);
 #endif
-    return r.value * apply<Log>(select(both(a.value == T(0), real_of(b.value) >= real_of(T(0))), T(1), a.value));
+    if constexpr (std::is_floating_point_v<T>) {  // without a branch
+      return r.value * math::log(select(a.value == T(0), select(b.value >= T(0), T(1), T(0)), a.value));
+    } else {
+      return r.value * apply<Log>(select(a.value == T(0) && real_of(b.value) >= real_of(T(0)), T(1), a.value));
+    }
   }
 
 #ifndef ADJOINT_KERNELS_ONLY

@@ -6,8 +6,31 @@ from helpers import array
 
 import adjoint as ad
 
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
-SHAPES = [(1,), (7,), (300, 3), (3, 300), (2, 300), (65, 70), (128, 130), (5, 33, 40), (2, 3, 17, 19), (4, 2, 3, 2, 18)]
+NAMES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+SHAPES = [
+    (1,),
+    (7,),
+    (300, 3),
+    (3, 300),
+    (2, 300),
+    (65, 70),
+    (128, 130),
+    (5, 33, 40),
+    (2, 3, 17, 19),
+    (4, 2, 3, 2, 18),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,7 +53,25 @@ def test_layouts(name):
             assert np.array_equal(array(into), wanted), (shape, order, step)
 
 
-SPECIAL = [0.0, -0.0, 1.0, -1.5, 65504.0, 65519.9, 65520.0, 1e-8, 5.9e-8, 2.98e-8, 6.1e-5, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan, 1e-45]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    65504.0,
+    65519.9,
+    65520.0,
+    1e-8,
+    5.9e-8,
+    2.98e-8,
+    6.1e-5,
+    3.4e38,
+    -3.4e38,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+]
 
 
 @pytest.mark.parametrize("to", ["float16", "bfloat16", "float64", "int64", "int32", "uint8", "bool"])
@@ -38,7 +79,9 @@ SPECIAL = [0.0, -0.0, 1.0, -1.5, 65504.0, 65519.9, 65520.0, 1e-8, 5.9e-8, 2.98e-
 def test_conversions_of_one_and_of_many(name, to):
     """The loop's whole vectors, its end, and single elements in any steps agree to the last bit."""
     generator = np.random.default_rng(4)
-    numbers = np.concatenate([SPECIAL, generator.normal(size=240) * 10.0 ** generator.integers(-6, 5, size=240)])
+    numbers = np.concatenate(
+        [SPECIAL, generator.normal(size=240) * 10.0 ** generator.integers(-6, 5, size=240)]
+    )
     if "float" not in to:
         numbers = np.nan_to_num(np.clip(numbers, 0, 200))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -68,11 +111,18 @@ def test_halves_come_back():
 @pytest.mark.parametrize("n", [1, 2, 5, 15, 16, 17, 63, 255, 1000, 4097, 9001])
 def test_fills(name, n):
     assert np.array_equal(array(ad.full((n,), 3, dtype=getattr(ad, name))), np.full(n, 3, dtype=name))
-    assert np.array_equal(array(ad.ones(n, dtype=getattr(ad, name)).expand(3, n).contiguous()), np.ones((3, n), dtype=name))
+    assert np.array_equal(
+        array(ad.ones(n, dtype=getattr(ad, name)).expand(3, n).contiguous()), np.ones((3, n), dtype=name)
+    )
 
 
 def test_ranges():
-    for start, end, step in [(0, 1000, 1), (5, -700, -3), (2**62, 2**62 + 600, 1), (-(2**63), -(2**63) + 5, 2)]:
+    for start, end, step in [
+        (0, 1000, 1),
+        (5, -700, -3),
+        (2**62, 2**62 + 600, 1),
+        (-(2**63), -(2**63) + 5, 2),
+    ]:
         assert ad.arange(start, end, step).tolist() == list(range(start, end, step))
         if abs(start) < 1000:
             for dtype in (ad.int32, ad.int16, ad.float32, ad.float64):
@@ -80,4 +130,8 @@ def test_ranges():
     for n in (1, 2, 3, 511, 512, 513, 1200):
         for name in ("float32", "float64", "complex128"):
             x = array(ad.linspace(-1, 2, n, dtype=getattr(ad, name)))
-            assert np.allclose(x, np.linspace(-1, 2, n), rtol=1e-6, atol=1e-6) and x[0] == -1 and (n == 1 or x[-1] == 2)
+            assert (
+                np.allclose(x, np.linspace(-1, 2, n), rtol=1e-6, atol=1e-6)
+                and x[0] == -1
+                and (n == 1 or x[-1] == 2)
+            )

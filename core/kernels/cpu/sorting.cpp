@@ -2,6 +2,7 @@
 //
 // Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by index. Wider
 // elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways are stable.
+#include "for_size.h"
 #include "kernels/sorting.h"
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 #include <memory>
 
 #include "kernels/cpu/math/bits.h"
+#include "kernels/cpu/searching.h"
+#include "kernels/cpu/variants.h"
+#include "kernels/cpu/with_number.h"
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
 #include "tensor/access.h"
@@ -267,36 +271,21 @@ Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, c
   if (sequence.dim() == 0 || values.sizes().size() < lead || !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())
     fail(op, "(): expected sequences for the first dimensions of the values, and of their type, but got ", to_string(sequence.sizes()), " ",
          name_of(sequence.dtype()), " and ", to_string(values.sizes()), " ", name_of(values.dtype()));
-  const Tensor rows = dense(sequence), x = dense(values);
+  const DType type = is_integral(values.dtype()) ? DType::Int64 : compute_dtype(values.dtype());
+  const Tensor rows = dense_as(sequence, type), x = dense_as(values, type);
   const Tensor out = empty(x.sizes(), DType::Int64);
   const Access access(out);
   const int64_t n = sequence.size(-1), each = product(x.sizes().subspan(lead));
   if (!access || out.numel() == 0) return out;
   if (n == 0) return zeros(x.sizes(), DType::Int64);
-  int steps = 0;
-  while (n >> steps) ++steps;
-  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_complex_v<T>) {
-      using C = compute_t<T>;
-      const T* v = x.data<T>();
-      int64_t* to = out.data<int64_t>();
-      runtime::parallel_for(0, x.numel(), std::max(1, 16384 / (steps + 1)), [&](int64_t b, int64_t e) {
-        for (int64_t i = b; i < e; ++i) {
-          const T* p = rows.data<T>() + (lead ? i / each * n : 0);
-          const C value = v[i];
-          // Halving, always in as many steps: what is sought lies in [low, high]. Asked this way round, NaN lies beyond all numbers.
-          int64_t low = 0, high = n;
-          for (int k = 0; k < steps; ++k) {
-            const int64_t middle = (low + high) >> 1, at = middle < n ? middle : n - 1;
-            const C found = p[at];
-            const int64_t open = -static_cast<int64_t>(low < high), beyond = open & -static_cast<int64_t>(!(right ? found > value : found >= value));
-            low += (middle + 1 - low) & beyond;
-            high += (middle - high) & open & ~beyond;
-          }
-          to[i] = low;
+  with_number(type, [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>)
+      runtime::parallel_for(0, x.numel(), 4096, [&](int64_t b, int64_t e) {
+        for (int64_t i = b, end; i < e; i = end) {
+          end = std::min(e, (i / each + 1) * each);
+          best_variant<SearchTable<T>>().search(rows.data<T>() + i / each * n, n, x.data<T>() + i, out.data<int64_t>() + i, end - i, right);
         }
       });
-    }
   });
   return out;
 }

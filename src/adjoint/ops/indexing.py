@@ -131,4 +131,7 @@ def one_hot(tensor, num_classes=-1) -> Tensor:
         num_classes = largest + 1
     elif num_classes <= largest:
         raise RuntimeError(f"Class values must be smaller than num_classes, but {largest} >= {num_classes}.")
-    return _C._zeros((*tensor.shape, num_classes), _C.int64).scatter_(-1, tensor.unsqueeze(-1), 1)
+    count = tensor.numel()
+    hot = _C._zeros((count * num_classes,), _C.int64)
+    hot[_C._arange(0, count * num_classes, num_classes, None, False) + tensor.reshape(-1)] = 1
+    return hot.view((*tensor.shape, num_classes))

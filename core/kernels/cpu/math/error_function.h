@@ -149,23 +149,19 @@ ADJOINT_INLINE float ndtr(float x) {
   return select(a < float(-normal_tail), middle, select(x < 0.0f, tail, 1.0f - tail));
 }
 
-/// e^(x^2/2) erfc(-x / sqrt 2) for x left of `normal_tail`.
-ADJOINT_INLINE double normal_scaled(double x) {
-  const double far = 0.79788456080286535588 * normal_tail_series(x) / -x;
-  return select(x < -39.0, far, erfcx_middle(limit(-x, -normal_tail, 39.0) * root_half).value);
-}
-
 /// log Phi(x).
-ADJOINT_INLINE double log_ndtr(double x) {
-  const double left = log(0.5 * normal_scaled(x)) - (0.5 * x) * x;
-  return select(x < normal_tail, left, log1p(-ndtr(-x)));
+[[gnu::noinline]] inline double log_ndtr(double x) {
+  if (!(x < normal_tail)) return log1p(-ndtr(-x));
+  const double scaled =
+      x < -39.0 ? 0.79788456080286535588 * normal_tail_series(x) / -x : erfcx_middle(-x * root_half).value;
+  return log(0.5 * scaled) - (0.5 * x) * x;
 }
 ADJOINT_INLINE float log_ndtr(float x) { return float(log_ndtr(double(x))); }
 
 /// The derivative of log Phi: the normal density over Phi(x).
-ADJOINT_INLINE double normal_hazard(double x) {
-  const double left = 0.79788456080286535588 / normal_scaled(x);
-  return select(x < normal_tail, left, 0.39894228040143267794 * exp_minus_half_square(x) / ndtr(x));
+[[gnu::noinline]] inline double normal_hazard(double x) {
+  if (!(x < normal_tail)) return 0.39894228040143267794 * exp_minus_half_square(x) / ndtr(x);
+  return x < -39.0 ? -x / normal_tail_series(x) : 0.79788456080286535588 / erfcx_middle(-x * root_half).value;
 }
 ADJOINT_INLINE float normal_hazard(float x) { return float(normal_hazard(double(x))); }
 

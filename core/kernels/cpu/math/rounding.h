@@ -76,10 +76,14 @@ ADJOINT_INLINE T fmod_quick(T x, T y) {
 }
 #endif
 
+/// Whether the signs of two numbers differ, by their bits: comparisons of comparisons are no vector code.
+ADJOINT_INLINE bool opposite(float x, float y) { return (to_bits(x) ^ to_bits(y)) >> 31 != 0; }
+ADJOINT_INLINE bool opposite(double x, double y) { return (to_bits(x) ^ to_bits(y)) >> 63 != 0; }
+
 /// The remainder with the sign of y (Python's %), given that of x.
 template <class T>
 ADJOINT_INLINE T floor_mod(T, T y, T r) {
-  return select(r != T(0) && ((r < T(0)) != (y < T(0))), r + y, r);
+  return select(r == T(0), r, select(opposite(r, y), r + y, r));
 }
 
 template <class T>
@@ -91,7 +95,7 @@ ADJOINT_INLINE T floor_mod(T x, T y) {
 template <class T>
 ADJOINT_INLINE T floor_divide(T x, T y, T r) {
   T q = (x - r) / y;
-  q = select(r != T(0) && ((r < T(0)) != (y < T(0))), q - T(1), q);
+  q = select(r == T(0), q, select(opposite(r, y), q - T(1), q));
   T f = floor(q);
   f = select(q - f > T(0.5), f + T(1), f);
   f = select(q == T(0), copysign(T(0), x / y), f);
