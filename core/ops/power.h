@@ -40,7 +40,9 @@ struct Pow : Binary {
     if constexpr (std::is_same_v<T, Recorded>)
       if (b.value.tensor.is_wrapped() && !b.value.tensor.is_complex()) return slope(a.value, item(b.value.tensor).as_double());
 #endif
-    return b.value * apply<Pow>(select(b.value == T(0), T(1), a.value), b.value - T(1));
+    // (Of elements, what is not selected may be anything; and selected after the power, it leaves the loop without a branch.)
+    if constexpr (std::is_floating_point_v<T>) return select(b.value == T(0), b.value, b.value * math::pow(a.value, b.value - T(1)));
+    else return b.value * apply<Pow>(select(b.value == T(0), T(1), a.value), b.value - T(1));
   }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b, Result<T> r) {
 #ifndef ADJOINT_KERNELS_ONLY

@@ -30,7 +30,8 @@ inline void repeat(char* to, const void* value, int64_t item, int64_t n) {
   }
   for (; at + 16 <= first; at += 16) *reinterpret_cast<Pattern*>(to + at) = pattern;
   *reinterpret_cast<Pattern*>(to + first - 16) = pattern;
-  for (at = first; at < all; at += kNear) std::memcpy(to + at, to, static_cast<size_t>(all - at < kNear ? all - at : kNear));
+  for (at = first; at < all; at += kNear)
+    std::memcpy(to + at, to, static_cast<size_t>(all - at < kNear ? all - at : kNear));
 }
 
 }  // namespace adjoint::runtime

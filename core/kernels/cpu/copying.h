@@ -13,8 +13,8 @@ struct CopyTable {
   /// [to][from]; null for pairs that few programs convert between.
   Convert convert[kDTypes][kDTypes];
   /// Elements of `item` bytes: to[r * to_row + i * to_step] = from[r * from_row + i * from_step], in bytes.
-  void (*plane)(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t from_row, int64_t from_step, int64_t rows,
-                int64_t n, int64_t item);
+  void (*plane)(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t from_row,
+                int64_t from_step, int64_t rows, int64_t n, int64_t item);
   /// n copies of a value of `item` bytes.
   void (*repeat)(char* to, const void* value, int64_t item, int64_t n);
   /// to[i] = first + (start + i) * step, the product exact where both have at most 24 bits.

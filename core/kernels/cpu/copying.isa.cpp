@@ -1,5 +1,5 @@
-// Copies for one instruction set: conversions between the types of numbers, and planes of elements of one size, which two
-// dimensions with any strides span. Start reading at `plane`.
+// Copies for one instruction set: conversions between the types of numbers, and planes of elements of one
+// size, which two dimensions with any strides span. Start reading at `plane`.
 #include "kernels/cpu/copying.h"
 
 #include "kernels/cpu/variants.h"
@@ -12,21 +12,28 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-// --- Conversions -----------------------------------------------------------------------------------------------------
+// --- Conversions
+// -----------------------------------------------------------------------------------------------------
 
-template <class To, class From> ADJOINT_INLINE To cast(From v) {
-  if constexpr (std::is_same_v<To, bool>) return v != From(0);
+template <class To, class From>
+ADJOINT_INLINE To cast(From v) {
+  if constexpr (std::is_same_v<To, bool>)
+    return v != From(0);
   else if constexpr (std::is_same_v<To, BFloat16>) {
     const uint32_t u = math::to_bits(v);
     BFloat16 b;
     b.bits = static_cast<uint16_t>(v != v ? 0x7fc0u : (u + 0x7fff + (u >> 16 & 1)) >> 16);
     return b;
-  } else if constexpr (std::is_same_v<From, BFloat16>) return math::from_bits(uint32_t{v.bits} << 16);
-  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8) return static_cast<To>(static_cast<int64_t>(v));
-  else return static_cast<To>(v);
+  } else if constexpr (std::is_same_v<From, BFloat16>)
+    return math::from_bits(uint32_t{v.bits} << 16);
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8)
+    return static_cast<To>(static_cast<int64_t>(v));
+  else
+    return static_cast<To>(v);
 }
 
-template <class To, class From> void convert_all(void* to, const void* from, int64_t n) {
+template <class To, class From>
+void convert_all(void* to, const void* from, int64_t n) {
   To* o = static_cast<To*>(to);
   const From* f = static_cast<const From*>(from);
 #pragma GCC ivdep
@@ -34,18 +41,23 @@ template <class To, class From> void convert_all(void* to, const void* from, int
 }
 
 #if ADJOINT_LEVEL >= 3
-// The processor's conversions of whole vectors; the last numbers take a vector of their own. All NaN become the same one.
+// The processor's conversions of whole vectors; the last numbers take a vector of their own. All NaN become
+// the same one.
 #if ADJOINT_LEVEL >= 4
 constexpr int kHalves = 16;
 ADJOINT_INLINE void to_halves(uint16_t* to, const float* from) {
   const __m512 x = _mm512_loadu_ps(from);
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  const __m512i quiet = _mm512_or_si512(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(int(0x80000000))), _mm512_set1_epi32(0x7fc00000));
+  const __m512i quiet =
+      _mm512_or_si512(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(int(0x80000000))),
+                      _mm512_set1_epi32(0x7fc00000));
   const __m512 y = _mm512_mask_mov_ps(x, nan, _mm512_castsi512_ps(quiet));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(0xffff, y, _MM_FROUND_TO_NEAREST_INT));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_maskz_cvtps_ph(0xffff, y, _MM_FROUND_TO_NEAREST_INT));
 }
 ADJOINT_INLINE void from_halves(float* to, const uint16_t* from) {
-  _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+  _mm512_storeu_ps(to,
+                   _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 }
 #else
 constexpr int kHalves = 8;
@@ -59,7 +71,8 @@ ADJOINT_INLINE void from_halves(float* to, const uint16_t* from) {
   _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
 #endif
-template <class To, class From, class F> ADJOINT_INLINE void by_halves(void* to, const void* from, int64_t n, F f) {
+template <class To, class From, class F>
+ADJOINT_INLINE void by_halves(void* to, const void* from, int64_t n, F f) {
   To* o = static_cast<To*>(to);
   const From* p = static_cast<const From*>(from);
   int64_t i = 0;
@@ -71,23 +84,34 @@ template <class To, class From, class F> ADJOINT_INLINE void by_halves(void* to,
   f(out, static_cast<const From*>(in));
   __builtin_memcpy(o + i, out, static_cast<size_t>(n - i) * sizeof(To));
 }
-template <> void convert_all<Half, float>(void* to, const void* from, int64_t n) {
-  by_halves<uint16_t, float>(to, from, n, [](uint16_t* o, const float* p) __attribute__((always_inline)) { to_halves(o, p); });
+template <>
+void convert_all<Half, float>(void* to, const void* from, int64_t n) {
+  by_halves<uint16_t, float>(
+      to, from, n, [](uint16_t* o, const float* p) __attribute__((always_inline)) { to_halves(o, p); });
 }
-template <> void convert_all<float, Half>(void* to, const void* from, int64_t n) {
-  by_halves<float, uint16_t>(to, from, n, [](float* o, const uint16_t* p) __attribute__((always_inline)) { from_halves(o, p); });
+template <>
+void convert_all<float, Half>(void* to, const void* from, int64_t n) {
+  by_halves<float, uint16_t>(
+      to, from, n, [](float* o, const uint16_t* p) __attribute__((always_inline)) { from_halves(o, p); });
 }
 #endif
 
-/// Whether a pair is converted here: what floats and doubles come from and become, and the integers that indices and masks are.
-template <class To, class From> constexpr CopyTable::Convert converter() {
-  constexpr bool single = std::is_same_v<To, float> || std::is_same_v<From, float>, half = is_half_v<To> || is_half_v<From>;
-  constexpr bool wide = !std::is_integral_v<To> || !std::is_integral_v<From> || std::is_same_v<To, int64_t> || std::is_same_v<From, int64_t>;
-  if constexpr (std::is_same_v<To, From> || (half && !single) || !wide) return nullptr;
-  else return &convert_all<To, From>;
+/// Whether a pair is converted here: what floats and doubles come from and become, and the integers that
+/// indices and masks are.
+template <class To, class From>
+constexpr CopyTable::Convert converter() {
+  constexpr bool single = std::is_same_v<To, float> || std::is_same_v<From, float>,
+                 half = is_half_v<To> || is_half_v<From>;
+  constexpr bool wide = !std::is_integral_v<To> || !std::is_integral_v<From> || std::is_same_v<To, int64_t> ||
+                        std::is_same_v<From, int64_t>;
+  if constexpr (std::is_same_v<To, From> || (half && !single) || !wide)
+    return nullptr;
+  else
+    return &convert_all<To, From>;
 }
 
-// --- Planes ----------------------------------------------------------------------------------------------------------
+// --- Planes
+// ----------------------------------------------------------------------------------------------------------
 
 struct Plane {
   char* to;
@@ -103,47 +127,59 @@ struct Plane {
 };
 
 /// The bytes of an element, whatever its type.
-template <class U> ADJOINT_INLINE U get(const char* p) {
+template <class U>
+ADJOINT_INLINE U get(const char* p) {
   U u;
   __builtin_memcpy(&u, p, sizeof(U));
   return u;
 }
-template <class U> ADJOINT_INLINE void put(char* p, U u) { __builtin_memcpy(p, &u, sizeof(U)); }
+template <class U>
+ADJOINT_INLINE void put(char* p, U u) {
+  __builtin_memcpy(p, &u, sizeof(U));
+}
 
-template <class U, int To, int From> ADJOINT_INLINE void in_steps(char* to, const char* from, int64_t n) {
+template <class U, int To, int From>
+ADJOINT_INLINE void in_steps(char* to, const char* from, int64_t n) {
   constexpr int64_t item = sizeof(U);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) put(to + i * To * item, get<U>(from + i * From * item));
 }
 
-template <class U> void strided(const Plane& p) {
+template <class U>
+void strided(const Plane& p) {
   constexpr int64_t item = sizeof(U);
   const bool dense_to = p.to_step == item, dense_from = p.from_step == item;
   for (int64_t r = 0; r < p.rows; ++r) {
     char* to = p.to + r * p.to_row;
     const char* from = p.from + r * p.from_row;
-    if (dense_to && dense_from) __builtin_memcpy(to, from, static_cast<size_t>(p.n * item));
+    if (dense_to && dense_from)
+      __builtin_memcpy(to, from, static_cast<size_t>(p.n * item));
     else if (dense_to && p.from_step == -item) {
       int64_t i = 0;
       if constexpr (item <= 8) {
         constexpr int W = kWidth<U>;
         for (; i + W <= p.n; i += W)
-          store(reinterpret_cast<U*>(to + i * item), [&]<size_t... L>(std::index_sequence<L...>) __attribute__((always_inline)) {
-            const Vector<U> v = load(reinterpret_cast<const U*>(from - (i + W - 1) * item));
-            return Vector<U>(__builtin_shufflevector(v, v, (W - 1 - L)...));
-          }(std::make_index_sequence<W>()));
+          store(reinterpret_cast<U*>(to + i * item),
+                [&]<size_t... L>(std::index_sequence<L...>) __attribute__((always_inline)) {
+                  const Vector<U> v = load(reinterpret_cast<const U*>(from - (i + W - 1) * item));
+                  return Vector<U>(__builtin_shufflevector(v, v, (W - 1 - L)...));
+                }(std::make_index_sequence<W>()));
       }
       for (; i < p.n; ++i) put(to + i * item, get<U>(from - i * item));
-    } else if (dense_to && p.from_step == 2 * item) in_steps<U, 1, 2>(to, from, p.n);
-    else if (dense_from && p.to_step == 2 * item) in_steps<U, 2, 1>(to, from, p.n);
+    } else if (dense_to && p.from_step == 2 * item)
+      in_steps<U, 1, 2>(to, from, p.n);
+    else if (dense_from && p.to_step == 2 * item)
+      in_steps<U, 2, 1>(to, from, p.n);
     else
 #pragma GCC unroll 4
       for (int64_t i = 0; i < p.n; ++i) put(to + i * p.to_step, get<U>(from + i * p.from_step));
   }
 }
 
-/// Rows of `to` that are columns of `from`: squares of vectors, of which each reads and writes whole lines of the cache.
-template <class U> void transposed(const Plane& p) {
+/// Rows of `to` that are columns of `from`: squares of vectors, of which each reads and writes whole lines of
+/// the cache.
+template <class U>
+void transposed(const Plane& p) {
   constexpr int W = kWidth<U>, kRows = 64 / sizeof(U) > W ? 64 / sizeof(U) : W;
   const int64_t columns = p.n / W * W;
   int64_t r = 0;
@@ -167,14 +203,16 @@ template <class U> void transposed(const Plane& p) {
   if (rest.n && r) rest.turn(), strided<U>(rest);
 }
 
-template <class U> void plane_of(Plane& p) {
+template <class U>
+void plane_of(Plane& p) {
   constexpr int64_t item = sizeof(U);
   // The longer side is the inner one, unless that takes a run of bytes apart.
   const bool runs = p.to_step == item && p.from_step == item && p.n * item > 16;
   if (p.n < p.rows && p.n < 16 && !runs) p.turn();
   if constexpr (item == 4 || item == 8) {
     if (p.to_row == item && p.from_step == item && p.rows > 1 && p.n > 1 && p.to_step != item) p.turn();
-    if (p.to_step == item && p.from_row == item && p.rows >= 64 / item && p.n >= kWidth<U>) return transposed<U>(p);
+    if (p.to_step == item && p.from_row == item && p.rows >= 64 / item && p.n >= kWidth<U>)
+      return transposed<U>(p);
   }
   strided<U>(p);
 }
@@ -183,14 +221,20 @@ struct Wide {
   uint64_t parts[2];
 };
 
-void plane(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n, int64_t item) {
+void plane(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t from_row, int64_t from_step,
+           int64_t rows, int64_t n, int64_t item) {
   Plane p{to, from, to_row, to_step, from_row, from_step, rows, n};
   switch (item) {
-    case 1: return plane_of<uint8_t>(p);
-    case 2: return plane_of<uint16_t>(p);
-    case 4: return plane_of<uint32_t>(p);
-    case 8: return plane_of<uint64_t>(p);
-    default: return plane_of<Wide>(p);
+    case 1:
+      return plane_of<uint8_t>(p);
+    case 2:
+      return plane_of<uint16_t>(p);
+    case 4:
+      return plane_of<uint32_t>(p);
+    case 8:
+      return plane_of<uint64_t>(p);
+    default:
+      return plane_of<Wide>(p);
   }
 }
 
@@ -201,28 +245,35 @@ void repeat(char* to, const void* value, int64_t item, int64_t n) {
     return;
   }
   alignas(kBytes) char bytes[kBytes];
-  for (int64_t at = 0; at < kBytes; at += item) __builtin_memcpy(bytes + at, value, static_cast<size_t>(item));
+  for (int64_t at = 0; at < kBytes; at += item)
+    __builtin_memcpy(bytes + at, value, static_cast<size_t>(item));
   const Vector<uint8_t> pattern = load(reinterpret_cast<const uint8_t*>(bytes));
   int64_t at = 0;
   for (; at + kBytes <= all; at += kBytes) store(reinterpret_cast<uint8_t*>(to + at), pattern);
   store(reinterpret_cast<uint8_t*>(to + all - kBytes), pattern);  // over a part of the last one
 }
 
-// --- Numbers in equal steps --------------------------------------------------------------------------------------------
+// --- Numbers in equal steps
+// --------------------------------------------------------------------------------------------
 
 void ramp(double* to, double first, double step, int64_t start, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = __builtin_fma(step, static_cast<double>(start + i), first);
 }
 void whole_ramp(int64_t* to, int64_t first, int64_t step, int64_t start, int64_t n) {
-  const uint64_t a = static_cast<uint64_t>(first) + static_cast<uint64_t>(start) * static_cast<uint64_t>(step), s = static_cast<uint64_t>(step);
+  const uint64_t a = static_cast<uint64_t>(first) +
+                     static_cast<uint64_t>(start) * static_cast<uint64_t>(step),
+                 s = static_cast<uint64_t>(step);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int64_t>(a + static_cast<uint64_t>(i) * s);
 }
 
-template <class... T> constexpr CopyTable table_of() {
+template <class... T>
+constexpr CopyTable table_of() {
   CopyTable t{{}, &plane, &repeat, &ramp, &whole_ramp};
-  auto row = [&]<class To>(TypeTag<To>) { ((t.convert[index_of(dtype_of<To>)][index_of(dtype_of<T>)] = converter<To, T>()), ...); };
+  auto row = [&]<class To>(TypeTag<To>) {
+    ((t.convert[index_of(dtype_of<To>)][index_of(dtype_of<T>)] = converter<To, T>()), ...);
+  };
   (row(TypeTag<T>{}), ...);
   return t;
 }

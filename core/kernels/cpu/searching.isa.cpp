@@ -1,4 +1,5 @@
-// Searching in rising sequences for one instruction set: many values at a time, all in as many steps, by gathering.
+// Searching in rising sequences for one instruction set: many values at a time, all in as many steps, by
+// gathering.
 #include "kernels/cpu/searching.h"
 
 #include "kernels/cpu/math/math.h"
@@ -7,7 +8,8 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-template <bool right, class T> void search_block(const T* p, int64_t n, int steps, const T* v, int64_t* to, int64_t m) {
+template <bool right, class T>
+void search_block(const T* p, int64_t n, int steps, const T* v, int64_t* to, int64_t m) {
   constexpr int64_t kBlock = 64;
   int64_t low[kBlock], high[kBlock];
   T value[kBlock];
@@ -31,20 +33,27 @@ template <bool right, class T> void search_block(const T* p, int64_t n, int step
   for (int64_t i = 0; i < m; ++i) to[i] = low[i];
 }
 
-template <class T> void search(const T* p, int64_t n, const T* v, int64_t* to, int64_t m, bool right) {
+template <class T>
+void search(const T* p, int64_t n, const T* v, int64_t* to, int64_t m, bool right) {
   int steps = 0;
   while (n >> steps) ++steps;
   for (int64_t i = 0; i < m; i += 64) {
     const int64_t count = m - i < 64 ? m - i : 64;
-    if (right) search_block<true>(p, n, steps, v + i, to + i, count);
-    else search_block<false>(p, n, steps, v + i, to + i, count);
+    if (right)
+      search_block<true>(p, n, steps, v + i, to + i, count);
+    else
+      search_block<false>(p, n, steps, v + i, to + i, count);
   }
 }
 
-template <class T> constexpr SearchTable<T> table{&search<T>};
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SearchTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SearchTable<double>>, ADJOINT_LEVEL, &table<double>};
-[[gnu::init_priority(200)]] RegisterVariant integers{variant_list<SearchTable<int64_t>>, ADJOINT_LEVEL, &table<int64_t>};
+template <class T>
+constexpr SearchTable<T> table{&search<T>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SearchTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SearchTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant integers{variant_list<SearchTable<int64_t>>, ADJOINT_LEVEL,
+                                                     &table<int64_t>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA
