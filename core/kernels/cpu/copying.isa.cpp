@@ -145,6 +145,8 @@ ADJOINT_INLINE void in_steps(char* to, const char* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) put(to + i * To * item, get<U>(from + i * From * item));
 }
 
+void repeat(char* to, const void* value, int64_t item, int64_t n);
+
 template <class U>
 void strided(const Plane& p) {
   constexpr int64_t item = sizeof(U);
@@ -154,6 +156,8 @@ void strided(const Plane& p) {
     const char* from = p.from + r * p.from_row;
     if (dense_to && dense_from)
       __builtin_memcpy(to, from, static_cast<size_t>(p.n * item));
+    else if (dense_to && p.from_step == 0)
+      repeat(to, from, item, p.n);
     else if (dense_to && p.from_step == -item) {
       int64_t i = 0;
       if constexpr (item <= 8) {
@@ -238,16 +242,31 @@ void plane(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t 
   }
 }
 
+/// A vector of the same number. (Put together in memory, it would have to wait for that.)
+template <class U>
+ADJOINT_INLINE Vector<uint8_t> splat(const void* value) {
+  const Vector<U> v = Vector<U>{} + get<U>(static_cast<const char*>(value));
+  return __builtin_bit_cast(Vector<uint8_t>, v);
+}
+Vector<uint8_t> pattern_of(const void* value, int64_t item) {
+  switch (item) {
+    case 1: return splat<uint8_t>(value);
+    case 2: return splat<uint16_t>(value);
+    case 4: return splat<uint32_t>(value);
+    case 8: return splat<uint64_t>(value);
+    default: break;
+  }
+  char bytes[kBytes];
+  for (int at = 0; at < kBytes; at += 16) __builtin_memcpy(bytes + at, value, 16);
+  return load(reinterpret_cast<const uint8_t*>(bytes));
+}
 void repeat(char* to, const void* value, int64_t item, int64_t n) {
   const int64_t all = item * n;
   if (all < kBytes) {
     for (int64_t at = 0; at < all; at += item) __builtin_memcpy(to + at, value, static_cast<size_t>(item));
     return;
   }
-  alignas(kBytes) char bytes[kBytes];
-  for (int64_t at = 0; at < kBytes; at += item)
-    __builtin_memcpy(bytes + at, value, static_cast<size_t>(item));
-  const Vector<uint8_t> pattern = load(reinterpret_cast<const uint8_t*>(bytes));
+  const Vector<uint8_t> pattern = pattern_of(value, item);
   int64_t at = 0;
   for (; at + kBytes <= all; at += kBytes) store(reinterpret_cast<uint8_t*>(to + at), pattern);
   store(reinterpret_cast<uint8_t*>(to + all - kBytes), pattern);  // over a part of the last one
