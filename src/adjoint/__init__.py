@@ -108,6 +108,7 @@ _LAZY = (
     "array_api",
     "as_torch",
     "autograd",
+    "distributed",
     "distributions",
     "fft",
     "func",

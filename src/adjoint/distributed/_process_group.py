@@ -1,0 +1,201 @@
+"""`ProcessGroup`: the small interface that a backend has, with torch's names; others register theirs by `Backend.register_backend`.
+
+A method takes lists of tensors and options and returns a `Work`. Start reading at `ProcessGroup`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from adjoint.distributed._reduce_op import ReduceOp
+
+__all__ = [
+    "AllToAllOptions",
+    "AllreduceCoalescedOptions",
+    "AllreduceOptions",
+    "BarrierOptions",
+    "BroadcastOptions",
+    "GatherOptions",
+    "ProcessGroup",
+    "ReduceOptions",
+    "ReduceScatterOptions",
+    "ScatterOptions",
+]
+
+
+class _Options:
+    """What a collective is told beside its tensors. `rootRank` is a rank within the group."""
+
+    def __init__(self, op=ReduceOp.SUM, root=0, timeout=None, async_op=True):
+        self.reduceOp, self.rootRank, self.rootTensor = op, root, 0
+        self.timeout, self.asyncOp = timeout, async_op
+        self.device_ids: list = []
+
+
+class AllreduceOptions(_Options): ...
+
+
+class AllreduceCoalescedOptions(_Options): ...
+
+
+class BroadcastOptions(_Options): ...
+
+
+class ReduceOptions(_Options): ...
+
+
+class GatherOptions(_Options): ...
+
+
+class ScatterOptions(_Options): ...
+
+
+class ReduceScatterOptions(_Options): ...
+
+
+class AllToAllOptions(_Options): ...
+
+
+class BarrierOptions(_Options): ...
+
+
+class ProcessGroup:
+    """Ranks that do collectives together, in one order.
+
+    A backend of one's own is a subclass with those of the methods that its programs call; each returns a `Work`.
+
+    Parameters
+    ----------
+    rank, size : int
+        Which of how many this process is.
+    """
+
+    def __init__(self, rank, size):
+        self._rank, self._size = rank, size
+        self.group_name, self.group_desc = "", ""
+        #: By rank within the group: the rank among all.
+        self.ranks: list = list(range(size))
+        self.bound_device_id = None
+        self._store = None
+
+    def rank(self) -> int:
+        """Which of its ranks this process is."""
+        return self._rank
+
+    def size(self) -> int:
+        """How many ranks it has."""
+        return self._size
+
+    def name(self) -> str:
+        """The name of the backend."""
+        return self.getBackendName()
+
+    def getBackendName(self) -> str:
+        """The name of the backend."""
+        return "undefined"
+
+    def _get_backend_name(self):
+        return self.getBackendName()
+
+    def _get_backend(self, device=None):
+        return self
+
+    @property
+    def _device_types(self):
+        import adjoint as ad
+
+        return [ad.device("cpu")]
+
+    def get_group_store(self):
+        """The store by which its ranks found each other."""
+        return self._store
+
+    def _refuse(self, what):
+        raise RuntimeError(f"ProcessGroup {self.getBackendName()} does not support {what}")
+
+    def allreduce(self, tensors, opts=None):
+        """Each tensor becomes the combination of those of all ranks."""
+        self._refuse("allreduce")
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        """As `allreduce`."""
+        self._refuse("allreduce_coalesced")
+
+    def broadcast(self, tensors, opts=None):
+        """The tensor of the root goes to all."""
+        self._refuse("broadcast")
+
+    def reduce(self, tensors, opts=None):
+        """The combination of all ranks' tensors goes to the root."""
+        self._refuse("reduce")
+
+    def allgather(self, output_tensors, input_tensors, opts=None):
+        """``output_tensors[0][r]`` becomes the input of rank r."""
+        self._refuse("allgather")
+
+    def gather(self, output_tensors, input_tensors, opts=None):
+        """As `allgather`, at the root alone."""
+        self._refuse("gather")
+
+    def scatter(self, output_tensors, input_tensors, opts=None):
+        """The output becomes ``input_tensors[0][rank]`` of the root."""
+        self._refuse("scatter")
+
+    def reduce_scatter(self, output_tensors, input_tensors, opts=None):
+        """The output becomes the combination of all ranks' ``input_tensors[0][rank]``."""
+        self._refuse("reduce_scatter")
+
+    def alltoall(self, output_tensors, input_tensors, opts=None):
+        """``output_tensors[r]`` becomes ``input_tensors[rank]`` of rank r."""
+        self._refuse("alltoall")
+
+    def barrier(self, opts=None):
+        """Return when all ranks have called it."""
+        self._refuse("barrier")
+
+    def send(self, tensors, dst, tag=0):
+        """Send a tensor to a rank."""
+        self._refuse("send")
+
+    def recv(self, tensors, src, tag=0):
+        """Receive a tensor from a rank."""
+        self._refuse("recv")
+
+    def recv_anysource(self, tensors, tag=0):
+        """Receive a tensor from whoever sends first."""
+        self._refuse("recv_anysource")
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """A barrier that says who is missing."""
+        return self.barrier()
+
+    def _allgather_base(self, output, input, opts=None):
+        return self.allgather([list(output.view(self._size, -1).unbind())], [input.reshape(-1)], opts)
+
+    def _reduce_scatter_base(self, output, input, opts=None):
+        return self.reduce_scatter([output.view(-1)], [list(input.reshape(self._size, -1).unbind())], opts)
+
+    def alltoall_base(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None):
+        """`alltoall` of pieces of one tensor along its first dimension; without sizes they are even."""
+        pieces = []
+        for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
+            even = [tensor.shape[0] // self._size] * self._size if tensor.dim() else []
+            pieces.append(list(tensor.split(list(sizes) or even)))
+        return self.alltoall(*pieces, opts)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long its operations may last from now on."""
+
+    def shutdown(self) -> None:
+        """End it; the other ranks learn that this one has left."""
+
+    def abort(self) -> None:
+        """End it at once; operations under way fail, on all ranks."""
+
+    # --- in differentiated programs ----------------------------------------------------------------------------------
+
+    def sum(self, x):
+        """The sum of `x` over the ranks, on each of them, which can be differentiated: see `distributed.nn.functional`."""
+        from adjoint.distributed.nn.functional import all_reduce
+
+        return all_reduce(x, group=self)

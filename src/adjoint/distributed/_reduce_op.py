@@ -1,0 +1,133 @@
+"""`ReduceOp`: how values of several ranks become one. Start reading at `combine`."""
+
+from __future__ import annotations
+
+import enum
+
+import adjoint as ad
+
+__all__ = ["ReduceOp", "combine", "finish", "prepare", "reduce_op"]
+
+
+class RedOpType(enum.Enum):
+    """The kinds of `ReduceOp`."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM, UNUSED = range(10)
+
+
+class ReduceOp:
+    """How values of several ranks become one: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, or a sum of multiples.
+
+    In what follows an order matters, it is that of the ranks, so that all of them get the same bits.
+    """
+
+    __slots__ = ("factor", "kind", "op")
+    RedOpType = RedOpType
+    SUM: ReduceOp
+    AVG: ReduceOp
+    PRODUCT: ReduceOp
+    MIN: ReduceOp
+    MAX: ReduceOp
+    BAND: ReduceOp
+    BOR: ReduceOp
+    BXOR: ReduceOp
+    PREMUL_SUM: ReduceOp
+
+    def __init__(self, op, factor=None):
+        self.op = self.kind = op.op if isinstance(op, ReduceOp) else RedOpType(op)
+        self.factor = factor
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.op.name
+
+    @property
+    def value(self) -> int:
+        """Its number."""
+        return self.op.value
+
+    def __int__(self):
+        return self.op.value
+
+    def __eq__(self, other):
+        if isinstance(other, ReduceOp):
+            return self.op is other.op and self.factor is other.factor
+        return self.op is other
+
+    def __hash__(self):
+        return hash(self.op)
+
+    def __repr__(self):
+        return f"<RedOpType.{self.op.name}: {self.op.value}>"
+
+    def __reduce__(self):
+        return ReduceOp, (self.op, self.factor)
+
+
+for _kind in RedOpType:
+    if _kind is not RedOpType.UNUSED:
+        setattr(ReduceOp, _kind.name, ReduceOp(_kind))
+SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM, _ = RedOpType
+
+
+def _make_nccl_premul_sum(factor) -> ReduceOp:
+    """A sum of values that are multiplied first, by a number or a tensor."""
+    return ReduceOp(PREMUL_SUM, factor)
+
+
+def reduce_op(op, what) -> ReduceOp:
+    """An argument `op`, checked."""
+    if isinstance(op, ReduceOp):
+        return op
+    if isinstance(op, RedOpType):
+        return ReduceOp(op)
+    raise TypeError(f"{what}(): op must be a ReduceOp such as ReduceOp.SUM, not {op!r}")
+
+
+_COMBINE = {
+    SUM: ad.add,
+    AVG: ad.add,
+    PREMUL_SUM: ad.add,
+    PRODUCT: ad.mul,
+    MIN: ad.minimum,
+    MAX: ad.maximum,
+    BAND: ad.bitwise_and,
+    BOR: ad.bitwise_or,
+    BXOR: ad.bitwise_xor,
+}
+#: What numbers become where only two values exist.
+_OF_BOOLS = {SUM: ad.bitwise_or, PRODUCT: ad.bitwise_and, MIN: ad.bitwise_and, MAX: ad.bitwise_or}
+
+
+def check(op, dtype, what) -> None:
+    """Refuse what a dtype does not have."""
+    kind = op.op
+    if dtype.is_complex and kind in (MIN, MAX, BAND, BOR, BXOR):
+        raise ValueError(f"{what} does not support {kind.name} on complex tensors")
+    if kind in (BAND, BOR, BXOR) and dtype.is_floating_point:
+        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype: found {dtype}")
+    if kind in (AVG, PREMUL_SUM) and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with {dtype}: a mean of integers is no integer")
+
+
+def function(op, dtype):
+    """The operator of two tensors that it is for a dtype."""
+    return (_OF_BOOLS.get(op.op) if dtype is ad.bool else None) or _COMBINE[op.op]
+
+
+def combine(op, low, high, out) -> None:
+    """The value of lower ranks and that of higher ones, in this order, become one, in `out`."""
+    function(op, out.dtype)(low, high, out=out)
+
+
+def prepare(op, mine) -> None:
+    """What a rank does to its own value first."""
+    if op.op is PREMUL_SUM:
+        mine.mul_(op.factor)
+
+
+def finish(op, result, size) -> None:
+    """What each rank does to the result last."""
+    if op.op is AVG:
+        result.div_(size)
