@@ -205,5 +205,3 @@ def __getattr__(name):
     if name in _LAZY:
         return import_module(f"adjoint.distributed.{name}")
     raise AttributeError(f"module 'adjoint.distributed' has no attribute {name!r}")
-
-

@@ -104,7 +104,9 @@ def choose(backend) -> str:
     if ":" in name:
         parts = dict(part.split(":", 1) for part in name.split(",") if ":" in part)
         if "cpu" not in parts:
-            raise ValueError(f"init_process_group(): backend {backend!r} names none for the CPU, such as 'cpu:gloo'")
+            raise ValueError(
+                f"init_process_group(): backend {backend!r} names none for the CPU, such as 'cpu:gloo'"
+            )
         name = parts["cpu"]
     if name in Backend._plugins or name in ("gloo", "mpi"):
         return name
@@ -113,7 +115,9 @@ def choose(backend) -> str:
             f"Distributed package doesn't have {name.upper()} built in: there is no such device here. Use 'gloo' for ranks on one "
             "machine, 'mpi' for several"
         )
-    raise ValueError(f"Invalid backend: {backend!r}; there are {', '.join(sorted({'gloo', 'mpi', *Backend._plugins}))}")
+    raise ValueError(
+        f"Invalid backend: {backend!r}; there are {', '.join(sorted({'gloo', 'mpi', *Backend._plugins}))}"
+    )
 
 
 def create(backend, store, rank, size, timeout, name, ranks, parent=None, pg_options=None):

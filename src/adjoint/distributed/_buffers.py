@@ -16,7 +16,9 @@ def check(tensor, name) -> None:
     if not isinstance(tensor, ad.Tensor):
         raise TypeError(f"{name}(): expected a Tensor, but got {type(tensor).__name__}")
     if tensor.layout is not ad.strided:
-        raise RuntimeError(f"{name}(): expected a dense tensor, but got one of {tensor.layout}; call to_dense() first")
+        raise RuntimeError(
+            f"{name}(): expected a dense tensor, but got one of {tensor.layout}; call to_dense() first"
+        )
     if tensor.is_meta:
         raise RuntimeError(f"{name}(): the tensor is on the meta device and has no elements to send")
     if _C._is_batched(tensor):
@@ -80,4 +82,4 @@ def bytes_of(tensor) -> memoryview:
     """The memory of a contiguous tensor."""
     size = tensor.element_size()
     first, count = tensor.storage_offset() * size, tensor.numel() * size
-    return memoryview(_C._storage_bytes(tensor))[first : first + count] if count else memoryview(b"")
+    return memoryview(_C._storage_bytes(tensor))[first : first + count] if count else memoryview(bytearray())

@@ -19,7 +19,18 @@ OPERATIONS = (
 ).split()
 _NUMBER = {name: i for i, name in enumerate(OPERATIONS)}
 DTYPES = [
-    *(ad.bool, ad.uint8, ad.int8, ad.int16, ad.int32, ad.int64, ad.float16, ad.bfloat16, ad.float32, ad.float64),
+    *(
+        ad.bool,
+        ad.uint8,
+        ad.int8,
+        ad.int16,
+        ad.int32,
+        ad.int64,
+        ad.float16,
+        ad.bfloat16,
+        ad.float32,
+        ad.float64,
+    ),
     *(ad.complex64, ad.complex128),
 ]
 _DTYPE = {dtype: i for i, dtype in enumerate(DTYPES)}
@@ -50,7 +61,9 @@ class Call:
         )
 
     def __str__(self):
-        return describe(self.name, self.number, self.dtype, self.count, self.reduce and self.reduce.name, self.root)
+        return describe(
+            self.name, self.number, self.dtype, self.count, self.reduce and self.reduce.name, self.root
+        )
 
 
 def describe(name, number, dtype, count, reduce, root) -> str:

@@ -274,7 +274,9 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     if not is_member(group):
         return None
     options = AllToAllOptions(async_op=async_op)
-    return _go(need_group(group).alltoall(list(output_tensor_list), list(input_tensor_list), options), async_op)
+    return _go(
+        need_group(group).alltoall(list(output_tensor_list), list(input_tensor_list), options), async_op
+    )
 
 
 def all_to_all_single(
@@ -298,7 +300,9 @@ def all_to_all_single(
                 f"Number of tensor splits not equal to group size: {len(sizes)} {name} splits, {group.size()} ranks"
             )
         elif sum(sizes) != first or min(sizes) < 0:
-            raise RuntimeError(f"Split sizes doesn't match total dim 0 size: {list(sizes)} for {first} rows of {name}")
+            raise RuntimeError(
+                f"Split sizes doesn't match total dim 0 size: {list(sizes)} for {first} rows of {name}"
+            )
     work = group.alltoall_base(
         output, input, output_split_sizes or [], input_split_sizes or [], AllToAllOptions(async_op=async_op)
     )
@@ -398,7 +402,12 @@ def batch_isend_irecv(p2p_op_list) -> list:
     if not p2p_op_list:
         raise ValueError("batch_isend_irecv(): the list is empty")
     return [
-        op.op(op.tensor, group=op.group, tag=op.tag, **{"group_dst" if op.op is isend else "group_src": op.group_peer})
+        op.op(
+            op.tensor,
+            group=op.group,
+            tag=op.tag,
+            **{"group_dst" if op.op is isend else "group_src": op.group_peer},
+        )
         for op in p2p_op_list
     ]
 

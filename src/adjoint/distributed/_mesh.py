@@ -148,7 +148,7 @@ class Mesh:
             listener.settimeout(max(0.01, self._end - time.monotonic()))
             try:
                 connection, _ = listener.accept()
-            except (TimeoutError, socket.timeout):
+            except TimeoutError:
                 absent = [peer for peer in higher if peer not in self.peers or peer not in sides]
                 raise DistBackendError(
                     f"rank {self.rank} waited in vain for a world of {self.size}: {_ranks(absent)} not connected"
@@ -313,5 +313,3 @@ def _left(end):
 
 def _ranks(ranks, one="has", several="have"):
     return f"rank {ranks[0]} {one}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} {several}"
-
-

@@ -49,7 +49,9 @@ def all_gather_object(object_list, obj, group=None) -> None:
         return
     group = need_group(group)
     if len(object_list) != group.size():
-        raise ValueError(f"all_gather_object(): {len(object_list)} places for a group of {group.size()} ranks")
+        raise ValueError(
+            f"all_gather_object(): {len(object_list)} places for a group of {group.size()} ranks"
+        )
     data, size = _packed(obj)
     sizes = [ad.zeros(1, dtype=ad.int64) for _ in range(group.size())]
     collectives.all_gather(sizes, size, group)
@@ -146,9 +148,7 @@ def send_object_list(object_list, dst=None, group=None, device=None, group_dst=N
     collectives.send(data, dst, group, group_dst=group_dst)
 
 
-def recv_object_list(
-    object_list, src=None, group=None, device=None, group_src=None, use_batch=False
-) -> int:
+def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False) -> int:
     """Receive objects from a rank, or from whoever sends first; returns which."""
     if not is_member(group):
         return -1

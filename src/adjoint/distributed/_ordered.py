@@ -69,7 +69,9 @@ class OrderedGroup(ProcessGroup):
                 self._pending += 1
                 self._queue.put((call, body, work))
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._work_off, name="adjoint-collectives", daemon=True)
+                    self._thread = threading.Thread(
+                        target=self._work_off, name="adjoint-collectives", daemon=True
+                    )
                     self._thread.start()
         if not inline:
             return work
@@ -161,7 +163,9 @@ class OrderedGroup(ProcessGroup):
         pairs = [for_writing(tensor, "all_reduce_coalesced") for tensor in tensors]
         dtypes = {there.dtype for there, _ in pairs}
         if len(dtypes) != 1:
-            raise ValueError(f"all_reduce_coalesced: expected tensors of one dtype, found {sorted(map(str, dtypes))}")
+            raise ValueError(
+                f"all_reduce_coalesced: expected tensors of one dtype, found {sorted(map(str, dtypes))}"
+            )
         _reduce_op.check(op, pairs[0][0].dtype, "all_reduce")
         together = ad.cat([there for there, _ in pairs])
 
@@ -271,7 +275,9 @@ class OrderedGroup(ProcessGroup):
                 raise ValueError(f"all_to_all: {len(tensors)} {what} tensors for a group of {self._size}")
         dtypes = {t.dtype for t in (*output_tensors, *input_tensors)}
         if len(dtypes) > 1:
-            raise ValueError(f"all_to_all: tensors of {', '.join(sorted(map(str, dtypes)))}, expected one dtype")
+            raise ValueError(
+                f"all_to_all: tensors of {', '.join(sorted(map(str, dtypes)))}, expected one dtype"
+            )
         mine = [for_reading(t, "all_to_all") for t in input_tensors]
         parts = [for_writing(t, "all_to_all") for t in output_tensors]
 
@@ -340,7 +346,11 @@ def hash_of(name) -> int:
 
 def _at_exit():
     error = getattr(sys, "last_value", None)
-    how = "has ended its program" if error is None else f"has ended by {type(error).__name__}: {str(error)[:300]}"
+    how = (
+        "has ended its program"
+        if error is None
+        else f"has ended by {type(error).__name__}: {str(error)[:300]}"
+    )
     for group in list(_living):
         if not group._closed and group._pid == os.getpid():
             with contextlib.suppress(Exception):

@@ -78,11 +78,13 @@ class Side:
                     if events & selectors.EVENT_READ:
                         self._read(key.data)
                 self.messages.expire()
+        except BaseException as error:  # noqa: BLE001 - nobody listens any more, so that whoever waits would do so for ever
+            self.abort(f"the thread that listens at rank {self.rank} met {type(error).__name__}: {error}")
         finally:
             self._selector.close()
-            os.close(self._waking)
             with self._changed:
                 os.close(self._wake)
+                os.close(self._waking)
                 self._wake = -1
             for peer in self.peers.values():
                 peer.connection.close()
@@ -115,7 +117,9 @@ class Side:
         except BlockingIOError:
             pass
         except (OSError, ValueError) as error:
-            self._end(peer, None if isinstance(error, OSError) else f"rank {peer.rank} sent what is no message")
+            self._end(
+                peer, None if isinstance(error, OSError) else f"rank {peer.rank} sent what is no message"
+            )
 
     def _complete(self, peer):
         """A header, or what follows one, is there."""
@@ -129,7 +133,9 @@ class Side:
             if length > _TEXT:
                 raise ValueError
             then = {BYE: self._bye, ABORT: self._aborted, STATUS: self._status}[kind]
-            self._expect(peer, bytearray(length), lambda text: then(peer, bytes(text).decode(errors="replace")))
+            self._expect(
+                peer, bytearray(length), lambda text: then(peer, bytes(text).decode(errors="replace"))
+            )
         elif kind == QUERY:
             self.write(peer.rank, STATUS, self._doing().encode()[:_TEXT])
         elif kind in (MESSAGE, OFFER, ACCEPT, DATA):
@@ -251,7 +257,8 @@ class Side:
             self.write(rank, QUERY)
         with self._changed:
             self._changed.wait_for(
-                lambda: all(r in self._answers or p.ended for r, p in self.peers.items()), min(1.0, self.timeout)
+                lambda: all(r in self._answers or p.ended for r, p in self.peers.items()),
+                min(1.0, self.timeout),
             )
             said = {
                 r: self._answers.get(r) or p.ended and f"rank {r} has ended" or f"rank {r} does not answer"

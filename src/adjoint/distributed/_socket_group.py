@@ -8,7 +8,6 @@ ranks have the same bits, in every run. Start reading at `SocketGroup._allreduce
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint.distributed import _reduce_op
 from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
 from adjoint.distributed._mesh import SMALL, Mesh
 from adjoint.distributed._ordered import OrderedGroup
@@ -179,7 +178,13 @@ class SocketGroup(OrderedGroup):
             to, source = (rank + step) % size, (rank - step) % size
             out, into = inputs[to], outputs[source]
             mesh.exchange(
-                call, to, bytes_of(out), source, bytes_of(into), call.header_of(out.numel()), call.header_of(into.numel())
+                call,
+                to,
+                bytes_of(out),
+                source,
+                bytes_of(into),
+                call.header_of(out.numel()),
+                call.header_of(into.numel()),
             )
 
     def _barrier(self, call):

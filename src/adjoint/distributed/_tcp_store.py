@@ -76,7 +76,9 @@ class _Server:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(connection,), name="adjoint-store", daemon=True).start()
+            threading.Thread(
+                target=self._serve, args=(connection,), name="adjoint-store", daemon=True
+            ).start()
 
     def _serve(self, connection):
         with connection:
@@ -183,7 +185,9 @@ class TCPStore(Store):
         self._timeout = as_timedelta(timeout)
         self.host = host_name
         if not 0 <= port < 1 << 16:
-            raise DistNetworkError(f"TCPStore: port {port} is out of range: a port is at least 0 and below 65536")
+            raise DistNetworkError(
+                f"TCPStore: port {port} is out of range: a port is at least 0 and below 65536"
+            )
         self._address = on_this_host(host_name, "TCPStore")
         self._server, self._idle, self._pid, self._lock = None, [], os.getpid(), threading.Lock()
         if is_master:

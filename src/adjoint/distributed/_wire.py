@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 import os
-import socket
 import stat
 import struct
 import tempfile
@@ -73,7 +72,9 @@ def private_folder() -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
         if hasattr(os, "getuid") and (
-            found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077 or not stat.S_ISDIR(found.st_mode)
+            found.st_uid != os.getuid()
+            or stat.S_IMODE(found.st_mode) & 0o077
+            or not stat.S_ISDIR(found.st_mode)
         ):
             raise PermissionError(f"{path} is open to others")
     except OSError as error:
@@ -143,7 +144,7 @@ def introduce(connection, timeout=5.0) -> None:
     connection.settimeout(timeout)
     try:
         greeting = bytes(read(connection, 24))
-    except (TimeoutError, socket.timeout):
+    except TimeoutError:
         raise PermissionError("what answers there does not greet like a store or rank of Adjoint") from None
     if greeting[:8] != _GREETING:
         raise PermissionError("what answers there is no store or rank of Adjoint")

@@ -38,7 +38,9 @@ class Work:
         if self._error is None:
             future.set_result(list(self._outputs))
         else:
-            future.set_exception(self._error if isinstance(self._error, Exception) else DistBackendError(str(self._error)))
+            future.set_exception(
+                self._error if isinstance(self._error, Exception) else DistBackendError(str(self._error))
+            )
 
     def is_completed(self) -> bool:
         """Whether it is finished, well or not."""

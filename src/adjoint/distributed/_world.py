@@ -123,7 +123,8 @@ def is_member(given) -> bool:
 
         rank = world.default.rank() if world.default else -1
         warnings.warn(
-            f"Running a collective on global rank {rank} which does not belong to the given group.", stacklevel=4
+            f"Running a collective on global rank {rank} which does not belong to the given group.",
+            stacklevel=4,
         )
         return False
     return True
@@ -199,7 +200,9 @@ def init_process_group(
             )
         store.set_timeout(timeout)
         world.started += 1
-        own = PrefixStore(f"default_pg/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{world.started}", store)
+        own = PrefixStore(
+            f"default_pg/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{world.started}", store
+        )
         made = _backend.create(name, own, rank, world_size, timeout, "default", list(range(world_size)))
         made._store = made._store or own
     _register(made, "default", name, list(range(made.size())))
@@ -362,7 +365,9 @@ def get_group_rank(group, global_rank) -> int:
     """The rank within a group of a process of which the rank among all is known."""
     ranks = need_group(group).ranks
     if global_rank not in ranks:
-        raise ValueError(f"Global rank {global_rank} is not part of group {getattr(group, 'group_name', group)}")
+        raise ValueError(
+            f"Global rank {global_rank} is not part of group {getattr(group, 'group_name', group)}"
+        )
     return ranks.index(global_rank)
 
 
@@ -370,12 +375,12 @@ def get_global_rank(group, group_rank) -> int:
     """The rank among all of a process of which the rank within a group is known."""
     ranks = need_group(group).ranks
     if not 0 <= group_rank < len(ranks):
-        raise ValueError(f"Group rank {group_rank} is not part of group {getattr(group, 'group_name', group)}")
+        raise ValueError(
+            f"Group rank {group_rank} is not part of group {getattr(group, 'group_name', group)}"
+        )
     return ranks[group_rank]
 
 
 def get_pg_count() -> int:
     """How many groups there are."""
     return len(world.groups)
-
-

@@ -43,7 +43,9 @@ def _warn_not_in_group(op_name):
     import warnings
 
     rank = world.default.rank() if world.default else -1
-    warnings.warn(f"Running {op_name} on global rank {rank} which does not belong to the given group.", stacklevel=2)
+    warnings.warn(
+        f"Running {op_name} on global rank {rank} which does not belong to the given group.", stacklevel=2
+    )
 
 
 def _get_default_store():

@@ -100,7 +100,13 @@ def _store(host, port, rank, world_size, timeout):
     # A launcher keeps the store itself: it is there before the ranks, and after any of them.
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True)
     return TCPStore(
-        host, port, world_size, rank == 0 and not agent, as_timedelta(timeout), wait_for_workers=False, multi_tenant=True
+        host,
+        port,
+        world_size,
+        rank == 0 and not agent,
+        as_timedelta(timeout),
+        wait_for_workers=False,
+        multi_tenant=True,
     )
 
 
@@ -126,7 +132,9 @@ def _env(url, rank=-1, world_size=-1, timeout=default_pg_timeout, **keywords):
         try:
             return int(need(name))
         except ValueError:
-            raise _lack("env", f"environment variable {name} is {os.environ[name]!r}, and should be a number") from None
+            raise _lack(
+                "env", f"environment variable {name} is {os.environ[name]!r}, and should be a number"
+            ) from None
 
     query = dict(parse_qsl(urlparse(url).query))
     started = from_environment()

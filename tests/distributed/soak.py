@@ -1,0 +1,57 @@
+"""Many mixed collectives, and what they leave behind: ``python -m tests.distributed.soak 100000``.
+
+The tests run a small number. Start reading at `mixed`.
+"""
+
+import pathlib
+import random
+import sys
+
+import adjoint as ad
+from adjoint.distributed._process_group import BroadcastOptions as Options
+
+
+def resident():
+    """The memory of this process, in bytes."""
+    fields = pathlib.Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * 4096
+
+
+def mixed(group, rank, count):
+    """So many collectives in an order that all ranks draw alike; by how many bytes the process has grown."""
+    drawn, size = random.Random(0), group.size()
+    before = None
+    for number in range(count):
+        n, kind = drawn.choice((0, 1, 10, 1000)), drawn.randrange(7)
+        options = Options(async_op=drawn.random() < 0.3, root=drawn.randrange(size))
+        x = ad.full((n,), float(rank))
+        many = [ad.empty(n) for _ in range(size)]
+        if kind == 0:
+            work = group.allreduce([x], options)
+        elif kind == 1:
+            work = group.broadcast([x], options)
+        elif kind == 2:
+            work = group.allgather([many], [x], options)
+        elif kind == 3:
+            work = group.reduce_scatter([x], [[ad.ones(n)] * size], options)
+        elif kind == 4:
+            work = group.alltoall(many, [x] * size, options)
+        elif kind == 5:
+            work = group.barrier(options)
+        else:
+            works = [group.send([x], (rank + 1) % size, number), group.recv([x.clone()], (rank - 1) % size, number)]
+            works[0].wait()
+            work = works[1]
+        work.wait()
+        if kind == 0 and n:
+            assert float(x[0]) == size * (size - 1) / 2
+        if number == count // 4:
+            before = resident()
+    return resident() - before
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    from ranks import agree
+
+    print("grown by", agree(2, lambda group, rank: mixed(group, rank, int(sys.argv[1])), limit=3600), "bytes")
