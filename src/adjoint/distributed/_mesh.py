@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import struct
+import threading
 import time
 
 from adjoint.distributed import _wire
@@ -142,17 +143,10 @@ class Mesh:
             ) from None
 
     def _admit(self, listener, sides, token):
-        """Take the connections of higher ranks; strangers are sent away."""
-        higher = range(self.rank + 1, self.size)
-        while any(peer not in self.peers or peer not in sides for peer in higher):
-            listener.settimeout(max(0.01, self._end - time.monotonic()))
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                absent = [peer for peer in higher if peer not in self.peers or peer not in sides]
-                raise DistBackendError(
-                    f"rank {self.rank} waited in vain for a world of {self.size}: {_ranks(absent)} not connected"
-                ) from None
+        """Take the connections of higher ranks; strangers are sent away, and nobody waits for them."""
+        higher, changed = range(self.rank + 1, self.size), threading.Condition()
+
+        def greet(connection):
             try:
                 if not _wire.welcome(connection):
                     raise ConnectionError
@@ -162,9 +156,35 @@ class Mesh:
                     raise ConnectionError
             except OSError:
                 connection.close()
-                continue
+                return
             connection.settimeout(None)
-            (sides if kind else self.peers)[peer] = connection
+            with changed:
+                (sides if kind else self.peers)[peer] = connection
+                changed.notify_all()
+
+        def accept():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=greet, args=(connection,), daemon=True).start()
+
+        if not higher:
+            return
+        threading.Thread(target=accept, name="adjoint-door", daemon=True).start()
+        with changed:
+            changed.wait_for(
+                lambda: all(peer in self.peers and peer in sides for peer in higher),
+                max(0.01, self._end - time.monotonic()),
+            )
+            absent = [peer for peer in higher if peer not in self.peers or peer not in sides]
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        if absent:
+            raise DistBackendError(
+                f"rank {self.rank} waited in vain for a world of {self.size}: {_ranks(absent)} not connected"
+            )
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class Messages:
         return self._side.failure is not None
 
     def _gone(self, work, rank):
-        work._finish(DistBackendError(f"{work._what}: {self._side.why_ended(rank)}"))
+        work._finish(DistBackendError(self._side.abort(f"{work._what}: {self._side.why_ended(rank)}")))
         return work
 
     # --- the listening thread ----------------------------------------------------------------------------------------
@@ -211,11 +211,13 @@ class Messages:
             self._coming = {k: work for k, work in self._coming.items() if work not in lost}
             self._offered = {k: v for k, v in self._offered.items() if v[0] not in lost}
             alone = all(p.ended for p in self._side.peers.values())
-            if alone:
+            if alone or peer.died:  # which may be the one that would have sent
                 lost += [work for work in self._asked if work.source is None]
                 self._asked = [work for work in self._asked if work.source is not None]
+        if lost:
+            reason = self._side.abort(f"{lost[0]._what}: {peer.ended}")
         for work in lost:
-            work._finish(DistBackendError(f"{work._what}: {peer.ended}"))
+            work._finish(DistBackendError(reason))
 
 
 def _said(facts):

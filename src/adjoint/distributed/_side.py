@@ -30,6 +30,7 @@ class Peer:
     def __init__(self, rank, connection):
         self.rank, self.connection = rank, connection
         self.ended: str | None = None
+        self.died = False
         #: What is being read: a buffer, how much of it is there, and what is called with it.
         self.into, self.have, self.then = memoryview(bytearray(LAYOUT.size)), 0, None
         #: What is still to be written: [buffer, what is called when it is gone].
@@ -116,10 +117,10 @@ class Side:
                     self._complete(peer)
         except BlockingIOError:
             pass
-        except (OSError, ValueError) as error:
-            self._end(
-                peer, None if isinstance(error, OSError) else f"rank {peer.rank} sent what is no message"
-            )
+        except OSError:
+            self._end(peer, None)
+        except ValueError:
+            self._end(peer, self.abort(f"rank {peer.rank} sent what is no message"))
 
     def _complete(self, peer):
         """A header, or what follows one, is there."""
@@ -200,6 +201,7 @@ class Side:
             peer.outgoing.clear()
         with self._changed:
             if peer.ended is None:
+                peer.died = why is None
                 peer.ended = why or (
                     f"rank {peer.rank} has ended without a word (killed, stopped by the system for lack of memory, or by _exit)"
                 )

@@ -1,0 +1,164 @@
+"""What processes of the tests run: ``processes("programs:name", …)``. None of this is imported by pytest."""
+
+import os
+import signal
+import threading
+import time
+from datetime import timedelta
+
+import adjoint as ad
+import adjoint.distributed as dist
+from adjoint.distributed._file_store import FileStore
+from adjoint.distributed._process_group import BroadcastOptions as Options
+from adjoint.distributed._socket_group import SocketGroup
+
+LARGE = 400_000
+
+
+def _call(group, rank, kind, n):
+    """One operation of a group of three."""
+    x, many, now = ad.ones(n), [ad.ones(n) for _ in range(3)], Options(async_op=False, root=1)
+    {
+        "allreduce": lambda: group.allreduce([x], now),
+        "broadcast": lambda: group.broadcast([x], now),
+        "reduce": lambda: group.reduce([x], now),
+        "allgather": lambda: group.allgather([many], [x], now),
+        "gather": lambda: group.gather([many] if rank == 1 else [], [x], now),
+        "scatter": lambda: group.scatter([x], [many] if rank == 1 else [], now),
+        "reduce_scatter": lambda: group.reduce_scatter([x], [many], now),
+        "alltoall": lambda: group.alltoall(many, [x, x, x], now),
+        "barrier": lambda: group.barrier(now),
+        "monitored_barrier": lambda: group.monitored_barrier(timedelta(seconds=8)),
+        "recv": lambda: group.recv([x], (rank + 2) % 3).wait(),
+        "recv_anysource": lambda: group.recv_anysource([x]).wait(),
+    }[kind]()
+
+
+OPERATIONS = (
+    "allreduce broadcast reduce allgather gather scatter reduce_scatter alltoall barrier monitored_barrier recv recv_anysource"
+).split()
+
+
+def _with_victim(path, victim, survivor, timeout=8.0):
+    """Ranks 0 and 2 in threads of this process, rank 1 in a forked one; what the survivors raised."""
+    child = os.fork()
+    if not child:
+        try:
+            group = SocketGroup(FileStore(path), 1, 3, timedelta(seconds=timeout), "victim")
+            group.barrier(Options(async_op=False))
+            victim(group)
+        finally:
+            os._exit(0)
+    errors = {}
+
+    def survive(rank):
+        group = SocketGroup(FileStore(path), rank, 3, timedelta(seconds=timeout), "victim")
+        group.barrier(Options(async_op=False))
+        try:
+            # What only sends may do so some times before it notices.
+            while time.monotonic() < started + 20:
+                survivor(group, rank)
+        except BaseException as error:  # noqa: BLE001 - which the test looks at
+            errors[rank] = f"{type(error).__name__}: {error}"
+        group.shutdown()
+
+    both = [threading.Thread(target=survive, args=(rank,)) for rank in (0, 2)]
+    started = time.monotonic()
+    for t in both:
+        t.start()
+    for t in both:
+        t.join(30)
+    took = time.monotonic() - started
+    try:
+        os.kill(child, signal.SIGCONT)
+        os.kill(child, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    os.waitpid(child, 0)
+    os.unlink(path)
+    assert set(errors) == {0, 2}, (path, errors)
+    assert all(words.startswith("DistBackendError") for words in errors.values()), errors
+    return errors, took
+
+
+def killed_in_every_operation(rank, size):
+    """Rank 1 is gone when the others call; or goes in the middle of a long transfer."""
+    for kind in OPERATIONS:
+
+        def victim(group):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        path = f"/tmp/adjoint-test-{os.getpid()}-{kind}"
+        errors, took = _with_victim(path, victim, lambda group, rank: _call(group, rank, kind, 3))
+        assert took < 6, (kind, took)
+        assert all("rank 1 has ended without a word" in words or "waited" in words for words in errors.values()), errors
+    for kind in ("allreduce", "broadcast", "alltoall"):
+
+        def victim(group):
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            while True:
+                _call(group, 1, kind, LARGE)
+
+        path = f"/tmp/adjoint-test-{os.getpid()}-{kind}"
+        errors, took = _with_victim(path, victim, lambda group, rank: _call(group, rank, kind, LARGE))
+        assert took < 6, (kind, took)
+    print("survived all")
+
+
+def ends(rank, size):
+    """A rank is stopped, exits, or uses its parent's group."""
+    path = f"/tmp/adjoint-test-{os.getpid()}"
+    reduce = lambda group, rank: _call(group, rank, "allreduce", 3)  # noqa: E731
+    errors, took = _with_victim(path, lambda group: os.kill(os.getpid(), signal.SIGSTOP), reduce, 1.0)
+    assert any("rank 1 does not answer" in words for words in errors.values()) and took < 6, errors
+    errors, took = _with_victim(path, lambda group: os._exit(3), reduce)
+    assert all("rank 1 has ended without a word" in words for words in errors.values()) and took < 4
+    child = os.fork()
+    if not child:
+        try:
+            dist.all_reduce(ad.ones(1))
+        except dist.DistBackendError as error:
+            os._exit(7 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    print("survived all")
+
+
+def bounds(rank, size):
+    """Wrong ranks and groups, through the public functions."""
+
+    def refused(match, call, *kinds):
+        try:
+            call()
+        except (kinds or (ValueError,)) as error:
+            assert match in str(error), error
+        else:
+            raise AssertionError(f"not refused: {match}")
+
+    x = ad.ones(2)
+    refused("twice", lambda: dist.init_process_group("gloo", init_method="file:///tmp/none", rank=0, world_size=1))
+    refused("not part of group", lambda: dist.broadcast(x, size))
+    refused("not part of group", lambda: dist.reduce(x, -1))
+    refused("Invalid destination rank", lambda: dist.send(x, rank))
+    refused("Invalid source rank", lambda: dist.recv(x, rank))
+    refused("not in the world", lambda: dist.new_group([0, size]))
+    refused("named twice", lambda: dist.new_group([0, 0]))
+    refused("must be specified on", lambda: dist.gather(x, None if rank == 0 else [x], dst=0) if rank == 0 else dist.scatter(x, None, rank))
+    refused("expected a process group", lambda: dist.all_reduce(x, group=5), TypeError)
+    refused("Expected parameter `tensor`", lambda: dist.all_reduce([x]), TypeError)
+    refused("op must be a ReduceOp", lambda: dist.all_reduce(x, "sum"), TypeError)
+    refused("does not divide", lambda: dist.all_to_all_single(ad.ones(5), ad.ones(4)), RuntimeError)
+    group = dist.new_group([0])
+    assert (group is dist.GroupMember.NON_GROUP_MEMBER) == (rank != 0)
+    if rank == 0:
+        y = ad.ones(1)
+        dist.all_reduce(y, group=group)
+        assert float(y[0]) == 1 and dist.get_group_rank(group, 0) == 0
+        dist.destroy_process_group(group)
+        refused("destroyed", lambda: dist.all_reduce(y, group=group))
+    dist.barrier()
+    dist.destroy_process_group()
+    refused("Default process group has not been initialized", lambda: dist.all_reduce(x))
+    print("ok")
+
+
