@@ -91,7 +91,9 @@ def killed_in_every_operation(rank, size):
         path = f"/tmp/adjoint-test-{os.getpid()}-{kind}"
         errors, took = _with_victim(path, victim, lambda group, rank: _call(group, rank, kind, 3))
         assert took < 6, (kind, took)
-        assert all("rank 1 has ended without a word" in words or "waited" in words for words in errors.values()), errors
+        assert all(
+            "rank 1 has ended without a word" in words or "waited" in words for words in errors.values()
+        ), errors
     for kind in ("allreduce", "broadcast", "alltoall"):
 
         def victim(group):
@@ -130,20 +132,27 @@ def bounds(rank, size):
     def refused(match, call, *kinds):
         try:
             call()
-        except (kinds or (ValueError,)) as error:
+        except kinds or (ValueError,) as error:
             assert match in str(error), error
         else:
             raise AssertionError(f"not refused: {match}")
 
     x = ad.ones(2)
-    refused("twice", lambda: dist.init_process_group("gloo", init_method="file:///tmp/none", rank=0, world_size=1))
+    refused(
+        "twice", lambda: dist.init_process_group("gloo", init_method="file:///tmp/none", rank=0, world_size=1)
+    )
     refused("not part of group", lambda: dist.broadcast(x, size))
     refused("not part of group", lambda: dist.reduce(x, -1))
     refused("Invalid destination rank", lambda: dist.send(x, rank))
     refused("Invalid source rank", lambda: dist.recv(x, rank))
     refused("not in the world", lambda: dist.new_group([0, size]))
     refused("named twice", lambda: dist.new_group([0, 0]))
-    refused("must be specified on", lambda: dist.gather(x, None if rank == 0 else [x], dst=0) if rank == 0 else dist.scatter(x, None, rank))
+    refused(
+        "must be specified on",
+        lambda: (
+            dist.gather(x, None if rank == 0 else [x], dst=0) if rank == 0 else dist.scatter(x, None, rank)
+        ),
+    )
     refused("expected a process group", lambda: dist.all_reduce(x, group=5), TypeError)
     refused("Expected parameter `tensor`", lambda: dist.all_reduce([x]), TypeError)
     refused("op must be a ReduceOp", lambda: dist.all_reduce(x, "sum"), TypeError)
@@ -160,5 +169,3 @@ def bounds(rank, size):
     dist.destroy_process_group()
     refused("Default process group has not been initialized", lambda: dist.all_reduce(x))
     print("ok")
-
-

@@ -70,7 +70,11 @@ def sound(n, body, **options):
 
 def environment(**more):
     """Variables for a program that uses this package, without those of a launcher."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")
+    }
     source = str(pathlib.Path(ad.__file__).resolve().parent.parent)
     kept["PYTHONPATH"] = os.pathsep.join([source, str(HERE), kept.get("PYTHONPATH", "")])
     return {**kept, "ADJOINT_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **more}

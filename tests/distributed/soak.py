@@ -39,7 +39,10 @@ def mixed(group, rank, count):
         elif kind == 5:
             work = group.barrier(options)
         else:
-            works = [group.send([x], (rank + 1) % size, number), group.recv([x.clone()], (rank - 1) % size, number)]
+            works = [
+                group.send([x], (rank + 1) % size, number),
+                group.recv([x.clone()], (rank - 1) % size, number),
+            ]
             works[0].wait()
             work = works[1]
         work.wait()

@@ -105,7 +105,9 @@ def test_movements(n, count):
             if rank == root:
                 np.testing.assert_array_equal([numbers(p) for p in parts], all_of_them)
             x = ad.empty(count)
-            group.scatter([x], [[mine + r for r in range(n)]] if rank == root else [], options(root=root)).wait()
+            group.scatter(
+                [x], [[mine + r for r in range(n)]] if rank == root else [], options(root=root)
+            ).wait()
             np.testing.assert_array_equal(numbers(x), all_of_them[root] + rank)
         parts = [ad.empty(count) for _ in range(n)]
         group.allgather([parts], [mine], options()).wait()
@@ -117,7 +119,9 @@ def test_movements(n, count):
         group.reduce_scatter([x], [[mine + r for r in range(n)]], options()).wait()
         np.testing.assert_array_equal(numbers(x), sum(all_of_them) + n * rank)
         out = [ad.empty(count + r + rank) for r in range(n)]
-        group.alltoall(out, [ad.full((count + r + rank,), 10.0 * rank + r) for r in range(n)], options()).wait()
+        group.alltoall(
+            out, [ad.full((count + r + rank,), 10.0 * rank + r) for r in range(n)], options()
+        ).wait()
         assert [float(t[-1]) for t in out] == [10.0 * r + rank for r in range(n)]
         group.barrier(options()).wait()
 
@@ -146,7 +150,11 @@ def test_strided_tensors_come_back_in_their_places():
         column += rank + 1
         group.allreduce([column], options()).wait()
         group.allreduce([turned], options()).wait()
-        assert base[:, 1].tolist() == [3.0] * 4 and float(base.sum()) == 12 and turned.tolist() == [[3.0] * 2] * 3
+        assert (
+            base[:, 1].tolist() == [3.0] * 4
+            and float(base.sum()) == 12
+            and turned.tolist() == [[3.0] * 2] * 3
+        )
         rows = [base[:, 2], base[:, 4]]
         group.allgather([rows], [ad.full((4,), rank + 1.0)], options()).wait()
         assert base[0].tolist() == [0, 3, 1, 0, 2, 0]
@@ -164,7 +172,9 @@ def test_all_ranks_have_the_same_bits_and_every_run_gives_them(n):
         found = []
         for count in (7, 50000):
             x = ad.randn(count, generator=generator) * 10.0 ** (8 * rank - 8)
-            x[:4] = ad.tensor([float("nan") if rank % 2 else -float("nan"), 0.0 if rank else -0.0, float("inf"), 1.0])
+            x[:4] = ad.tensor(
+                [float("nan") if rank % 2 else -float("nan"), 0.0 if rank else -0.0, float("inf"), 1.0]
+            )
             for op in (ReduceOp.SUM, ReduceOp.MAX, ReduceOp.PRODUCT):
                 y = x.clone()
                 group.allreduce([y], options(op=op)).wait()
@@ -193,7 +203,10 @@ def test_messages_of_all_lengths_meet_by_source_and_tag():
     def body(group, rank):
         left, right, n = (rank - 1) % 3, (rank + 1) % 3, 200_000
         # All send first: none may wait for a receiver that waits, too.
-        works = [group.send([ad.full((n,), rank + 0.5)], right, 7), group.send([ad.full((3,), rank + 0.25)], left, 5)]
+        works = [
+            group.send([ad.full((n,), rank + 0.5)], right, 7),
+            group.send([ad.full((3,), rank + 0.25)], left, 5),
+        ]
         long, short = ad.empty(n), ad.empty(3)
         group.recv([short], right, 5).wait()
         group.recv([long], left, 7).wait()

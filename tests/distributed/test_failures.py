@@ -37,7 +37,10 @@ DIFFERENT = {
         lambda g: g.allreduce([ad.ones(4)], now()),
         lambda g: g.allreduce([ad.ones(4)], now(op=ReduceOp.MAX)),
     ),
-    "message": (lambda g: g.send([ad.ones(4)], 1).wait() and g.recv([ad.ones(1)], 1).wait(), lambda g: g.recv([ad.ones(5)], 0).wait()),
+    "message": (
+        lambda g: g.send([ad.ones(4)], 1).wait() and g.recv([ad.ones(1)], 1).wait(),
+        lambda g: g.recv([ad.ones(5)], 0).wait(),
+    ),
 }
 
 
@@ -135,7 +138,9 @@ def test_what_is_no_tensor_to_send_is_refused():
         refused("single memory location", ad.ones(1).expand(4))
         refused("expected a Tensor", [1.0])
         refused("distributed.nn.functional", ad.ones(2, requires_grad=True) * 2)
-        refused("2 tensors|one for each", [ad.ones(1)] * 5, call=lambda t, o: group.allgather(t, [ad.ones(1)], o))
+        refused(
+            "2 tensors|one for each", [ad.ones(1)] * 5, call=lambda t, o: group.allgather(t, [ad.ones(1)], o)
+        )
         with pytest.raises(RuntimeError, match="distributed.nn.functional"):
             ad.vmap(lambda x: group.allreduce([x], now()) and x)(ad.ones(3, 2))
         parameter = ad.nn.Parameter(ad.ones(2))
@@ -157,7 +162,9 @@ def test_a_world_that_does_not_fill_says_who_is_missing():
     both = [threading.Thread(target=join, args=(rank,)) for rank in (0, 2)]
     [t.start() for t in both]
     [t.join(20) for t in both]
-    assert all("world of 4: ranks 1, 3 have not joined" in words for words in said.values()) and len(said) == 2
+    assert (
+        all("world of 4: ranks 1, 3 have not joined" in words for words in said.values()) and len(said) == 2
+    )
 
 
 def test_a_rank_twice_and_worlds_of_different_sizes():
@@ -176,7 +183,9 @@ def test_ranks_of_another_machine_are_sent_to_mpi():
         SocketGroup(store, 0, 2, timedelta(seconds=1))
 
 
-@pytest.mark.parametrize("garbage", [b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(4000), struct.pack("<Q", 1 << 60) * 20])
+@pytest.mark.parametrize(
+    "garbage", [b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(4000), struct.pack("<Q", 1 << 60) * 20]
+)
 def test_strangers_at_a_group_s_door_are_sent_away(garbage):
     """While the ranks are joining, somebody else connects."""
     store, met = HashStore(), []
@@ -201,7 +210,10 @@ def test_strangers_at_a_group_s_door_are_sent_away(garbage):
         group.shutdown()
 
     found = {}
-    workers = [threading.Thread(target=stranger), *(threading.Thread(target=join, args=(r, found)) for r in (0, 1))]
+    workers = [
+        threading.Thread(target=stranger),
+        *(threading.Thread(target=join, args=(r, found)) for r in (0, 1)),
+    ]
     [t.start() for t in workers]
     [t.join(20) for t in workers[1:]]
     assert found == {0: 2.0, 1: 2.0} and len(b"".join(met)) == 24

@@ -129,12 +129,10 @@ def _env(url, rank=-1, world_size=-1, timeout=default_pg_timeout, **keywords):
         )
 
     def number(name):
-        try:
-            return int(need(name))
-        except ValueError:
-            raise _lack(
-                "env", f"environment variable {name} is {os.environ[name]!r}, and should be a number"
-            ) from None
+        text = need(name)
+        if not text.lstrip("-").isdigit():
+            raise _lack("env", f"environment variable {name} is {text!r}, and should be a number")
+        return int(text)
 
     query = dict(parse_qsl(urlparse(url).query))
     started = from_environment()

@@ -1,0 +1,1 @@
+"""What programs import from ``torch.distributed.elastic.multiprocessing``."""
