@@ -125,9 +125,6 @@ PRIVATE = {
         "_SingleProcessDataLoaderIter": "adjoint.utils.data.dataloader._OneProcess",
         "_collate_fn_t": "collections.abc.Callable",
     },
-    "adjoint.nn.parallel": {
-        "DistributedDataParallel": f"{STANDINS}.nn.parallel.distributed.DistributedDataParallel"
-    },
     "adjoint.utils._pytree": {
         name: f"{STANDINS}._trees.{name}"
         for name in (

@@ -1,10 +1,19 @@
-"""Several devices, under torch's names: there is one device here, the CPU, so that a module runs as it is.
+"""One module on several devices or ranks, under torch's names.
 
-Operations run on several threads by themselves (`set_num_threads`). `DistributedDataParallel` is not provided.
+There is one device here, the CPU, on whose threads operations run by themselves: `DataParallel` is its module. For ranks in several
+processes there is `DistributedDataParallel`, which is imported when it is asked for.
 """
 
 from __future__ import annotations
 
 from .data_parallel import DataParallel, data_parallel
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+
+def __getattr__(name):
+    if name == "DistributedDataParallel":
+        from .distributed import DistributedDataParallel
+
+        return DistributedDataParallel
+    raise AttributeError(f"module 'adjoint.nn.parallel' has no attribute {name!r}")

@@ -1,0 +1,315 @@
+"""`Reducer`: gradients of a module's parameters, averaged over ranks in buckets while the backward pass runs.
+
+Each bucket is one piece of memory, in which each of its parameters' gradients has a place. A bucket whose gradients have all arrived is
+sent, in the same order on all ranks. The last one carries one number more, how many gradients are missing on its rank: so every rank
+learns in the same message whether something is to be talked about, and which parameters those are is asked only then. Start reading at
+`Reducer._arrived`.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import adjoint as ad
+from adjoint import _C
+from adjoint.distributed import _functions as collectives
+from adjoint.distributed._errors import DistBackendError
+
+__all__ = ["GradBucket", "Reducer"]
+
+
+class GradBucket:
+    """A bucket as a hook of communication sees it."""
+
+    def __init__(self, index, bucket, last):
+        self._index, self._bucket, self._last = index, bucket, last
+
+    def index(self) -> int:
+        """Which bucket of this pass it is."""
+        return self._index
+
+    def buffer(self):
+        """All gradients in it, in one dimension."""
+        return self._bucket.gradients
+
+    def gradients(self) -> list:
+        """The gradient of each parameter, in the memory of `buffer`."""
+        return list(self._bucket.views)
+
+    def parameters(self) -> list:
+        """The parameters."""
+        return list(self._bucket.parameters)
+
+    def is_last(self) -> bool:
+        """Whether it is the last of this pass."""
+        return self._last
+
+    def set_buffer(self, tensor) -> None:
+        """Give all gradients other values."""
+        self._bucket.gradients.copy_(tensor.view(-1))
+
+
+class Bucket:
+    """Parameters of one dtype, and memory for their gradients."""
+
+    def __init__(self, parameters, last):
+        self.parameters = parameters
+        count = sum(p.numel() for p in parameters)
+        self.flat = ad.zeros(count + last, dtype=parameters[0].dtype)
+        self.gradients = self.flat[:count]
+        self.views, at = [], 0
+        for p in parameters:
+            self.views.append(self.gradients[at : at + p.numel()].view(p.shape))
+            at += p.numel()
+        self.left = len(parameters)
+        self.work = None
+
+
+def assign(parameters, first, cap) -> list:
+    """Lists of parameters of one dtype each: the last ones first, whose gradients come first; up to so many bytes."""
+    buckets, open_ones, limits = [], {}, {}
+    for p in reversed(parameters):
+        now = open_ones.setdefault(p.dtype, [])
+        now.append(p)
+        limit = limits.setdefault(p.dtype, first)
+        if sum(q.numel() * q.element_size() for q in now) >= limit:
+            buckets.append(open_ones.pop(p.dtype))
+            limits[p.dtype] = cap
+    return buckets + list(open_ones.values())
+
+
+class Reducer:
+    """Averages the gradients of parameters.
+
+    Parameters
+    ----------
+    named : list of (str, Parameter)
+    group : ProcessGroup
+    first, cap : int
+        The bytes of the first bucket, and of the others.
+    views : bool
+        Whether gradients stay in the buckets' memory.
+    unused : bool
+        Whether parameters without a gradient are expected.
+    static : bool
+        Whether every pass is as the first; a parameter may then get its gradient in several parts.
+    """
+
+    def __init__(self, named, group, first, cap, views, unused, static):
+        self.group, self.size = group, group.size()
+        self.names = {p: name for name, p in named}
+        self.parameters = [p for _, p in named]
+        self.views, self.unused, self.static = views, unused, static
+        lists = assign(self.parameters, first, cap)
+        self.buckets = [Bucket(ps, i == len(lists) - 1) for i, ps in enumerate(lists)]
+        self.place = {p: (b, view) for b in self.buckets for p, view in zip(b.parameters, b.views)}
+        self.hook = None
+        #: Whether a pass is to be averaged: `prepare` says so, since a forward under no_sync() is not.
+        self.expecting = False
+        self.divide_by = self.size
+        self.iterations = 0
+        self.running = False
+        self.arrived: dict = {}
+        self.parts: dict = {}  # of a static graph: how often each parameter's gradient comes in a pass
+        self.next = 0
+        self.lock = threading.RLock()
+        self.handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.parameters]
+
+    def remove(self):
+        """Take the hooks from the parameters."""
+        for handle in self.handles:
+            handle.remove()
+
+    def prepare(self):
+        """A forward was run whose gradients are to be averaged."""
+        if self.running:
+            # The pass before ended by an error, in which no rank may have sent all.
+            self._reset()
+        self.expecting = True
+
+    # --- during the pass ---------------------------------------------------------------------------------------------
+
+    def begin(self):
+        """A pass that averages has begun: its end will be told."""
+        with self.lock:
+            if not self.running:
+                self.running = True
+                _C._at_end_of_pass(self._end)
+
+    def _arrived(self, p):
+        """The gradient of a parameter is there."""
+        if not self.expecting:
+            return
+        with self.lock:
+            self.begin()
+            if p.grad is None:
+                return  # what came was the absence of one
+            count = self.arrived[p] = self.arrived.get(p, 0) + 1
+            bucket, view = self.place[p]
+            if self.static:
+                if count < self.parts.get(p, 1 << 30):
+                    return  # in the first pass, everything is sent at its end
+            elif count > 1:
+                if bucket.work is not None or bucket.left == 0:
+                    raise RuntimeError(
+                        f"Expected to mark a variable ready only once: the gradient of {self.names[p]} has come {count} times in one "
+                        "pass, after it was sent. A reentrant checkpoint does so for parameters that several segments share: use "
+                        "checkpoint(…, use_reentrant=False), or DistributedDataParallel(…, static_graph=True)"
+                    )
+                self._take(p, view)
+                return
+            self._take(p, view)
+            bucket.left -= 1
+            self._send_ready()
+
+    def _take(self, p, view):
+        """Put a gradient into its place, unless it lies there."""
+        g = p.grad
+        if g.layout is not ad.strided:
+            raise RuntimeError(
+                f"DistributedDataParallel: the gradient of {self.names[p]} is sparse; use sparse=False, dense gradients are averaged"
+            )
+        if g.requires_grad:
+            warnings.warn(
+                "Using backward() with create_graph=True through DistributedDataParallel: gradients are averaged, and that is not "
+                "recorded. Use adjoint.distributed.nn.functional for derivatives of higher order over ranks",
+                stacklevel=2,
+            )
+            g = g.detach()
+        before = _C._set_grad_enabled(False)
+        try:
+            if g.data_ptr() != view.data_ptr() or g.stride() != view.stride():
+                view.copy_(g)
+        finally:
+            _C._set_grad_enabled(before)
+        if self.views and p.grad is not view:
+            p.grad = view
+
+    def _send_ready(self):
+        while self.next < len(self.buckets) and self.buckets[self.next].left == 0:
+            self._send(self.buckets[self.next], 0)
+
+    def _send(self, bucket, missing):
+        """Begin to average a bucket; `missing` travels with the last."""
+        index, last = self.next, self.next == len(self.buckets) - 1
+        self.next += 1
+        before = _C._set_grad_enabled(False)
+        try:
+            if self.hook is not None:
+                state, hook = self.hook
+                bucket.work = hook(state, GradBucket(index, bucket, last))
+                return
+            if self.size > 1:
+                bucket.gradients.mul_(1 / self.divide_by)
+            if last:
+                bucket.flat[-1:].fill_(missing)
+            bucket.work = collectives.all_reduce(bucket.flat, group=self.group, async_op=True)
+        finally:
+            _C._set_grad_enabled(before)
+
+    # --- at its end --------------------------------------------------------------------------------------------------
+
+    def _end(self):
+        before = _C._set_grad_enabled(False)
+        try:
+            with self.lock:
+                self._finish()
+        finally:
+            self._reset()
+            _C._set_grad_enabled(before)
+
+    def _finish(self):
+        absent = [p for p in self.parameters if p not in self.arrived]
+        for p in absent:
+            self.place[p][1].zero_()
+        if self.static:
+            for p, count in self.arrived.items():
+                if count != self.parts.get(p, 0):
+                    self._take(p, self.place[p][1])
+                if self.parts and count != self.parts.get(p, 0):
+                    raise RuntimeError(
+                        f"DistributedDataParallel(static_graph=True): the gradient of {self.names[p]} came {count} times in this pass and "
+                        f"{self.parts.get(p, 0)} times in the first: the graph is not static"
+                    )
+        while self.next < len(self.buckets):
+            self._send(self.buckets[self.next], len(absent))
+        for bucket in self.buckets:
+            self._receive(bucket)
+        missing = bool(self.buckets[-1].flat[-1]) if self.hook is None else None
+        if missing is None:  # a hook may do with the buckets what it likes
+            told = ad.tensor([len(absent)])
+            collectives.all_reduce(told, group=self.group)
+            missing = bool(told)
+        used_nowhere = self._talk(absent) if missing else set()
+        for p in self.parameters:
+            view = self.place[p][1]
+            if p in used_nowhere:
+                continue
+            if p.grad is None or self.views:
+                p.grad = view if self.views else view.clone()
+            elif p.grad is not view:
+                p.grad.detach().copy_(view)
+        if self.static and not self.parts:
+            self.parts = dict(self.arrived)
+        self.iterations += 1
+
+    def _receive(self, bucket):
+        if self.hook is None:
+            bucket.work.wait()
+            return
+        value = bucket.work.wait()
+        value = value[0] if isinstance(value, (list, tuple)) else value
+        if not isinstance(value, ad.Tensor) or value.numel() != bucket.gradients.numel():
+            raise RuntimeError(
+                "the hook of communication must return a Future of one tensor like the bucket's buffer, but its value is "
+                f"{type(value).__name__}{tuple(value.shape) if isinstance(value, ad.Tensor) else ''}"
+            )
+        if value.data_ptr() != bucket.gradients.data_ptr():
+            bucket.gradients.copy_(value.view(-1))
+
+    def _talk(self, absent):
+        """Which parameters have no gradient on any rank; an error where that was not expected."""
+        used = ad.ones(self.size, len(self.parameters), dtype=ad.uint8)
+        mine = ad.tensor([p in self.arrived for p in self.parameters], dtype=ad.uint8)
+        collectives.all_gather_into_tensor(used, mine, group=self.group)
+        nowhere = {p for p, any_rank in zip(self.parameters, used.amax(0).tolist()) if not any_rank}
+        if self.unused:
+            return nowhere
+        lines = []
+        for rank, row in enumerate(used.tolist()):
+            names = [self.names[p] for p, there in zip(self.parameters, row) if not there]
+            if names:
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                lines.append(f"rank {rank}: {', '.join(names[:5])}{more}")
+        raise RuntimeError(
+            "Expected to have finished reduction: this error indicates that your module has parameters that were not used in producing "
+            "loss. Parameters which did not receive grad for "
+            + "; ".join(lines)
+            + ". Enable unused parameter detection by passing find_unused_parameters=True to DistributedDataParallel, or use all of them "
+            "on every rank"
+        )
+
+    def _reset(self):
+        self.arrived, self.next, self.running, self.expecting = {}, 0, False, False
+        for bucket in self.buckets:
+            bucket.left, bucket.work = len(bucket.parameters), None
+
+    # --- for a rank that has no more inputs --------------------------------------------------------------------------
+
+    def shadow(self):
+        """Take part in the averaging of a pass with gradients of 0."""
+        with ad.no_grad():
+            for bucket in self.buckets:
+                bucket.gradients.zero_()
+            while self.next < len(self.buckets):
+                self._send(self.buckets[self.next], 0)
+            for bucket in self.buckets:
+                self._receive(bucket)
+            if self.hook is not None:
+                collectives.all_reduce(ad.tensor([0]), group=self.group)
+            elif bool(self.buckets[-1].flat[-1]):
+                if not self.unused:
+                    raise DistBackendError("a rank misses gradients, see its error")
+                self._talk([])
+            self._reset()

@@ -1,0 +1,15 @@
+"""Data-parallel training on two and three ranks, which must be that of one process with all the data.
+
+Start reading in `training.py`.
+"""
+
+import pytest
+from ranks import processes
+
+
+@pytest.mark.parametrize(
+    "program, n",
+    [("same_as_one_process", 2), ("several_passes", 3), ("unused", 3), ("others", 2), ("uneven", 3)],
+)
+def test_training(program, n, tmp_path):
+    assert processes(f"training:{program}", n, tmp_path) == ["ok\n"] * n

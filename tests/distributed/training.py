@@ -1,0 +1,250 @@
+"""Programs of data-parallel training that tests run on several ranks: ``processes("training:name", …)``.
+
+Each compares with one process that has all the data. Start reading at `same_as_one_process`.
+"""
+
+import warnings
+
+import adjoint as ad
+import adjoint.distributed as dist
+from adjoint import nn
+from adjoint.nn.parallel import DistributedDataParallel as DDP
+from adjoint.utils.checkpoint import checkpoint
+
+
+def network(seed=0):
+    ad.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+
+
+def data(n):
+    generator = ad.Generator().manual_seed(7)
+    return ad.randn(n, 6, generator=generator, dtype=ad.float64), ad.randn(n, 1, generator=generator, dtype=ad.float64)
+
+
+def loss_of(model, x, y):
+    return ((model(x) - y) ** 2).mean()
+
+
+def close(a, b, tolerance=1e-12):
+    a, b = [list(t) for t in (a, b)]
+    assert len(a) == len(b)
+    for x, y in zip(a, b):
+        assert float((x - y).abs().max()) < tolerance, (x, y)
+
+
+def alike(tensors):
+    """Whether all ranks have the same bits."""
+    mine = [t.detach().view(-1).view(ad.uint8).tolist() for t in tensors]
+    theirs = [None] * dist.get_world_size()
+    dist.all_gather_object(theirs, mine)
+    assert all(other == theirs[0] for other in theirs)
+
+
+def refused(match, call, kind=RuntimeError):
+    try:
+        call()
+    except kind as error:
+        assert match in str(error), error
+        return
+    raise AssertionError(f"not refused: {match}")
+
+
+def same_as_one_process(rank, size):
+    """Every way of keeping gradients trains as one process with all the data."""
+    x, y = data(4 * size)
+    part = slice(4 * rank, 4 * rank + 4)
+    for views in (False, True):
+        for none in (False, True):
+            for cap in (25, 1e-4):
+                one = network()
+                model = DDP(network(rank), gradient_as_bucket_view=views, bucket_cap_mb=cap)
+                close(model.parameters(), one.parameters())  # those of rank 0
+                optimizers = [ad.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (one, model)]
+                for step in range(4):
+                    for m, o, where in ((one, optimizers[0], slice(None)), (model, optimizers[1], part)):
+                        o.zero_grad(set_to_none=none)
+                        loss_of(m, x[where], y[where]).backward()
+                        o.step()
+                    close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()])
+                close(model.parameters(), one.parameters())
+                alike(model.parameters())
+                if cap < 1:
+                    assert len(model.reducer.buckets) > 1
+    # A gradient that somebody keeps does not change in later steps.
+    model = DDP(network())
+    loss_of(model, x[part], y[part]).backward()
+    kept = model.module[0].weight.grad
+    before = kept.clone()
+    model.zero_grad(set_to_none=True)
+    (3 * loss_of(model, x[part], y[part])).backward()
+    close([kept], [before])
+    print("ok")
+
+
+def several_passes(rank, size):
+    """no_sync, several forwards of one backward, two backwards, passes that fail, evaluation."""
+    x, y = data(4 * size)
+    part = slice(4 * rank, 4 * rank + 4)
+    one, model = network(), DDP(network())
+    with model.no_sync():
+        loss_of(model, x[part][:2], y[part][:2]).backward()
+    local = [p.grad.clone() for p in model.parameters()]
+    loss_of(model, x[part][2:], y[part][2:]).backward()
+    loss_of(one, x, y).backward()
+    close([p.grad for p in model.parameters()], [2 * p.grad for p in one.parameters()])
+    if size > 1:
+        assert any(float((a - p.grad).abs().max()) > 1e-6 for a, p in zip(local, model.parameters()))
+    model.zero_grad()
+    (loss_of(model, x[part][:2], y[part][:2]) + loss_of(model, x[part][2:], y[part][2:])).backward()
+    close([p.grad for p in model.parameters()], [2 * p.grad for p in one.parameters()])
+    # A pass that fails on all ranks, and one after it.
+    model.zero_grad()
+
+    def fail(g):
+        raise ValueError("planted")
+
+    out = model(x[part])
+    hooked = out * 1
+    hooked.register_hook(fail)
+    refused("planted", lambda: hooked.sum().backward(), ValueError)
+    model.zero_grad()
+    loss_of(model, x[part], y[part]).backward()
+    close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()])
+    with ad.no_grad():
+        model.eval()(x[part])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ad.autograd.grad(loss_of(model, x[part], y[part]), model.module[0].weight)
+    assert any("only backward() averages" in str(w.message) for w in caught)
+    print("ok")
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        ad.manual_seed(0)
+        self.a, self.b, self.c = (nn.Linear(2, 1).double() for _ in range(3))
+
+    def forward(self, x, which):
+        return sum(getattr(self, name)(x) for name in which)
+
+
+def unused(rank, size):
+    """Parameters that some ranks do not use, or none does."""
+    x = ad.ones(1, 2, dtype=ad.float64)
+    model = DDP(Branches())
+    refused("rank 1: c.weight, c.bias", lambda: model(x, "abc" if rank != 1 else "ab").sum().backward())
+    model = DDP(Branches())
+    refused(f"rank {size - 1}: b.weight, b.bias", lambda: model(x, "ac").sum().backward())
+    model(x, "abc").sum().backward()  # and the next pass is as if nothing had been
+    model = DDP(Branches(), find_unused_parameters=True)
+    model.module.c.weight.grad = ad.full((1, 2), 5.0, dtype=ad.float64)
+    for _ in range(2):
+        model.module.a.zero_grad()
+        model.module.b.zero_grad()
+        model(x, "a" if rank else "ab").sum().backward()
+        close([model.module.a.weight.grad], [x])
+        close([model.module.b.weight.grad], [x / size])
+    close([model.module.c.weight.grad], [5 * x])
+    assert model.module.c.bias.grad is None
+    # A loss that reaches no parameter on one rank.
+    out = model(x, "a")
+    (out * 0 if rank else out).sum().backward()
+    sunk = DDP(Branches(), find_unused_parameters=True)
+
+    class Cut(ad.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            return t.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    out = sunk(x, "a")
+    (Cut.apply(out) if rank == 1 else out).sum().backward()
+    close([sunk.module.a.weight.grad], [x * (size - 1) / size])
+    print("ok")
+
+
+def others(rank, size):
+    """Checkpoints, hooks of communication, buffers, other models, states, logs."""
+    from adjoint.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
+
+    x, y = data(4 * size)
+    part = slice(4 * rank, 4 * rank + 4)
+    one = network()
+    loss_of(one, x, y).backward()
+
+    class Checkpointed(nn.Module):
+        def __init__(self, reentrant, times):
+            super().__init__()
+            self.net, self.reentrant, self.times = network(), reentrant, times
+
+        def forward(self, x):
+            x = x.clone().requires_grad_()
+            out = 0
+            for _ in range(self.times):
+                out = out + checkpoint(self.net, x, use_reentrant=self.reentrant)
+            return out / self.times
+
+    for reentrant, times, static in ((False, 1, False), (True, 1, False), (False, 2, False), (True, 2, True)):
+        model = DDP(Checkpointed(reentrant, times), static_graph=static, bucket_cap_mb=1e-4)
+        for _ in range(3):
+            model.zero_grad()
+            loss_of(model, x[part], y[part]).backward()
+            close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()])
+    for hook, tolerance in (
+        (hooks.allreduce_hook, 1e-12),
+        (hooks.fp16_compress_hook, 2e-3),
+        (hooks.bf16_compress_hook, 2e-2),
+        (hooks.fp16_compress_wrapper(hooks.allreduce_hook), 2e-3),
+    ):
+        model = DDP(network(), bucket_cap_mb=1e-4)
+        model.register_comm_hook(None, hook)
+        refused("only be called once", lambda m=model, h=hook: m.register_comm_hook(None, h))
+        for _ in range(2):
+            model.zero_grad()
+            loss_of(model, x[part], y[part]).backward()
+            close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()], tolerance)
+    refused("same model across all ranks", lambda: DDP(nn.Linear(2, 3 + (rank == 1))))
+    refused("doesn't have any parameter", lambda: DDP(nn.Tanh()))
+    model = DDP(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 1)).double())
+    model(x[part]).sum().backward()
+    model(x[part])
+    theirs = [None] * size
+    dist.all_gather_object(theirs, float(model.module[0].running_mean[0]))
+    with ad.no_grad():
+        model.eval()(x[part])
+    state = model.state_dict()
+    assert all(name.startswith("module.") for name in state)
+    refused("module.", lambda: model.load_state_dict(model.module.state_dict()))
+    model.load_state_dict(state)
+    logged = DDP(network())._get_ddp_logging_data()
+    assert logged["world_size"] == size and logged["num_parameter_tensors"] == 6 and logged["backend_name"] == "gloo"
+    print("ok")
+
+
+def uneven(rank, size):
+    """Join: ranks with different numbers of inputs."""
+    for divide in (True, False):
+        model, x = DDP(nn.Linear(1, 1, bias=False).double()), ad.ones(1, 1, dtype=ad.float64)
+        steps, seen = 2 + 2 * rank, []
+        with model.join(divide_by_initial_world_size=divide):
+            for _ in range(steps):
+                model.zero_grad()
+                model(x).sum().backward()
+                seen.append(float(model.module.weight.grad[0, 0]))
+        active = [sum(2 + 2 * r > i for r in range(size)) for i in range(steps)]
+        assert seen == [n / size if divide else 1.0 for n in active], (seen, active)
+        alike(model.parameters())
+    model = DDP(nn.Linear(1, 1))
+
+    def train():
+        with model.join(throw_on_early_termination=True):
+            for _ in range(1 + rank):
+                model(ad.ones(1, 1)).sum().backward()
+
+    refused("exhausted", train)
+    print("ok")
