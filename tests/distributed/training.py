@@ -19,7 +19,9 @@ def network(seed=0):
 
 def data(n):
     generator = ad.Generator().manual_seed(7)
-    return ad.randn(n, 6, generator=generator, dtype=ad.float64), ad.randn(n, 1, generator=generator, dtype=ad.float64)
+    return ad.randn(n, 6, generator=generator, dtype=ad.float64), ad.randn(
+        n, 1, generator=generator, dtype=ad.float64
+    )
 
 
 def loss_of(model, x, y):
@@ -222,7 +224,11 @@ def others(rank, size):
     refused("module.", lambda: model.load_state_dict(model.module.state_dict()))
     model.load_state_dict(state)
     logged = DDP(network())._get_ddp_logging_data()
-    assert logged["world_size"] == size and logged["num_parameter_tensors"] == 6 and logged["backend_name"] == "gloo"
+    assert (
+        logged["world_size"] == size
+        and logged["num_parameter_tensors"] == 6
+        and logged["backend_name"] == "gloo"
+    )
     print("ok")
 
 

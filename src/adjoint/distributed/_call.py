@@ -11,8 +11,8 @@ import adjoint as ad
 
 __all__ = ["HEADER", "Call", "read_header"]
 
-#: Group, operation, dtype, how to reduce, root, number of the operation, count of elements.
-_LAYOUT = struct.Struct("<IBBBxI4xQQ")
+#: Group, operation, dtype, how to reduce, root, label, number of the operation, count of elements.
+_LAYOUT = struct.Struct("<IBBBxIIQQ")
 HEADER = _LAYOUT.size
 OPERATIONS = (
     "all_reduce broadcast reduce all_gather gather scatter reduce_scatter all_to_all barrier monitored_barrier send recv"
@@ -41,9 +41,11 @@ _NOTHING = 255
 class Call:
     """What is asked for: an operation, its number in its group, and what must be the same on all ranks."""
 
-    __slots__ = ("count", "dtype", "group", "header", "name", "number", "reduce", "root")
+    __slots__ = ("count", "dtype", "group", "header", "label", "name", "number", "reduce", "root")
 
-    def __init__(self, group, number, name, dtype=None, count=0, reduce=None, root=None):
+    def __init__(self, group, number, name, dtype=None, count=0, reduce=None, root=None, label=0):
+        #: Which of a differentiated program's collectives it is, and which derivative of it (`nn.functional`).
+        self.label = label
         self.group, self.number, self.name = group, number, name
         self.dtype, self.count, self.reduce, self.root = dtype, count, reduce, root
         self.header = self.header_of(count)
@@ -56,17 +58,18 @@ class Call:
             _NOTHING if self.dtype is None else _DTYPE[self.dtype],
             _NOTHING if self.reduce is None else self.reduce.value,
             0xFFFFFFFF if self.root is None else self.root,
+            self.label,
             self.number,
             count,
         )
 
     def __str__(self):
         return describe(
-            self.name, self.number, self.dtype, self.count, self.reduce and self.reduce.name, self.root
+            self.name, self.number, self.dtype, self.count, self.reduce and self.reduce.name, self.root, self.label
         )
 
 
-def describe(name, number, dtype, count, reduce, root) -> str:
+def describe(name, number, dtype, count, reduce, root, label=0) -> str:
     """In words."""
     text = f"{name} number {number}"
     if dtype is not None:
@@ -75,12 +78,14 @@ def describe(name, number, dtype, count, reduce, root) -> str:
         text += f" by {reduce}"
     if root is not None:
         text += f" with root {root}"
+    if label:
+        text += f" (differentiable: {label:x})"
     return text
 
 
 def read_header(data) -> str | None:
     """What a header says, in words; None where it is none."""
-    _, name, dtype, reduce, root, number, count = _LAYOUT.unpack(bytes(data))
+    _, name, dtype, reduce, root, label, number, count = _LAYOUT.unpack(bytes(data))
     try:
         return describe(
             OPERATIONS[name],
@@ -89,6 +94,7 @@ def read_header(data) -> str | None:
             count,
             None if reduce == _NOTHING else _REDUCE[reduce],
             None if root == 0xFFFFFFFF else root,
+            label,
         )
     except IndexError:
         return None

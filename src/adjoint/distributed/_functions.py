@@ -20,7 +20,7 @@ from adjoint.distributed._process_group import (
 )
 from adjoint.distributed._reduce_op import ReduceOp, reduce_op
 from adjoint.distributed._work import Work
-from adjoint.distributed._world import get_group_rank, is_member, need_group
+from adjoint.distributed._world import is_member, need_group
 
 __all__ = [
     "P2POp",
@@ -85,7 +85,9 @@ def _root(group, rank, group_rank, name, default=None) -> int:
         if default is None:
             raise ValueError(f"Must specify {name} or group_{name}")
         rank = default
-    return get_group_rank(group, rank)
+    if rank not in group.ranks:
+        raise ValueError(f"Global rank {rank} is not part of group {group.group_name}, whose ranks are {group.ranks}")
+    return group.ranks.index(rank)
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):

@@ -62,7 +62,8 @@ class OrderedGroup(ProcessGroup):
         waits = opts is not None and not opts.asyncOp
         with self._order:
             self._number += 1
-            call = Call(self._id, self._number, name, dtype, count, reduce, root)
+            label = opts.label if opts is not None else 0
+            call = Call(self._id, self._number, name, dtype, count, reduce, root, label)
             inline = waits and not self._pending and self._running.acquire(blocking=False)
             if not inline:
                 work = Work(str(call), outputs)

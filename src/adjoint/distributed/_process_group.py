@@ -26,9 +26,9 @@ __all__ = [
 class _Options:
     """What a collective is told beside its tensors. `rootRank` is a rank within the group."""
 
-    def __init__(self, op=ReduceOp.SUM, root=0, timeout=None, async_op=True):
+    def __init__(self, op=ReduceOp.SUM, root=0, timeout=None, async_op=True, label=0):
         self.reduceOp, self.rootRank, self.rootTensor = op, root, 0
-        self.timeout, self.asyncOp = timeout, async_op
+        self.timeout, self.asyncOp, self.label = timeout, async_op, label
         self.device_ids: list = []
 
 
