@@ -45,7 +45,7 @@ def _clone_state(self) -> Generator:
 
 def _generator(stream, seed, state):
     made = Generator(stream=stream)
-    made.manual_seed(seed - 2**64 if seed >= 2**63 else seed)
+    made.manual_seed(_signed(seed))
     return made.set_state(state)
 
 
@@ -53,8 +53,54 @@ def _reduce(self):
     return _generator, (self.stream, self.initial_seed(), self.get_state())
 
 
+def _spawn(self, n) -> list:
+    """New generators whose numbers never meet each other's: what goes to chains, workers or ranks.
+
+    They depend on this one's seed and position, which moves by n, and on nothing else: so a chain's numbers are the same alone, in
+    a pool, and on any rank.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    list of Generator
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> first, second = ad.Generator().manual_seed(0).spawn(2)
+    >>> again = ad.Generator().manual_seed(0).spawn(2)[1]
+    >>> ad.equal(ad.rand(3, generator=second), ad.rand(3, generator=again))
+    True
+    """
+    n = int(n)
+    if n < 0:
+        raise ValueError(f"spawn(): expected a number of generators, but got {n}")
+    if self.stream == "torch":
+        seeds = _C._randint((n,), 0, 2**63 - 1, _C.int64, self).tolist()
+    else:
+        seed, block = _C._reserve(n, self)
+        seeds = [_mixed(seed, block + i + 2**62) for i in range(n)]
+    return [Generator(stream=self.stream).manual_seed(_signed(seed)) for seed in seeds]
+
+
+def _signed(seed):
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
+def _mixed(seed, stream) -> int:
+    """A seed for each stream of a seed, no two alike: an invertible function of the stream (splitmix64, Steele et al. 2014)."""
+    x = (seed + (stream + 1) * 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return x ^ x >> 31
+
+
 for _name, _method in (
     ("clone_state", _clone_state),
+    ("spawn", _spawn),
     ("__deepcopy__", lambda self, memo: memo.setdefault(id(self), _clone_state(self))),
     ("__reduce__", _reduce),
 ):
@@ -65,12 +111,14 @@ class SeedTooLarge(ValueError, RuntimeError):
     """A seed that does not fit: torch has raised the one and the other."""
 
 
-def manual_seed(seed) -> Generator:
+def manual_seed(seed, *, stream=None) -> Generator:
     """Start the default generator anew at a seed, and return it.
 
     Parameters
     ----------
     seed : int, from -2⁶³ to 2⁶⁴ - 1
+    stream : int, optional
+        Which of the 2⁶⁴ streams of this seed, that never meet: a chain's or worker's number, or a rank.
 
     Examples
     --------
@@ -84,9 +132,9 @@ def manual_seed(seed) -> Generator:
     seed = int(seed)
     if not -(2**63) <= seed < 2**64:
         raise SeedTooLarge(f"Overflow when unpacking long long: the seed {seed} does not fit into 64 bits")
-    if seed >= 2**63:
-        seed -= 2**64
-    return _C._default_generator().manual_seed(seed)
+    if stream is not None:
+        seed = _mixed(seed, int(stream))
+    return _C._default_generator().manual_seed(_signed(seed))
 
 
 def seed() -> int:

@@ -9,7 +9,14 @@ from ranks import processes
 
 @pytest.mark.parametrize(
     "program, n",
-    [("same_as_one_process", 2), ("several_passes", 3), ("unused", 3), ("others", 2), ("uneven", 3)],
+    [
+        ("same_as_one_process", 2),
+        ("several_passes", 3),
+        ("unused", 3),
+        ("others", 2),
+        ("uneven", 3),
+        ("normalised_over_ranks", 3),
+    ],
 )
 def test_training(program, n, tmp_path):
     assert processes(f"training:{program}", n, tmp_path) == ["ok\n"] * n

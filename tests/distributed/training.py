@@ -254,3 +254,33 @@ def uneven(rank, size):
 
     refused("exhausted", train)
     print("ok")
+
+
+def normalised_over_ranks(rank, size):
+    """SyncBatchNorm is a batch normalisation of all ranks' samples, whose numbers may differ; and the sampler asks the group."""
+    generator = ad.Generator().manual_seed(3)
+    x = ad.randn(9, 4, 2, generator=generator, dtype=ad.float64)
+    parts = [x[:2], x[2:5], x[5:]] if size == 3 else [x[:4], x[4:]]
+    one = nn.BatchNorm1d(4).double()
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(4).double())
+    w = ad.randn(9, 4, 2, generator=generator, dtype=ad.float64)
+    weights = [w[:2], w[2:5], w[5:]] if size == 3 else [w[:4], w[4:]]
+    for _ in range(2):
+        whole, mine = x.clone().requires_grad_(), parts[rank].clone().requires_grad_()
+        (one(whole) ** 2 * w).sum().backward()
+        (net(mine) ** 2 * weights[rank]).sum().backward()
+        start = sum(len(p) for p in parts[:rank])
+        close([mine.grad], [whole.grad[start : start + len(mine)]])
+    for p in net.parameters():
+        dist.all_reduce(p.grad)
+    close([p.grad for p in net.parameters()], [p.grad for p in one.parameters()])
+    close([net.running_mean, net.running_var], [one.running_mean, one.running_var])
+    with ad.no_grad():
+        close([net.eval()(x)], [one.eval()(x)])
+    from adjoint.utils.data import DistributedSampler
+
+    sampler = DistributedSampler(range(10))
+    theirs = [None] * size
+    dist.all_gather_object(theirs, list(sampler))
+    assert set(sum(theirs, [])) == set(range(10)) and len(theirs[0]) == len(theirs[-1])
+    print("ok")

@@ -65,7 +65,13 @@ class Call:
 
     def __str__(self):
         return describe(
-            self.name, self.number, self.dtype, self.count, self.reduce and self.reduce.name, self.root, self.label
+            self.name,
+            self.number,
+            self.dtype,
+            self.count,
+            self.reduce and self.reduce.name,
+            self.root,
+            self.label,
         )
 
 

@@ -86,7 +86,9 @@ def _root(group, rank, group_rank, name, default=None) -> int:
             raise ValueError(f"Must specify {name} or group_{name}")
         rank = default
     if rank not in group.ranks:
-        raise ValueError(f"Global rank {rank} is not part of group {group.group_name}, whose ranks are {group.ranks}")
+        raise ValueError(
+            f"Global rank {rank} is not part of group {group.group_name}, whose ranks are {group.ranks}"
+        )
     return group.ranks.index(rank)
 
 

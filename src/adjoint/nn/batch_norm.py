@@ -232,18 +232,18 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """`BatchNorm1d` to `3d` with the statistics of all processes: there is one process here, so that it is one of those.
+    """`BatchNorm1d` to `3d` with the statistics of all ranks of a process group.
 
     Parameters
     ----------
     num_features, eps, momentum, affine, track_running_stats, device, dtype
         As of `BatchNorm1d`.
-    process_group : optional
-        None: a group of processes is refused.
+    process_group : ProcessGroup, optional
+        The default group, where there is one; a module in a single process is a `BatchNorm1d` to `3d`.
 
     Notes
     -----
-    Input and output have shape (N, C, …).
+    Input and output have shape (N, C, …); N may differ between ranks. All ranks must call it, in training mode.
 
     Examples
     --------
@@ -274,6 +274,48 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input):
         if input.ndim < 2:
             raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    def _group(self):
+        """The group whose statistics count; None where this process is alone."""
+        import sys
+
+        if self.process_group is None and "adjoint.distributed" not in sys.modules:
+            return None
+        from adjoint import distributed
+
+        group = self.process_group or distributed.group.WORLD
+        return group if group is not None and group.size() > 1 else None
+
+    def forward(self, input):
+        tracked = self.running_mean is not None and self.running_var is not None
+        group = self._group() if self.training or not tracked else None
+        if group is None:
+            return super().forward(input)
+        self._check(input)
+        # All ranks' sums by two messages: the count and the mean, then the variance around it, which loses no digits.
+        others = [d for d in range(input.ndim) if d != 1]
+        shape = [1, -1] + [1] * (input.ndim - 2)
+        count = ad.full((1,), input.numel() // max(input.shape[1], 1), dtype=input.dtype)
+        sums = group.sum(ad.cat([input.sum(others), count]))
+        count = sums[-1].detach()
+        if int(count) < 2:
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got input size {input.shape} on every rank"
+            )
+        mean = sums[:-1] / count
+        centred = input - mean.view(shape)
+        variance = group.sum((centred * centred).sum(others)) / count
+        if self.training and self.track_running_stats:
+            with ad.no_grad():
+                self.num_batches_tracked.add_(1)
+                share = self.momentum if self.momentum is not None else 1 / self.num_batches_tracked.item()
+                self.running_mean.lerp_(mean.detach().to(self.running_mean.dtype), share)
+                unbiased = variance.detach() * (count / (count - 1))
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)
+        result = centred * (variance + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            result = result * self.weight.view(shape)
+        return result if self.bias is None else result + self.bias.view(shape)
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):

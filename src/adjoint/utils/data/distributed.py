@@ -15,17 +15,23 @@ class DistributedSampler(Sampler):
 
     Parameters
     ----------
-    num_replicas, rank : int
-        How many processes there are, and which this one is. There is no process group to ask: both must be given.
+    num_replicas, rank : int, optional
+        How many processes there are, and which this one is: those of the default process group, unless given.
     shuffle : bool
         By an order that `set_epoch` varies, the same in every process.
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available: give num_replicas and rank, since there is no process group"
-            )
+            from adjoint import distributed
+
+            if not distributed.is_initialized():
+                raise RuntimeError(
+                    "DistributedSampler: Default process group has not been initialized, please make sure to call "
+                    "init_process_group; or give num_replicas and rank"
+                )
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
