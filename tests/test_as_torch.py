@@ -398,7 +398,7 @@ def test_questions_have_answers():
     """
     )
     assert out == [
-        [False, 0, False, False, False, False, False, False, True, False],
+        [False, 0, False, False, True, False, False, False, True, False],
         ("cpu", "cpu"),
         (32, True),
     ]

@@ -119,30 +119,36 @@ for call in (lambda: torch.zeros(1, dtype=torch.uint16), lambda: torch.finfo(tor
     ]
 
 
-def test_several_processes_are_names_that_refuse():
+def test_several_processes_are_adjoint_s_and_sharding_is_names_that_refuse():
     code = """
-import torch
+import torch, adjoint
 import torch.distributed as dist
 from torch.distributed import all_reduce
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.distributed.elastic.multiprocessing.errors import record
 import torch.distributed.algorithms._checkpoint.checkpoint_wrapper
+from torch.distributed.algorithms.join import Join
+from torch.distributed.distributed_c10d import _get_default_group
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.distributed import DistributedDataParallel as same
 def f(op=dist.ReduceOp.SUM, group: dist.ProcessGroup | None = dist.group.WORLD): return 1
-print(record(f) is f, isinstance(torch.ones(1), DTensor), isinstance(torch.nn.Linear(1, 1), DistributedDataParallel))
-print(dist.is_available(), hasattr(dist, 'no_such_name'), DistributedDataParallel is same)
-for call in (dist.get_rank, lambda: all_reduce(1), lambda: DistributedDataParallel(None)):
+print(dist is adjoint.distributed, record(f)(), isinstance(torch.ones(1), DTensor), DistributedDataParallel is same)
+print(dist.is_available(), dist.is_initialized(), hasattr(dist, 'no_such_name'), dist.ProcessGroupNCCL.__name__)
+for call in (dist.get_rank, lambda: all_reduce(torch.ones(1)), lambda: FullyShardedDataParallel(None), lambda: DTensor()):
     try: call()
     except (ValueError, NotImplementedError) as error: print(type(error).__name__, str(error)[:62])
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+x = torch.ones(2); dist.all_reduce(x); print(x, dist.get_backend(), _get_default_group().size())
 """
     assert torch_program(code).splitlines() == [
-        "True False False",
-        "False False True",
+        "True 1 False True",
+        "True False False ProcessGroupNCCL",
         "ValueError Default process group has not been initialized, please make su",
-        "NotImplementedError Adjoint does not have torch.distributed.all_reduce: there is o",
-        "NotImplementedError Adjoint does not have torch.nn.parallel.DistributedDataParalle",
+        "ValueError Default process group has not been initialized, please make su",
+        "NotImplementedError Adjoint does not have torch.distributed.fsdp.FullyShardedDataP",
+        "NotImplementedError Adjoint does not have torch.distributed.tensor.DTensor: every ",
+        "tensor([1., 1.]) gloo 1",
     ]
 
 

@@ -81,6 +81,21 @@ PRIVATE = {
         name: f"{STANDINS}._functional.{name}"
         for name in ("_as_tuple", "_construct_standard_basis_for", "_grad_postprocess", "_tuple_postprocess")
     },
+    "adjoint.distributed": {
+        name: f"{STANDINS}.distributed.{name}"
+        for name in (
+            *(
+                "DebugLevel",
+                "get_debug_level",
+                "set_debug_level",
+                "set_debug_level_from_env",
+                "DeviceMesh",
+                "init_device_mesh",
+            ),
+            *("Logger", "Reducer", "split_group", "shrink_group"),
+            *(f"ProcessGroup{backend}" for backend in ("Gloo", "MPI", "NCCL", "UCC", "XCCL")),
+        )
+    },
     "adjoint.distributions.multivariate_normal": {
         "_precision_to_scale_tril": "adjoint.distributions.multivariate_normal._factor_of_inverse",
         "_batch_mv": "adjoint.distributions.multivariate_normal._product",
@@ -256,6 +271,9 @@ def target(name):
 
 def _inside(name):
     """The module that a stand-in holds without a file of its own, such as ``torch.backends.cudnn``; None without one."""
+    if name.startswith("torch.distributed."):
+        # What is not in adjoint.distributed, which is torch.distributed.
+        return import_module(f"{STANDINS}.distributed").modules.get(name[len("torch.distributed.") :])
     head, _, last = name.rpartition(".")
     holder = sys.modules.get(head)
     value = vars(holder).get(last) if holder is not None and holder.__name__.startswith(STANDINS) else None

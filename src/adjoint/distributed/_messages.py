@@ -19,6 +19,8 @@ from adjoint.distributed._work import Work
 
 __all__ = ["Messages"]
 
+#: What a frame of the side connections is.
+BYE, ABORT, QUERY, STATUS, MESSAGE, OFFER, ACCEPT, DATA = range(8)
 _FACTS = struct.Struct("<BxxxxxxxQ")
 #: The longest message that goes without being asked for.
 SHORT = 1 << 16
@@ -51,14 +53,10 @@ class Messages:
         if self._refused(work):
             return work
         if len(view) <= SHORT:
-            from adjoint.distributed._side import MESSAGE
-
             if not self._side.write(dst, MESSAGE, facts + bytes(view), tag):
                 return self._gone(work, dst)
             work._finish()
             return work
-        from adjoint.distributed._side import OFFER
-
         work.deadline, work.dst = time.monotonic() + self._side.timeout, dst
         with self._lock:
             number = next(self._numbers)
@@ -103,8 +101,6 @@ class Messages:
 
     def arrived(self, peer, kind, tag, number, length):
         """The header of a frame of ours has come."""
-        from adjoint.distributed._side import ACCEPT, DATA, MESSAGE
-
         expect = self._side._expect
         if kind == ACCEPT:
             self._send_offered(peer.rank, number)
@@ -147,8 +143,6 @@ class Messages:
             work.into[:] = data
             self._land(work, source)
         else:
-            from adjoint.distributed._side import ACCEPT
-
             self._coming[source, number] = work
             self._side.write(source, ACCEPT, number=number)
 
@@ -159,8 +153,6 @@ class Messages:
         work._finish()
 
     def _send_offered(self, rank, number):
-        from adjoint.distributed._side import DATA
-
         with self._lock:
             found = self._offered.get(number)
         if found is None or found[0].dst != rank:

@@ -15,12 +15,21 @@ import threading
 import time
 from collections import deque
 
-from adjoint.distributed._messages import Messages
+from adjoint.distributed._messages import (
+    ABORT,
+    ACCEPT,
+    BYE,
+    DATA,
+    MESSAGE,
+    OFFER,
+    QUERY,
+    STATUS,
+    Messages,
+)
 
 __all__ = ["Side"]
 
 LAYOUT = struct.Struct("<BxxxiQQ")
-BYE, ABORT, QUERY, STATUS, MESSAGE, OFFER, ACCEPT, DATA = range(8)
 _TEXT = 1 << 16
 
 

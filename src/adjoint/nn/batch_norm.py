@@ -264,10 +264,6 @@ class SyncBatchNorm(_BatchNorm):
         device=None,
         dtype=None,
     ):
-        if process_group is not None:
-            raise NotImplementedError(
-                f"SyncBatchNorm(): process_group={process_group!r}: statistics are those of one process; leave it out"
-            )
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_group = process_group
 
