@@ -14,6 +14,7 @@ USAGE = """\
 usage: python -m adjoint.as_torch script.py [argument …]
        python -m adjoint.as_torch -m module [argument …]
        python -m adjoint.as_torch -c code [argument …]
+       python -m adjoint.as_torch torchrun [option …] script.py [argument …]
        python -m adjoint.as_torch - [argument …]      the program comes from standard input
 
 Runs a program that was written for torch; `import torch` finds Adjoint."""
@@ -37,7 +38,9 @@ def main(arguments) -> None:
     from adjoint.as_torch import as_torch
 
     as_torch()
-    if first == "-m":
+    if first == "torchrun" and not os.path.exists(first):
+        _run_module("torch.distributed.run", rest)
+    elif first == "-m":
         _run_module(what, rest)
     elif first == "-c":
         sys.argv[:] = ["-c", *rest]
@@ -60,7 +63,11 @@ def _search_first(folder):
 def _run_module(name, rest):
     from runpy import run_module
 
+    from adjoint.as_torch._finder import target
+
     sys.argv[:] = [name, *rest]
+    if name.startswith("torch."):
+        name = target(name) or name  # such as torch.distributed.run
     run_module(name, run_name="__main__", alter_sys=True)
 
 

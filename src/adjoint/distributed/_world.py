@@ -276,17 +276,13 @@ def new_group(
     else:
         world.made += 1
         label = f"group/{world.made}"
+    if rank not in ranks:
+        return GroupMember.NON_GROUP_MEMBER
+    limit = as_timedelta(getattr(default, "_timeout", default_pg_timeout) if timeout is None else timeout)
     if name == "mpi":
-        made = _backend.create(name, None, -1, -1, timeout or default_pg_timeout, label, ranks, default)
-        if rank not in ranks:
-            return GroupMember.NON_GROUP_MEMBER
+        made = _backend.create(name, None, -1, -1, limit, label, ranks, default)
     else:
-        if rank not in ranks:
-            return GroupMember.NON_GROUP_MEMBER
         store = PrefixStore(label, default._store)
-        limit = default_pg_timeout if timeout is None else as_timedelta(timeout)
-        if timeout is None and getattr(default, "_timeout", None) is not None:
-            limit = as_timedelta(default._timeout)
         made = _backend.create(name, store, ranks.index(rank), len(ranks), limit, label, ranks)
         made._store = store
     made.group_desc = group_desc or "undefined"

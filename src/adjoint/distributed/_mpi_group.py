@@ -1,0 +1,257 @@
+"""`MPIGroup`: collectives by an MPI library, through mpi4py; the backend for ranks on more than one machine.
+
+Buffers are not copied. Calls are MPI's blocking ones, in the order of `_ordered`: no MPI makes progress by itself, so what is not waited
+for is done by the group's thread. MPI has no timeouts, and a rank that dies leaves the others waiting: so an uncaught exception ends the
+job, and so does a call that outlasts the group's timeout, after saying which. Start reading at `MPIGroup`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import adjoint as ad
+from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
+from adjoint.distributed._errors import DistBackendError
+from adjoint.distributed._ordered import OrderedGroup, hash_of
+from adjoint.distributed._work import Work
+
+__all__ = ["MPIGroup"]
+
+#: Set it to compare what all ranks call before each collective, at the price of a message.
+CHECK = "ADJOINT_DISTRIBUTED_CHECK"
+_NAMES = {
+    **{ad.uint8: "UINT8_T", ad.int8: "INT8_T", ad.int16: "INT16_T", ad.int32: "INT32_T", ad.int64: "INT64_T"},
+    **{ad.float32: "FLOAT", ad.float64: "DOUBLE", ad.bool: "UINT8_T"},
+    **{ad.complex64: "C_FLOAT_COMPLEX", ad.complex128: "C_DOUBLE_COMPLEX"},
+}
+_OPS = {"SUM": "SUM", "AVG": "SUM", "PREMUL_SUM": "SUM", "PRODUCT": "PROD", "MIN": "MIN", "MAX": "MAX"}
+_OPS |= {"BAND": "BAND", "BOR": "BOR", "BXOR": "BXOR"}
+_OF_BOOLS = {"SUM": "LOR", "MAX": "LOR", "PRODUCT": "LAND", "MIN": "LAND"}
+
+
+def load():
+    """mpi4py's MPI, prepared for what goes wrong in a program."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", 1)) > there:
+        # Ranks that spin while they wait keep those from computing that they wait for: 4 bytes take 16 ms, not 10 µs.
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise RuntimeError(
+            f"Distributed package doesn't have MPI built in: {error}. Install it by `pip install adjoint[mpi]`, or mpi4py over the MPI of "
+            "this site, and start the program by `mpirun -n RANKS python program.py`"
+        ) from None
+    if not getattr(sys.excepthook, "_ends_job", False):
+        before = sys.excepthook
+
+        def end_job(kind, error, traceback):
+            before(kind, error, traceback)
+            if not issubclass(kind, KeyboardInterrupt) or MPI.COMM_WORLD.size > 1:
+                sys.stderr.flush()
+                MPI.COMM_WORLD.Abort(1)
+
+        end_job._ends_job = True  # type: ignore[attr-defined]
+        sys.excepthook = end_job
+    return MPI
+
+
+class _Request(Work):
+    """A message that MPI has under way."""
+
+    def __init__(self, group, what, request, tensor, landed=None):
+        super().__init__(what, [tensor])
+        self._group, self._request, self._landed = group, request, landed
+        self._status = group._mpi.Status()
+
+    def is_completed(self):
+        if not self._done.is_set() and self._request.Test(self._status):
+            self._source = self._status.Get_source()
+            if self._landed is not None:
+                self._landed()
+            self._finish()
+        return self._done.is_set()
+
+    def wait(self, timeout=None):
+        from adjoint.distributed._stores import seconds
+
+        limit = (seconds(timeout) if timeout is not None else 0) or self._group._timeout
+        end, pause = time.monotonic() + limit, 0.0
+        while not self.is_completed():
+            if time.monotonic() > end:
+                raise DistBackendError(f"{self._what}: waited {limit:g} s in vain")
+            time.sleep(pause)
+            pause = min(pause + 1e-6, 1e-3)
+        return super().wait()
+
+
+class MPIGroup(OrderedGroup):
+    """Ranks that an MPI library joins.
+
+    Parameters
+    ----------
+    timeout : timedelta
+    name : str
+    ranks : list of int, optional
+        Those of the parent that are in it, this one among them; without it, all that mpirun has started.
+    parent : MPIGroup, optional
+    """
+
+    def __init__(self, rank, size, timeout, name, ranks=None, parent=None):
+        self._mpi = MPI = load()
+        if parent is None:
+            self._comm = MPI.COMM_WORLD.Dup()
+        else:
+            self._comm = parent._comm.Create_group(parent._comm.Get_group().Incl(ranks), hash_of(name) % 1000)
+        super().__init__(self._comm.rank, self._comm.size, timeout, name)
+        self._compares = bool(os.environ.get(CHECK)) or os.environ.get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL"
+        self._types = {dtype: getattr(MPI, word) for dtype, word in _NAMES.items()}
+        self._began = 0.0
+        threading.Thread(target=self._watch, name="adjoint-mpi-watch", daemon=True).start()
+
+    def getBackendName(self):
+        return "mpi"
+
+    def _run(self, call, body):
+        self._began = time.monotonic()
+        if self._compares:
+            self._compare(call)
+        super()._run(call, body)
+
+    def _compare(self, call):
+        said = self._comm.allgather(str(call))
+        if other := [f"rank {r} called {text}" for r, text in enumerate(said) if text != str(call)]:
+            raise DistBackendError(f"ranks disagree: rank {self._rank} called {call}, {'; '.join(other)}")
+
+    def _watch(self):
+        """End the job when a call has lasted too long."""
+        while not self._closed:
+            time.sleep(min(1.0, self._timeout / 4))
+            call = self._current
+            if call is not None and time.monotonic() - self._began > self._timeout:
+                print(
+                    f"rank {self._rank}: {call} has not ended after {self._timeout:g} s: a rank has not called it, or has died. The job "
+                    "is ended",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self._mpi.COMM_WORLD.Abort(1)
+
+    # --- collectives -------------------------------------------------------------------------------------------------
+
+    def _buffer(self, tensor):
+        return [bytes_of(tensor), tensor.numel(), self._types[tensor.dtype]]
+
+    def _raw(self, tensor):
+        return [bytes_of(tensor), self._mpi.BYTE]
+
+    def _reducible(self, tensor):
+        """The tensor, or, of half precision, a wider one: MPI has no such types."""
+        return tensor if tensor.dtype in self._types else tensor.float()
+
+    def _op(self, op, dtype):
+        return getattr(self._mpi, (_OF_BOOLS if dtype is ad.bool else {}).get(op.name) or _OPS[op.name])
+
+    def _allreduce(self, call, mine, op):
+        wide = self._reducible(mine)
+        self._comm.Allreduce(self._mpi.IN_PLACE, self._buffer(wide), self._op(op, mine.dtype))
+        if wide is not mine:
+            mine.copy_(wide)
+
+    def _reduce(self, call, mine, op, root):
+        wide = self._reducible(mine)
+        send = self._mpi.IN_PLACE if self._rank == root else self._buffer(wide)
+        receive = self._buffer(wide) if self._rank == root else None
+        self._comm.Reduce(send, receive, self._op(op, mine.dtype), root)
+        if wide is not mine and self._rank == root:
+            mine.copy_(wide)
+
+    def _reduce_scatter(self, call, there, parts, op):
+        together = self._reducible(ad.cat(parts))
+        whole = together.new_empty(there.numel())
+        counts = [there.numel()] * self._size
+        self._comm.Reduce_scatter(self._buffer(together), self._buffer(whole), counts, self._op(op, there.dtype))
+        there.copy_(whole)
+
+    def _broadcast(self, call, there, root):
+        self._comm.Bcast(self._raw(there), root)
+
+    def _allgather(self, call, parts, mine):
+        whole = ad.empty(self._size * mine.numel(), dtype=mine.dtype)
+        self._comm.Allgather(self._raw(mine), self._raw(whole))
+        for part, found in zip(parts, whole.view(self._size, -1)):
+            part.copy_(found)
+
+    def _gather(self, call, parts, mine, root):
+        whole = ad.empty(self._size * mine.numel(), dtype=mine.dtype) if self._rank == root else None
+        self._comm.Gather(self._raw(mine), None if whole is None else self._raw(whole), root)
+        if whole is not None:
+            for part, found in zip(parts, whole.view(self._size, -1)):
+                part.copy_(found)
+
+    def _scatter(self, call, there, parts, root):
+        whole = ad.cat(parts) if self._rank == root else None
+        self._comm.Scatter(None if whole is None else self._raw(whole), self._raw(there), root)
+
+    def _alltoall(self, call, outputs, inputs):
+        width = inputs[0].element_size()
+
+        def packed(tensors):
+            counts = [t.numel() * width for t in tensors]
+            return counts, [sum(counts[:i]) for i in range(len(counts))]
+
+        send, receive = ad.cat(inputs), ad.empty(sum(t.numel() for t in outputs), dtype=inputs[0].dtype)
+        self._comm.Alltoallv(
+            [bytes_of(send), packed(inputs), self._mpi.BYTE], [bytes_of(receive), packed(outputs), self._mpi.BYTE]
+        )
+        for out, part in zip(outputs, receive.split([t.numel() for t in outputs])):
+            out.copy_(part)
+
+    def _barrier(self, call):
+        self._comm.Barrier()
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """A barrier; the group's own timeout ends the job, and names the call."""
+        work = self.barrier()
+        work.wait()
+        return work
+
+    # --- from rank to rank -------------------------------------------------------------------------------------------
+
+    def send(self, tensors, dst, tag=0):
+        (tensor,) = tensors
+        self._check_usable("send")
+        mine = for_reading(tensor, "send")
+        what = f"send of {mine.numel()} {mine.dtype.name} from rank {self._rank} to rank {dst} with tag {tag}"
+        return _Request(self, what, self._comm.Isend(self._raw(mine), dst, self._tag(tag)), mine)
+
+    def recv(self, tensors, src, tag=0):
+        (tensor,) = tensors
+        self._check_usable("recv")
+        there, back = for_writing(tensor, "recv")
+
+        def landed():
+            if back:
+                with ad.no_grad():
+                    back[0].copy_(back[1])
+
+        source = self._mpi.ANY_SOURCE if src is None else src
+        what = f"recv of {there.numel()} {there.dtype.name} by rank {self._rank} from rank {src} with tag {tag}"
+        return _Request(self, what, self._comm.Irecv(self._raw(there), source, self._tag(tag)), tensor, landed)
+
+    def recv_anysource(self, tensors, tag=0):
+        return self.recv(tensors, None, tag)
+
+    def _tag(self, tag):
+        # Derivatives' are negative, and MPI's are not: they take the upper half.
+        upper = self._mpi.COMM_WORLD.Get_attr(self._mpi.TAG_UB) or 32767
+        return tag % (upper // 2) + (upper // 2 if tag < 0 else 0)
+
+    def _leave(self, how):
+        if "destroy" in how:
+            self._comm.Free()
+
+
