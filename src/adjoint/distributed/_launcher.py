@@ -223,6 +223,7 @@ class Launcher:
                 time.sleep(0.3)
                 failed = [rank for rank in self.ranks if rank.process.poll()]
                 for rank in failed:
+                    rank.end(signal.SIGKILL)  # what it has started holds its output open
                     for reader in rank.readers:
                         reader.join(1)
                 return next((rank for rank in failed if not rank.is_second_hand()), failed[0])

@@ -173,7 +173,9 @@ class MPIGroup(OrderedGroup):
         together = self._reducible(ad.cat(parts))
         whole = together.new_empty(there.numel())
         counts = [there.numel()] * self._size
-        self._comm.Reduce_scatter(self._buffer(together), self._buffer(whole), counts, self._op(op, there.dtype))
+        self._comm.Reduce_scatter(
+            self._buffer(together), self._buffer(whole), counts, self._op(op, there.dtype)
+        )
         there.copy_(whole)
 
     def _broadcast(self, call, there, root):
@@ -205,7 +207,8 @@ class MPIGroup(OrderedGroup):
 
         send, receive = ad.cat(inputs), ad.empty(sum(t.numel() for t in outputs), dtype=inputs[0].dtype)
         self._comm.Alltoallv(
-            [bytes_of(send), packed(inputs), self._mpi.BYTE], [bytes_of(receive), packed(outputs), self._mpi.BYTE]
+            [bytes_of(send), packed(inputs), self._mpi.BYTE],
+            [bytes_of(receive), packed(outputs), self._mpi.BYTE],
         )
         for out, part in zip(outputs, receive.split([t.numel() for t in outputs])):
             out.copy_(part)
@@ -239,8 +242,12 @@ class MPIGroup(OrderedGroup):
                     back[0].copy_(back[1])
 
         source = self._mpi.ANY_SOURCE if src is None else src
-        what = f"recv of {there.numel()} {there.dtype.name} by rank {self._rank} from rank {src} with tag {tag}"
-        return _Request(self, what, self._comm.Irecv(self._raw(there), source, self._tag(tag)), tensor, landed)
+        what = (
+            f"recv of {there.numel()} {there.dtype.name} by rank {self._rank} from rank {src} with tag {tag}"
+        )
+        return _Request(
+            self, what, self._comm.Irecv(self._raw(there), source, self._tag(tag)), tensor, landed
+        )
 
     def recv_anysource(self, tensors, tag=0):
         return self.recv(tensors, None, tag)
@@ -253,5 +260,3 @@ class MPIGroup(OrderedGroup):
     def _leave(self, how):
         if "destroy" in how:
             self._comm.Free()
-
-

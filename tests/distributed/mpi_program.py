@@ -1,0 +1,89 @@
+"""What `test_mpi` runs under mpirun: ``all``, or a way to fail."""
+
+import os
+import sys
+import time
+from datetime import timedelta
+
+import adjoint as ad
+import adjoint.distributed as dist
+from adjoint.distributed._call import DTYPES
+from adjoint.distributed.nn import functional as F
+
+how = sys.argv[1]
+if how == "disagree":
+    os.environ["ADJOINT_DISTRIBUTED_CHECK"] = "1"
+ad.set_num_threads(1)
+dist.init_process_group("mpi", timeout=timedelta(seconds=2 if how == "late" else 30))
+rank, size = dist.get_rank(), dist.get_world_size()
+total = size * (size + 1) // 2
+if how == "all":
+    for dtype in DTYPES:
+        x = ad.full((5,), rank + 1).to(dtype)
+        dist.all_reduce(x)
+        assert (x == ad.full((5,), total).to(dtype)).all(), dtype
+        parts = [ad.zeros(2, 3, dtype=dtype) for _ in range(size)]
+        dist.all_gather(parts, ad.full((3, 2), rank + 1).to(dtype).t())
+        assert all((part == ad.tensor(r + 1).to(dtype)).all() for r, part in enumerate(parts))
+    for op, expected in (
+        ("MAX", size),
+        ("MIN", 1),
+        ("PRODUCT", 2 if size == 2 else 6),
+        ("AVG", total / size),
+    ):
+        x = ad.full((3,), rank + 1.0)
+        dist.all_reduce(x, getattr(dist.ReduceOp, op))
+        assert ad.allclose(x, ad.full((3,), float(expected)))
+    for root in range(size):
+        x = ad.full((4,), float(rank))
+        dist.broadcast(x, root)
+        assert (x == root).all()
+        parts = [ad.zeros(2) for _ in range(size)] if rank == root else None
+        dist.gather(ad.full((2,), float(rank)), parts, root)
+        assert parts is None or [float(p[0]) for p in parts] == list(range(size))
+        dist.scatter(x[:2], [ad.full((2,), 7.0 * r) for r in range(size)] if rank == root else None, root)
+        assert float(x[1]) == 7 * rank
+        y = ad.ones(3)
+        dist.reduce(y, root)
+        assert rank != root or (y == size).all()
+    out = ad.zeros(2)
+    dist.reduce_scatter(out, [ad.full((2,), float(r)) for r in range(size)])
+    assert (out == rank * size).all()
+    outs = [ad.zeros(1 + r) for r in range(size)]
+    dist.all_to_all(outs, [ad.full((1 + rank,), 10.0 * rank + r) for r in range(size)])
+    assert [float(t[0]) for t in outs] == [10.0 * r + rank for r in range(size)]
+    for n in (3, 300_000):
+        got = ad.zeros(n)
+        works = [
+            dist.isend(ad.full((n,), float(rank)), (rank + 1) % size),
+            dist.irecv(got, (rank - 1) % size),
+        ]
+        [work.wait() for work in works]
+        assert (got == (rank - 1) % size).all()
+    things = [None] * size
+    dist.all_gather_object(things, {"rank": rank})
+    assert things == [{"rank": r} for r in range(size)]
+    group = dist.new_group([0, size - 1])
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        x = ad.ones(1)
+        dist.all_reduce(x, group=group)
+        assert float(x) == 2
+    x = ad.full((2,), rank + 1.0, requires_grad=True)
+    (F.all_reduce(x * x) * (rank + 1)).sum().backward()
+    assert (x.grad == 2 * (rank + 1) * total).all()
+    model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
+    model(ad.full((1, 2), rank + 1.0)).sum().backward()
+    assert ad.allclose(model.module.weight.grad, ad.full((1, 2), total / size))
+    print("ok")
+    dist.destroy_process_group()
+else:
+    x = ad.ones(3)
+    dist.all_reduce(x)
+    if rank == 1:
+        if how == "raise":
+            raise ValueError("planted")
+        if how == "late":
+            time.sleep(30)
+        x = ad.ones(4)
+    dist.all_reduce(x)
+    print("came back")

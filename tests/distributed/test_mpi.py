@@ -1,0 +1,52 @@
+"""The backend "mpi", where mpi4py and mpirun are installed: ``pip install adjoint[mpi]``.
+
+Start reading in `mpi_program.py`.
+"""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from ranks import environment
+
+MPIRUN = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
+pytestmark = pytest.mark.skipif(
+    MPIRUN is None or importlib.util.find_spec("mpi4py") is None, reason="mpi4py and mpirun are not installed"
+)
+PROGRAM = pathlib.Path(__file__).parent / "mpi_program.py"
+
+
+def run(*arguments, n=2):
+    """The program on n ranks: its status, and what it printed."""
+    variables = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    done = subprocess.run(
+        [MPIRUN, "-n", str(n), "--oversubscribe", sys.executable, str(PROGRAM), *arguments],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("n", (2, 3))
+def test_collectives_gradients_and_training(n):
+    code, out, error = run("all", n=n)
+    assert code == 0 and out.split() == ["ok"] * n, error
+
+
+@pytest.mark.parametrize(
+    "how, words", [("raise", "ValueError: planted"), ("late", "all_reduce number 2 of 3 float32")]
+)
+def test_a_failure_ends_the_job(how, words):
+    code, out, error = run(how)
+    assert code != 0 and words in error and "came back" not in out
+
+
+def test_disagreement_is_found_where_it_is_asked_for():
+    code, out, error = run("disagree")
+    assert code != 0 and "ranks disagree: rank" in error
