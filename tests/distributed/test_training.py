@@ -16,6 +16,7 @@ from ranks import processes
         ("others", 2),
         ("uneven", 3),
         ("normalised_over_ranks", 3),
+        ("optimisers", 2),
     ],
 )
 def test_training(program, n, tmp_path):

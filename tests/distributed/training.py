@@ -284,3 +284,59 @@ def normalised_over_ranks(rank, size):
     dist.all_gather_object(theirs, list(sampler))
     assert set(sum(theirs, [])) == set(range(10)) and len(theirs[0]) == len(theirs[-1])
     print("ok")
+
+
+def optimisers(rank, size):
+    """ZeRO steps as one optimiser over all parameters; its state comes together and goes apart; averages now and then."""
+    from adjoint.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    from adjoint.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
+
+    x, y = data(4 * size)
+    part = slice(4 * rank, 4 * rank + 4)
+    one, model = network(), DDP(network())
+    adam = ad.optim.AdamW(one.parameters(), lr=0.1)
+    zero = ZeroRedundancyOptimizer(model.parameters(), ad.optim.AdamW, lr=0.1)
+    schedulers = [ad.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (adam, zero)]
+
+    def steps(zero):
+        for m, o, where, s in ((one, adam, slice(None), schedulers[0]), (model, zero, part, schedulers[1])):
+            o.zero_grad()
+            loss_of(m, x[where], y[where]).backward()
+            nn.utils.clip_grad_norm_(m.parameters(), 0.5)
+            o.step()
+            s.step()
+        close(model.parameters(), one.parameters())
+        alike(model.parameters())
+
+    steps(zero)
+    steps(zero)
+    held = [None] * size
+    dist.all_gather_object(held, len(zero.state))
+    assert sum(held) == 6 and max(held) < 6
+    zero.consolidate_state_dict(to=0)
+    states = [zero.state_dict() if rank == 0 else None]
+    if rank:
+        refused("has not been consolidated", zero.state_dict)
+    elif size > 1:
+        close(
+            [states[0]["state"][i]["exp_avg"] for i in range(6)],
+            [adam.state[p]["exp_avg"] for p in one.parameters()],
+        )
+    dist.broadcast_object_list(states)
+    again = ZeroRedundancyOptimizer(model.parameters(), ad.optim.AdamW, lr=0.1)
+    again.load_state_dict(states[0])
+    schedulers[1].optimizer = again
+    steps(again)
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(net.weight, float(rank))
+    local = PostLocalSGDOptimizer(
+        ad.optim.SGD(net.parameters(), lr=0.0), PeriodicModelAverager(2, warmup_steps=1)
+    )
+    seen = []
+    for _ in range(2):
+        local.zero_grad()
+        net(ad.ones(1, 1)).sum().backward()
+        local.step()
+        seen.append(float(net.weight))
+    assert seen == [rank, (size - 1) / 2] and local.state_dict()["step"] == 2
+    print("ok")

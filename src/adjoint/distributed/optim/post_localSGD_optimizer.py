@@ -1,0 +1,53 @@
+"""`PostLocalSGDOptimizer`: an optimiser of each rank, whose parameters are averaged now and then. Source: Lin et al. (2018)."""
+
+from __future__ import annotations
+
+from adjoint.optim import Optimizer
+
+__all__ = ["PostLocalSGDOptimizer"]
+
+
+class PostLocalSGDOptimizer(Optimizer):
+    """An optimiser, after each step of which an averager is asked.
+
+    Parameters
+    ----------
+    optim : Optimizer
+    averager : ModelAverager
+        Such as `algorithms.model_averaging.averagers.PeriodicModelAverager`.
+    """
+
+    def __init__(self, optim, averager):
+        self.optim, self.averager = optim, averager
+        self.param_groups, self.defaults = optim.param_groups, optim.defaults
+
+    @property
+    def state(self):
+        """That of the optimiser."""
+        return self.optim.state
+
+    def __repr__(self):
+        return repr(self.optim)
+
+    def state_dict(self) -> dict:
+        """That of the optimiser, with the averager's count as "step"."""
+        return {**self.optim.state_dict(), "step": self.averager.step}
+
+    def load_state_dict(self, state_dict) -> None:
+        """Load both; without a count, averaging begins anew."""
+        self.averager.step = state_dict.get("step", 0)
+        self.optim.load_state_dict({k: v for k, v in state_dict.items() if k != "step"})
+
+    def step(self, closure=None):
+        """A step, and the average if it is time to."""
+        loss = self.optim.step(closure)
+        self.averager.average_parameters(self.optim.param_groups)
+        return loss
+
+    def zero_grad(self, set_to_none=True) -> None:
+        """That of the optimiser."""
+        self.optim.zero_grad(set_to_none=set_to_none)
+
+    def add_param_group(self, param_group) -> None:
+        """That of the optimiser."""
+        self.optim.add_param_group(param_group)
