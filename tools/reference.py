@@ -32,7 +32,7 @@ MODULES = (
     "amp func hub library linalg fft signal.windows special models nn nn.functional nn.init nn.utils nn.utils.rnn "
     "nn.utils.parametrize nn.utils.parametrizations "
     "nn.utils.stateless optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "
-    "utils.checkpoint utils.hooks random multiprocessing serialization testing"
+    "distributed distributed.nn.functional nn.parallel utils.checkpoint utils.hooks random multiprocessing serialization testing"
 ).split()
 
 

@@ -92,7 +92,7 @@ PRIVATE = {
                 "DeviceMesh",
                 "init_device_mesh",
             ),
-            *("Logger", "Reducer", "split_group", "shrink_group"),
+            *("Logger", "Reducer"),
             *(f"ProcessGroup{backend}" for backend in ("Gloo", "MPI", "NCCL", "UCC", "XCCL")),
         )
     },

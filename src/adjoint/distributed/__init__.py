@@ -81,7 +81,7 @@ from adjoint.distributed._process_group import (
     ReduceScatterOptions,
     ScatterOptions,
 )
-from adjoint.distributed._reduce_op import ReduceOp, _make_nccl_premul_sum
+from adjoint.distributed._reduce_op import ReduceOp, _make_nccl_premul_sum, supports_complex
 from adjoint.distributed._stores import HashStore, PrefixStore, Store
 from adjoint.distributed._tcp_store import TCPStore
 from adjoint.distributed._work import Work
@@ -116,6 +116,7 @@ __all__ = [
     "Backend",
     "BarrierOptions",
     "BroadcastOptions",
+    "BuiltinCommHookType",
     "DistBackendError",
     "DistError",
     "DistNetworkError",
@@ -192,6 +193,7 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "supports_complex",
 ]
 
 _LAZY = ("algorithms", "distributed_c10d", "elastic", "launch", "nn", "optim", "run", "utils")
@@ -200,8 +202,10 @@ _LAZY = ("algorithms", "distributed_c10d", "elastic", "launch", "nn", "optim", "
 def __getattr__(name):
     from importlib import import_module
 
-    if name == "GradBucket":
-        return import_module("adjoint.distributed._buckets").GradBucket
+    if name in ("GradBucket", "BuiltinCommHookType"):
+        return getattr(import_module("adjoint.distributed._buckets"), name)
+    if name == "reduce_op":  # torch's name before ReduceOp
+        return ReduceOp
     if name in _LAZY:
         return import_module(f"adjoint.distributed.{name}")
     raise AttributeError(f"module 'adjoint.distributed' has no attribute {name!r}")

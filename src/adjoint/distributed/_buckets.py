@@ -8,6 +8,7 @@ learns in the same message whether something is to be talked about, and which pa
 
 from __future__ import annotations
 
+import enum
 import threading
 import warnings
 
@@ -16,7 +17,13 @@ from adjoint import _C
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._errors import DistBackendError
 
-__all__ = ["GradBucket", "Reducer"]
+__all__ = ["BuiltinCommHookType", "GradBucket", "Reducer"]
+
+
+class BuiltinCommHookType(enum.Enum):
+    """Hooks of communication that are known by name."""
+
+    ALLREDUCE, FP16_COMPRESS = range(2)
 
 
 class GradBucket:
@@ -68,7 +75,9 @@ class Bucket:
 
 def assign(parameters, first, cap) -> list:
     """Lists of parameters of one dtype each: the last ones first, whose gradients come first; up to so many bytes."""
-    buckets, open_ones, limits = [], {}, {}
+    buckets: list = []
+    open_ones: dict = {}
+    limits: dict = {}
     for p in reversed(parameters):
         now = open_ones.setdefault(p.dtype, [])
         now.append(p)

@@ -26,6 +26,12 @@ _FACTS = struct.Struct("<BxxxxxxxQ")
 SHORT = 1 << 16
 
 
+class _Send(Work):
+    def __init__(self, what, tensor, dst, deadline):
+        super().__init__(what, [tensor])
+        self.dst, self.deadline = dst, deadline
+
+
 class _Receive(Work):
     def __init__(self, what, source, tag, facts, into, tensor, deadline):
         super().__init__(what, [tensor])
@@ -48,7 +54,7 @@ class Messages:
 
     def send(self, what, view, dtype, count, dst, tag, tensor) -> Work:
         """Send bytes to a rank; the work is done when they may be changed."""
-        work = Work(what, [tensor])
+        work = _Send(what, tensor, dst, time.monotonic() + self._side.timeout)
         facts = _FACTS.pack(DTYPES.index(dtype), count)
         if self._refused(work):
             return work
@@ -57,7 +63,6 @@ class Messages:
                 return self._gone(work, dst)
             work._finish()
             return work
-        work.deadline, work.dst = time.monotonic() + self._side.timeout, dst
         with self._lock:
             number = next(self._numbers)
             self._offered[number] = (work, view)

@@ -83,7 +83,7 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
     padded[: data.numel()] = data
     parts = [ad.empty(longest, dtype=ad.uint8) for _ in range(group.size())] if mine else None
     collectives.gather(padded, parts, group=group, group_dst=root)
-    if mine:
+    if parts is not None:
         for i, (part, n) in enumerate(zip(parts, sizes)):
             object_gather_list[i] = _unpacked(part, int(n))
 

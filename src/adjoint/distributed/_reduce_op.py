@@ -100,6 +100,11 @@ _COMBINE = {
 _OF_BOOLS = {SUM: ad.bitwise_or, PRODUCT: ad.bitwise_and, MIN: ad.bitwise_and, MAX: ad.bitwise_or}
 
 
+def supports_complex(reduceOp) -> bool:
+    """Whether complex numbers can be combined so."""
+    return reduceOp not in [ReduceOp(kind) for kind in (MAX, MIN, PRODUCT, BAND, BOR, BXOR)]
+
+
 def check(op, dtype, what) -> None:
     """Refuse what a dtype does not have."""
     kind = op.op

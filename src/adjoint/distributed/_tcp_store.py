@@ -37,8 +37,8 @@ def on_this_host(host, what) -> str:
             f"{what}: the address {host!r} does not resolve: {getattr(error, 'strerror', None) or error}"
         ) from None
     for family, _, _, _, address in found:
-        if address[0].startswith("127.") or address[0] == "::1":
-            return address[0]
+        if str(address[0]).startswith("127.") or address[0] == "::1":
+            return str(address[0])
         with socket.socket(family, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
             probe.bind(address)  # which only works for an address of this machine; nobody listens there
             return "127.0.0.1"

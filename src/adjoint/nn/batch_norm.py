@@ -287,7 +287,7 @@ class SyncBatchNorm(_BatchNorm):
         group = self._group() if self.training or not tracked else None
         if group is None:
             return super().forward(input)
-        self._check(input)
+        self._check_input_dim(input)
         # All ranks' sums by two messages: the count and the mean, then the variance around it, which loses no digits.
         others = [d for d in range(input.ndim) if d != 1]
         shape = [1, -1] + [1] * (input.ndim - 2)

@@ -11,6 +11,7 @@ import adjoint as ad
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._process_group import ProcessGroup
 from adjoint.distributed._reduce_op import ReduceOp, reduce_op
+from adjoint.distributed._world import group as group
 from adjoint.distributed._world import need_group
 from adjoint.distributed.nn import _rows
 

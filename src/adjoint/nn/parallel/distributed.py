@@ -342,6 +342,12 @@ class DistributedDataParallel(Module, Joinable):
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self.reducer.hook = (state, hook)
 
+    def _register_builtin_comm_hook(self, comm_hook_type):
+        from adjoint.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+        name = {"ALLREDUCE": "allreduce_hook", "FP16_COMPRESS": "fp16_compress_hook"}[comm_hook_type.name]
+        self.register_comm_hook(None, getattr(default_hooks, name))
+
     def _set_static_graph(self):
         self.static_graph = self.reducer.static = True
 

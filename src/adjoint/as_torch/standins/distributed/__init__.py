@@ -40,7 +40,6 @@ globals().update(
         _WHOLE,
     )
 )
-globals().update(refusing("torch.distributed", "init_device_mesh shrink_group split_group", _WHOLE))
 
 #: By module: the types, then the functions, that libraries import from it whether they use them or not.
 SUBMODULES = {
