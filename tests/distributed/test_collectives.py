@@ -248,7 +248,7 @@ def test_two_threads_of_each_rank_may_use_one_group():
 
 
 def test_many_mixed_collectives_leave_nothing_behind():
-    """A fortieth of the run in `tests.distributed.soak`: memory, files and threads stay as they were."""
+    """A fortieth of the run in `soak.py`: memory, files and threads stay as they were."""
     from soak import mixed
 
     grown = agree(2, lambda group, rank: mixed(group, rank, 2500), limit=60)
