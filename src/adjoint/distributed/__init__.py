@@ -196,7 +196,7 @@ __all__ = [
     "supports_complex",
 ]
 
-_LAZY = ("algorithms", "distributed_c10d", "elastic", "launch", "nn", "optim", "run", "utils")
+_LAZY = ("algorithms", "constants", "distributed_c10d", "elastic", "launch", "nn", "optim", "run", "utils")
 
 
 def __getattr__(name):
