@@ -169,3 +169,20 @@ def bounds(rank, size):
     dist.destroy_process_group()
     refused("Default process group has not been initialized", lambda: dist.all_reduce(x))
     print("ok")
+
+
+def interrupted(rank, size):
+    """A rank that waits is interrupted from the keyboard: it raises that, and the others hear of it."""
+    if rank == 0:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            dist.all_reduce(ad.ones(1))
+        except KeyboardInterrupt:
+            print("interrupted")
+    else:
+        time.sleep(1.0)
+        try:
+            dist.all_reduce(ad.ones(1))
+        except dist.DistBackendError as error:
+            assert "rank 0 met KeyboardInterrupt" in str(error), error
+            print("told")

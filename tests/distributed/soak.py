@@ -57,6 +57,8 @@ if __name__ == "__main__":
     from ranks import agree
 
     for n in (2, 4):
-        grown = agree(n, lambda group, rank: mixed(group, rank, int(sys.argv[1]) // n), timeout=60.0, limit=3600)
+        grown = agree(
+            n, lambda group, rank: mixed(group, rank, int(sys.argv[1]) // n), timeout=60.0, limit=3600
+        )
         print(f"{n} ranks: grown by {max(grown)} bytes")
         assert max(grown) < 8_000_000

@@ -249,3 +249,39 @@ def test_what_a_killed_stopped_forked_or_raising_rank_does_to_the_others(tmp_pat
 
 def test_wrong_ranks_and_groups_are_refused(tmp_path):
     assert [said.split() for said in processes("programs:bounds", 2, tmp_path)] == [["ok"]] * 2
+
+
+def test_an_interrupt_ends_the_wait_and_the_others_hear_of_it(tmp_path):
+    assert processes("programs:interrupted", 2, tmp_path) == ["interrupted\n", "told\n"]
+
+
+def test_a_collective_in_a_hook_and_after_destroy():
+    def body(group, rank):
+        x = ad.ones(2, requires_grad=True)
+        y = x * (rank + 1)
+
+        def reduce(g):
+            g = g.clone()
+            group.allreduce([g], now())
+            return g
+
+        y.register_hook(reduce)
+        y.sum().backward()
+        group.barrier(now())
+        group.shutdown()
+        with pytest.raises(DistBackendError, match="destroyed by destroy_process_group"):
+            group.allreduce([ad.ones(1)], now())
+        return x.grad.tolist()
+
+    assert [rank.result for rank in threads(2, body)] == [[2.0, 2.0], [4.0, 4.0]]
+
+
+def test_importing_adjoint_does_not_import_what_joins_processes():
+    import subprocess
+    import sys
+
+    from ranks import environment
+
+    code = "import sys, adjoint, adjoint.nn, adjoint.utils.data; print('adjoint.distributed' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

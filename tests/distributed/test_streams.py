@@ -50,3 +50,30 @@ def test_streams_are_uncorrelated():
     drawn = ad.stack([ad.randn(2000, generator=g) for g in ad.Generator().manual_seed(0).spawn(40)])
     apart = ad.corrcoef(drawn) - ad.eye(40)
     assert float(apart.abs().max()) < 0.12  # five standard deviations
+
+
+def test_what_a_worker_is_sent_pickles():
+    import programs_of_workers as programs
+
+    net = ad.nn.Linear(2, 2)
+    optimizer = ad.optim.Adam(net.parameters())
+    net(ad.ones(2)).sum().backward()
+    optimizer.step()
+    sent = [
+        net,
+        optimizer,
+        ad.Generator(),
+        ad.distributions.MultivariateNormal(ad.zeros(2), ad.eye(2)),
+        programs.cube,
+        ad.sin,
+    ]
+    again = pickle.loads(pickle.dumps(sent))
+    assert again[4] is programs.cube and again[5] is ad.sin
+    assert ad.equal(again[0].weight, net.weight) and len(again[1].state_dict()["state"]) == 2
+    cloudpickle = pytest.importorskip("joblib.externals.cloudpickle")
+    by_value = cloudpickle.dumps(ad.vmap(ad.func.grad(lambda x: programs.cube(x).sum())))
+    assert pickle.loads(by_value)(ad.ones(2, 1)).tolist() == [[3.0], [3.0]]
+    import multiprocessing
+
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(programs.applied, (programs.cube, ad.tensor([2.0]))).tolist() == [8.0]

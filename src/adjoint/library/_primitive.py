@@ -11,6 +11,7 @@ the core's side is core/dispatch/declared.h.
 from __future__ import annotations
 
 import ast
+import copyreg
 
 from adjoint import _C
 
@@ -105,9 +106,30 @@ def primitive(signature, *, vjp=None, jvp=None, batch=None, samples=None, linear
             types=types,
         )
         setattr(_C, operator.__name__, operator)
+        _homes[operator] = function.__module__, getattr(function, "__qualname__", operator.__name__)
         return operator
 
     return decorate
+
+
+#: Where operators that programs declare are found again, as functions are: module and name.
+_homes: dict = {}
+
+
+def _reduce(operator):
+    """Pickle an operator by where it is found, for other processes."""
+    home = _homes.get(operator)
+    return operator.__reduce__() if home is None or "<locals>" in home[1] else (_found, home)
+
+
+def _found(module, name):
+    from functools import reduce
+    from importlib import import_module
+
+    return reduce(getattr, name.split("."), import_module(module))
+
+
+copyreg.pickle(_C.Operator, _reduce)  # type: ignore[arg-type]
 
 
 def declare(signature, function, *, vjp=None, jvp=None, batch=None, samples=None, linear=None, types=None):
