@@ -96,7 +96,8 @@ class RandomSampler(Sampler):
             return
         for _ in range(self.num_samples // n if n else 0):
             yield from _random.randperm(n, generator=generator).tolist()
-        if n and self.num_samples % n:
+        if n:
+            # Also where nothing of it is wanted: so torch does, and the next pass goes on from there.
             yield from _random.randperm(n, generator=generator).tolist()[: self.num_samples % n]
 
     def __len__(self):
