@@ -210,6 +210,17 @@ def others(rank, size):
             model.zero_grad()
             loss_of(model, x[part], y[part]).backward()
             close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()], tolerance)
+    from adjoint.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as local
+
+    alone = dist.new_subgroups(1)[0]
+    for many, expected in ((5, one), (0, None)):
+        model = DDP(network())
+        model.register_comm_hook(local.PostLocalSGDState(None, alone, many), local.post_localSGD_hook)
+        loss_of(model, x[part], y[part]).backward()
+        if expected is None:
+            expected = network()
+            loss_of(expected, x[part], y[part]).backward()
+        close([p.grad for p in model.parameters()], [p.grad for p in expected.parameters()])
     refused("same model across all ranks", lambda: DDP(nn.Linear(2, 3 + (rank == 1))))
     refused("doesn't have any parameter", lambda: DDP(nn.Tanh()))
     model = DDP(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 1)).double())
