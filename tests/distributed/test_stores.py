@@ -116,11 +116,11 @@ def test_clients_of_a_tcp_store_count_together_and_learn_its_end():
 def test_strangers_get_nothing(garbage):
     master = TCPStore("localhost", is_master=True, wait_for_workers=False)
     with socket.create_connection(("127.0.0.1", master.port)) as stranger:
-        stranger.sendall(garbage)
-        stranger.shutdown(socket.SHUT_WR)
         stranger.settimeout(10)
         got = b""
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):  # it may be sent away while it talks
+            stranger.sendall(garbage)
+            stranger.shutdown(socket.SHUT_WR)
             while more := stranger.recv(100):
                 got += more
         assert len(got) <= 24

@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -126,6 +125,7 @@ class Launcher:
         self.command, self.size, self.host, self.port, self.options = command, size, host, port, options
         self.ranks: list = []
         self._signal = None
+        self._descriptors: list = []
 
     def run(self) -> int:
         """Run it, anew after failures as often as was asked for; the status."""
@@ -139,33 +139,40 @@ class Launcher:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             before[number] = signal.signal(number, self._interrupted)
         try:
-            with tempfile.TemporaryDirectory(prefix="adjoint-run-") as folder:
-                for attempt in range(self.options.max_restarts + 1):
-                    failed = self._attempt(attempt, store, folder)
-                    if failed is None or self._signal is not None:
-                        break
-                    if attempt < self.options.max_restarts:
-                        left = self.options.max_restarts - attempt
-                        print(
-                            f"rank {failed.number} failed; all are started anew ({left} left)",
-                            file=sys.stderr,
-                        )
-                if self._signal is not None:
-                    return 128 + self._signal
-                if failed is None:
-                    return 0
-                self._tell(failed)
-                return 1
+            for attempt in range(self.options.max_restarts + 1):
+                failed = self._attempt(attempt, store)
+                if failed is None or self._signal is not None:
+                    break
+                if attempt < self.options.max_restarts:
+                    left = self.options.max_restarts - attempt
+                    print(
+                        f"rank {failed.number} failed; all are started anew ({left} left)",
+                        file=sys.stderr,
+                    )
+            if self._signal is not None:
+                return 128 + self._signal
+            if failed is None:
+                return 0
+            self._tell(failed)
+            return 1
         finally:
             self._end_all()
+            for descriptor in self._descriptors:
+                os.close(descriptor)
             store._close()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def _error_file(self):
+        """The path of an empty file without a name, which is gone with the launcher, however that goes."""
+        descriptor = os.memfd_create("adjoint-error")
+        self._descriptors.append(descriptor)
+        return f"/proc/{os.getpid()}/fd/{descriptor}"
+
     def _interrupted(self, number, frame):
         self._signal = number
 
-    def _attempt(self, attempt, store, folder):
+    def _attempt(self, attempt, store):
         """Start all ranks and wait; the one that failed first, or None."""
         options, size = self.options, self.size
         threads = str(max(1, _processors() // size))
@@ -197,7 +204,7 @@ class Launcher:
                 "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
                 "TORCHELASTIC_RUN_ID": options.rdzv_id,
                 "TORCHELASTIC_USE_AGENT_STORE": "True",
-                "TORCHELASTIC_ERROR_FILE": os.path.join(folder, f"error-{attempt}-{rank}.json"),
+                "TORCHELASTIC_ERROR_FILE": self._error_file(),
             }
             prefix = f"[{rank}] " if size > 1 else ""
             silent = int(options.redirects) if options.redirects.isdigit() and own else 0
