@@ -36,7 +36,10 @@ def test_every_folder_is_a_room():
         ({"kernels/cpu/a.cpp": '#include "ops/b.h"', "ops/b.h": ""}, "ops stands above kernels"),
         ({"tensor/a.cpp": '#include "autograd/b.h"', "autograd/b.h": ""}, "autograd stands above tensor"),
         ({"ops/a.h": '#include "dispatch/b.h"', "dispatch/b.h": ""}, "dispatch stands above ops"),
-        ({"dispatch/a.h": '#include "dispatch/family.h"', "dispatch/family.h": ""}, "dispatch/family stands above"),
+        (
+            {"dispatch/a.h": '#include "dispatch/family.h"', "dispatch/family.h": ""},
+            "dispatch/family stands above",
+        ),
         ({"attic/a.h": '#include "tensor/b.h"', "tensor/b.h": ""}, "in no room"),
         ({"ops/a.cpp": "#include <Python.h>"}, "only core/bind may know Python"),
         ({"ops/a.h": "  #  include <nanobind/nanobind.h>"}, "only core/bind may know Python"),

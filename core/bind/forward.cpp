@@ -47,6 +47,11 @@ void bind_forward(nb::module_& m) {
         }
     return false;
   }, "Whether a call with any of these tensors is recorded, or finds tangents.");
+  m.def("_is_differentiated_here", [](const nb::args& tensors) {
+    for (nb::handle t : tensors)
+      if (is_tensor(t.ptr()) && ((thread_state.grad && unwrap(t.ptr()).requires_grad()) || is_dual(unwrap(t.ptr())))) return true;
+    return false;
+  }, "Likewise, whatever the samples do that a batch stands for.");
   m.def("_is_forward_enabled", [] { return !thread_state.dual_skip_to; }, "Whether tangents are looked at in this thread.");
   m.def("_set_forward_enabled", [](bool on) {
     thread_state.dual_skip_from = on ? 0 : 1;

@@ -114,8 +114,9 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
     w = alias(weight, sizes, strides, weight.offset());
   }
   if (weight.dtype() != input.dtype())
-    fail("linear(): expected m1 and m2 to have the same dtype (mat1 and mat2 must have the same dtype), but got an input of ", name_of(input.dtype()),
-         " and a weight of ", name_of(weight.dtype()), ": convert one of them, as in input.to(", name_of(weight.dtype()), ")");
+    fail("linear(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(input.dtype()), " != ", cpp_name_of(weight.dtype()),
+         " (mat1 and mat2 must have the same dtype): the input is ", name_of(input.dtype()), ", the weight ", name_of(weight.dtype()),
+         "; convert one of them, as in input.to(", name_of(weight.dtype()), ")");
   if (bias.defined() && bias.dtype() != input.dtype())
     fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()), " and ", name_of(input.dtype()));
   const bool starts = bias.defined() && bias.dim() == 1 && weight.dim() == 2;

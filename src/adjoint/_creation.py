@@ -278,12 +278,6 @@ def _ends(name, start, end, dtype):
     return start, end
 
 
-def _between(start, end, steps, dtype):
-    """`linspace` by recorded operators, for ends that are differentiated."""
-    share = _C._linspace(0.0, 1.0, steps, None if dtype is None else _C._dtype(dtype), False)
-    return start * (1 - share) + end * share
-
-
 def _rank(x):
     return x.ndim if isinstance(x, Tensor) else 0
 
@@ -343,8 +337,7 @@ def _is_mapped(end):
 
 
 def _between(start, end, steps, dtype):
-    """`linspace` for each sample of a vmap: from the nearer end, as the core has it."""
-    start, end = (e.detach() if isinstance(e, Tensor) else e for e in (start, end))
+    """`linspace` by operators, for ends that are mapped or differentiated: from the nearer end, as the core has it."""
     dtype = dtype or (start + end + 0.0).dtype
     step = (end - start) / (steps - 1 or 1)
     at = _C._arange(0, steps, 1, _C.int64, False)

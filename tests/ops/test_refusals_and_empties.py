@@ -62,7 +62,7 @@ def test_results_without_elements(call, shape):
         (
             lambda: nn.Linear(3, 4)(ad.ones(2, 3, dtype=ad.float64)),
             RuntimeError,
-            "mat1 and mat2 must have the same dtype), but got an input of float64 and a weight of float32",
+            "mat1 and mat2 must have the same dtype): the input is float64, the weight float32",
         ),
     ],
 )

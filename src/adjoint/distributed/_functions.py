@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 
 import adjoint as ad
+from adjoint._arguments import ignores
 from adjoint.distributed._process_group import (
     AllreduceOptions,
     AllToAllOptions,
@@ -313,6 +314,7 @@ def all_to_all_single(
     return _go(work, async_op)
 
 
+@ignores("device_ids", why="ranks have the CPU")
 def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Return when all ranks have called it."""
     if not is_member(group):

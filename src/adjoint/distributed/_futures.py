@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 
+from adjoint._arguments import ignores
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
 class Future:
     """A value, or an exception, that is not there yet."""
 
+    @ignores("devices", why="values are on the CPU")
     def __init__(self, *, devices=None):
         self._done = threading.Event()
         self._lock = threading.Lock()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 
 import adjoint as ad
+from adjoint._arguments import ignores
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._world import is_member, need_group
 
@@ -88,6 +89,7 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
             object_gather_list[i] = _unpacked(part, int(n))
 
 
+@ignores("device", why="ranks have the CPU")
 def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None) -> None:
     """The objects of rank `src` go to all, into lists of the same length."""
     if not is_member(group):
@@ -139,6 +141,7 @@ def scatter_object_list(
     scatter_object_output_list[0] = _unpacked(data, int(size))
 
 
+@ignores("device", "use_batch", why="ranks have the CPU, and messages go one by one")
 def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False) -> None:
     """Send objects to a rank."""
     if not is_member(group):
@@ -148,6 +151,7 @@ def send_object_list(object_list, dst=None, group=None, device=None, group_dst=N
     collectives.send(data, dst, group, group_dst=group_dst)
 
 
+@ignores("device", "use_batch", why="ranks have the CPU, and messages come one by one")
 def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False) -> int:
     """Receive objects from a rank, or from whoever sends first; returns which."""
     if not is_member(group):

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 
+from adjoint._arguments import ignores
 from adjoint.distributed import _wire
 from adjoint.distributed._errors import DistNetworkError, DistStoreError
 from adjoint.distributed._stores import DEFAULT, Store, Table, as_timedelta, late, seconds
@@ -169,6 +170,7 @@ class TCPStore(Store):
         The port is in use; nobody answers within the timeout, or not a store; the address is another machine's.
     """
 
+    @ignores("use_libuv", why="there is one server", warns=False)
     def __init__(
         self,
         host_name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
+from adjoint._arguments import ignores
 from adjoint.distributed import _backend
 from adjoint.distributed._backend import Backend
 from adjoint.distributed._process_group import ProcessGroup
@@ -130,6 +131,7 @@ def is_member(given) -> bool:
     return True
 
 
+@ignores("group_name", "pg_options", "device_id", why="groups of ranks on the CPU have no such options")
 def init_process_group(
     backend=None,
     init_method=None,
@@ -230,6 +232,7 @@ def destroy_process_group(group=None) -> None:
         one.shutdown()
 
 
+@ignores("pg_options", "device_id", why="groups of ranks on the CPU have no such options")
 def new_group(
     ranks=None,
     timeout=None,

@@ -141,7 +141,13 @@ def interpolate(
     if mode == "area":
         return getattr(ad.nn.functional, f"adaptive_avg_pool{n}d")(input, size)
     kernel = _KERNELS.get(mode, mode) + ("-wide" if antialias else "")
-    how = size, kernel, [s or 0.0 for s in scales], bool(align_corners)
+    # A dimension that keeps its size is copied, whatever the scale.
+    scales = (
+        [0.0 if now == before else s or 0.0 for s, now, before in zip(scales, size, spatial)]
+        if antialias
+        else [s or 0.0 for s in scales]
+    )
+    how = size, kernel, scales, bool(align_corners)
     if input.is_floating_point():
         return like(_C._resample(input, *how), input)
     if input.is_complex():

@@ -264,6 +264,10 @@ class SyncBatchNorm(_BatchNorm):
         device=None,
         dtype=None,
     ):
+        if process_group is not None and not hasattr(process_group, "allreduce"):
+            raise TypeError(
+                f"SyncBatchNorm(): process_group must be a ProcessGroup, as distributed.new_group() makes, or None, found {process_group!r}"
+            )
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_group = process_group
 

@@ -8,6 +8,7 @@ of all_gather reduce_scatter, of send recv. All ranks must run the pass. Start r
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._arguments import ignores
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._process_group import ProcessGroup
 from adjoint.distributed._reduce_op import ReduceOp, reduce_op
@@ -100,6 +101,7 @@ def scatter(tensors, src=0, group=None):
     return _rows.scatter(_stack(tensors, group, "scatter"), _place(group, src), number, label)
 
 
+@ignores("output", why="the result is a new tensor", warns=False)
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
     """The sum of all ranks' ``input_list[rank]``. `output` says shape and dtype, and may be None."""
     group, number, label = _of(group)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import distributed as dist
+from adjoint._arguments import ignores
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 from adjoint.optim import Optimizer
 
@@ -39,6 +40,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         For `optimizer_class`.
     """
 
+    @ignores("parameters_as_bucket_view", why="parameters stay where they are")
     def __init__(
         self,
         params,

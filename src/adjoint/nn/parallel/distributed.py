@@ -11,6 +11,7 @@ import warnings
 import adjoint as ad
 from adjoint import _C
 from adjoint import distributed as dist
+from adjoint._arguments import ignores
 from adjoint.distributed._buckets import Reducer
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 
@@ -86,6 +87,13 @@ class DistributedDataParallel(Module, Joinable):
     >>> dist.destroy_process_group()
     """
 
+    @ignores(
+        "check_reduction",
+        "output_device",
+        "param_to_hook_all_reduce",
+        "skip_all_reduce_unused_params",
+        why="ranks have the CPU, and every gradient is reduced",
+    )
     def __init__(
         self,
         module,
@@ -104,7 +112,7 @@ class DistributedDataParallel(Module, Joinable):
         param_to_hook_all_reduce=None,
         mixed_precision=None,
         device_mesh=None,
-        **others,
+        skip_all_reduce_unused_params=False,
     ):
         super().__init__()
         Joinable.__init__(self)
