@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._arguments import ignores, told
 
 ROOT = pathlib.Path(ad.__file__).parent
 #: Methods whose signature is that of a protocol, of which one class or the other needs less; and of what only raises.
@@ -132,6 +132,7 @@ def layer():
     ],
 )
 def test_options_without_effect_say_so(call, words):
+    told.clear()
     said = heard(call)
     assert [words in text for text in said if "no effect" in text] == [True], said
     assert not [text for text in heard(call) if "no effect" in text]

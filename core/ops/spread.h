@@ -125,15 +125,15 @@ struct SmoothL1 : KinkedLoss {
 
 struct Huber : KinkedLoss {
   static constexpr auto name = "_huber";
-  static constexpr auto doc = "With d = self - other: d² / 2 where |d| <= delta, else delta (|d| - delta / 2).";
+  static constexpr auto doc = "With d = self - other: d² / 2 where |d| < delta, else delta (|d| - delta / 2).";
   static constexpr auto parameters = "delta=1.0";
   template <class T> ADJOINT_INLINE static T forward(T x, T y, T delta) {
     const T d = x - y, size = math::abs(d);
-    return select(size <= delta, T(0.5) * (d * d), delta * (size - T(0.5) * delta));
+    return select(size < delta, T(0.5) * (d * d), delta * (size - T(0.5) * delta));
   }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> y, T delta) {
     const T d = x.value - y.value;
-    return select(apply<Abs>(d) <= delta, d, delta * side(d));
+    return select(apply<Abs>(d) < delta, d, delta * side(d));
   }
   template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Second<T> y, T delta) { return -derivative(Wrt<0>{}, x, y, delta); }
 };

@@ -118,6 +118,10 @@ def give_all(out, results, name, *, converts=True):
     return type(results)(*(give(to, result, name, 5, converts=converts) for to, result in zip(out, results)))
 
 
+#: The parameters of which a call has said that they have no effect.
+told: set[tuple] = set()
+
+
 def ignores(*parameters, why, warns=True):
     """Declare parameters that a function takes and never reads, for programs that give them.
 
@@ -146,16 +150,15 @@ def ignores(*parameters, why, warns=True):
         if not warns:
             return function
         places = [(name, names.index(name), defaults.get(name)) for name in parameters]
-        told = set()
 
         def checked(*args, **keywords):
             for name, place, default in places:
                 value = args[place] if place < len(args) else keywords.get(name)
-                if value is None or value is False or value is default or name in told:
+                if value is None or value is False or value is default or (function, name) in told:
                     continue
                 if not isinstance(value, Tensor) and value == default:
                     continue
-                told.add(name)
+                told.add((function, name))
                 from warnings import warn
 
                 title = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__

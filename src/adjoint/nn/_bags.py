@@ -137,7 +137,9 @@ def embedding_bag(
             flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
         )
     except IndexError:
-        place, index = next((i, x) for i, x in enumerate(flat.tolist()) if not 0 <= x < weight.shape[0])
+        # None is left where another thread has written the indices since.
+        found = (one for one in enumerate(flat.tolist()) if not 0 <= one[1] < weight.shape[0])
+        place, index = next(found, (0, "unknown, as another thread writes them,"))
         raise RuntimeError(
             f"Index {place} of input takes value {index} which is not in the valid range [0, {weight.shape[0]}): "
             f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"

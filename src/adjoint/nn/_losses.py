@@ -125,8 +125,10 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    loss = _C._smooth_l1(input, target, beta)
-    return _reduce(loss, reduction)
+    if input.is_complex() or target.is_complex():
+        size = (input - target).abs()
+        return _reduce(ad.where(size < beta, size.square() * (0.5 / beta), size - 0.5 * beta), reduction)
+    return _reduce(_C._smooth_l1(input, target, beta), reduction)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
@@ -143,7 +145,11 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     _check_weight(input, weight)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
-    loss = _C._huber(input, target, delta).to(input.dtype)
+    if input.is_complex() or target.is_complex():
+        size = (input - target).abs()
+        loss = ad.where(size < delta, size.square() * 0.5, (size - 0.5 * delta) * delta)
+    else:
+        loss = _C._huber(input, target, delta).to(input.dtype)
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 

@@ -10,6 +10,7 @@ own: hooks in `hooks` and `global_hooks`, saving and loading in `state_dict`, dt
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
 
 from . import global_hooks
@@ -53,10 +54,6 @@ def _replaced(kind, module, name, value):
     return replaced(table, module, name, value) if table else value
 
 
-def _ask_call_impl(self, *args, **kwargs):
-    return self._call_impl(*args, **kwargs)
-
-
 class Module(Conversion, StateDict, Hookable, ModuleMembers):
     """Base class of all layers and models.
 
@@ -95,7 +92,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     def __init_subclass__(cls, **keywords):
         super().__init_subclass__(**keywords)
         if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
-            cls.__call__ = _ask_call_impl
+            cls.__call__ = lambda self, *args, **kwargs: self._call_impl(*args, **kwargs)
         _read_members_directly(cls)
 
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
@@ -449,8 +446,6 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     def compile(self, *args, backend="eager", **kwargs) -> None:
         """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
-        from adjoint._arguments import need_compiler
-
         need_compiler(backend)
 
     def __setstate__(self, state):

@@ -8,7 +8,6 @@ left to right, or opt_einsum's where that package is installed.
 from __future__ import annotations
 
 import operator
-from functools import lru_cache
 
 from adjoint import _C
 from adjoint._C import Tensor
@@ -190,7 +189,20 @@ def _letter_of(subscript):
     return chr(ord("A") + number if number < 26 else ord("a") + number - 26)
 
 
-@lru_cache(1024)
+_plans: dict[tuple, tuple | None] = {}
+
+
+def _planned(*signature):
+    """`_plan` of a signature, made once (functools would be half of what this module costs to import)."""
+    try:
+        return _plans[signature]
+    except KeyError:
+        if len(_plans) > 1000:
+            _plans.clear()
+        plan = _plans[signature] = _plan(*signature)
+        return plan
+
+
 def _plan(equation, first, second):
     """How two operands of these shapes become one product of matrices, or None where it takes more than that.
 
@@ -286,7 +298,7 @@ def einsum(equation, *operands):
         )
     if len(operands) == 2 and isinstance(equation, str):
         a, b = operands
-        plan = isinstance(a, _C.Tensor) and isinstance(b, _C.Tensor) and _plan(equation, a.shape, b.shape)
+        plan = isinstance(a, _C.Tensor) and isinstance(b, _C.Tensor) and _planned(equation, a.shape, b.shape)
         if plan:
             return _by_plan(plan, a, b)
     if not isinstance(equation, str):
