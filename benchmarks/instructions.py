@@ -58,7 +58,9 @@ run(int(sys.argv[2]), *arguments)
 
 def instructions(library, body, after, count):
     """Instructions that a whole process executes with a loop of `count` rounds."""
-    script = SCRIPT.format(body=body, after=after or "pass", dual="dual_ones()" if body.startswith("d") else "None")
+    script = SCRIPT.format(
+        body=body, after=after or "pass", dual="dual_ones()" if body.startswith("d") else "None"
+    )
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
         command += [sys.executable, "-c", script, library, str(count)]
