@@ -290,8 +290,13 @@ void test_generator() {
   CHECK(std::memcmp(a, b, sizeof a) != 0);
   CHECK(g.seed() == g.initial_seed() && g.seed() != g.seed());
   CHECK_THROWS(std::invalid_argument, g.set_state(std::span(state).first(15)));
-  CHECK(default_generator().initial_seed() == Generator::default_seed &&
-        &default_generator() == &default_generator());
+  CHECK(&default_generator() == &default_generator());
+  CHECK(Generator().initial_seed() == Generator::default_seed);
+  // The default one begins at a seed of the system, which it tells.
+  Generator same(default_generator().initial_seed());
+  fill_uniform(same, a, 50, 0.0, 1.0);
+  fill_uniform(default_generator(), b, 50, 0.0, 1.0);
+  CHECK(std::memcmp(a, b, sizeof a) == 0);
 }
 
 }  // namespace
