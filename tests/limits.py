@@ -1,4 +1,4 @@
-"""What a test may take: 10 s and 1 GB, of a worker's 2 GB, so that the suite runs on a small machine.
+"""What a test may take: 10 s of processor time and 1 GB, of a worker's 2 GB, so that the suite runs on a small machine.
 
 Memory that is asked for beyond `WORKER` fails at once, as a MemoryError, instead of waking the system's killer of processes.
 The peak of each test is what the system saw (its high-water mark is set back before each), children included as far as
@@ -33,6 +33,12 @@ def resident(field):
         return 0
 
 
+def processor_time():
+    """Seconds that this process and its children have computed: the same on a machine that others use, too."""
+    user, system, of_children, in_children, _ = os.times()
+    return user + system + of_children + in_children
+
+
 class Limits:
     """The hooks: measure in the workers, gather and judge in the process that reports."""
 
@@ -49,16 +55,18 @@ class Limits:
         except OSError:
             pass
         self.children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.began = processor_time()
 
     def pytest_runtest_teardown(self, item):
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         largest = max(resident("VmHWM"), children * 1024 if children > self.children else 0)
-        item.user_properties.append(("peak", largest))
+        item.user_properties += [("peak", largest), ("seconds", processor_time() - self.began)]
 
     def pytest_runtest_logreport(self, report):
         taken = self.taken.setdefault(report.nodeid, [0.0, 0])
-        taken[0] += report.duration
-        taken[1] = max([taken[1], *(value for name, value in report.user_properties if name == "peak")])
+        for name, value in report.user_properties:
+            if name in ("seconds", "peak"):
+                taken[name == "peak"] = max(taken[name == "peak"], value)
 
     def above(self):
         return [name for name, (seconds, size) in self.taken.items() if seconds > SECONDS or size > TEST]

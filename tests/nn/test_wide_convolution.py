@@ -22,7 +22,7 @@ CASES = {
     "groups": ((4, 130, 4, 4), (128, 65, 3, 3), [1, 1], [1, 1], [1, 1], 2),
     "one dimension": ((2, 64, 30), (64, 64, 5), [1], [2], [1], 1),
     "three dimensions": ((2, 64, 3, 4, 3), (64, 64, 2, 3, 2), [1, 2, 1], [1, 1, 0], [1, 1, 2], 1),
-    "images in several parts": ((7, 8192, 6, 10), (64, 8192, 1, 1), [6, 3], [0, 0], [1, 1], 1),
+    "images in several parts": ((5, 8192, 6, 10), (64, 8192, 1, 1), [6, 3], [0, 0], [1, 1], 1),
     "a pixel": ((1, 64, 3, 3), (64, 64, 3, 3), [1, 1], [0, 0], [1, 1], 1),
     "more pixels": ((9, 64, 4, 4), (64, 64, 3, 3), [1, 1], [1, 1], [1, 1], 1),
 }
@@ -55,7 +55,7 @@ def test_values_and_transposes(name, threads, dtype, tolerance):
             (shape, gx, lambda one: convolution(one, w, *how)),
             (weight, gw, lambda one: convolution(x, one, *how)),
         ):
-            for _ in range(6):
+            for _ in range(6 if x.size < 1_000_000 else 2):
                 one = np.zeros(given_to)
                 at = tuple(int(rng.integers(m)) for m in given_to)
                 one[at] = 1
