@@ -249,6 +249,8 @@ def compiled_stub(module, rows):
                 f"def {name}(*args: Any, **kwargs: Any) -> Any",
                 (value.__doc__ or "").partition("\n\n")[2],
             )
+        elif isinstance(value, tuple):
+            lines.append(f"{name}: tuple[Any, ...]")
     return "\n".join(lines) + "\n"
 
 
