@@ -1,5 +1,5 @@
-// What most sources of the core include, compiled once for all of them (core/CMakeLists.txt). No source includes this: each names
-// what it needs.
+// What most sources of the core include, compiled once for all of them (core/CMakeLists.txt). No source
+// includes this: each names what it needs.
 #pragma once
 
 #include "autograd/meta.h"

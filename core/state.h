@@ -11,31 +11,35 @@ namespace adjoint {
 struct BatchLevel;   // transforms/batching.h
 struct Interpreter;  // transforms/interpreter.h
 struct Observer;
-class DualLevel;     // transforms/tangents.h
+class DualLevel;              // transforms/tangents.h
 enum class Device : uint8_t;  // tensor/device.h
-class SavedHooks;    // autograd/saved.h
-class Destination;   // tensor/destination.h
-class Autocast;      // transforms/autocast.h
-class MemoryInUse;   // tensor/memory_in_use.h
+class SavedHooks;             // autograd/saved.h
+class Destination;            // tensor/destination.h
+class Autocast;               // transforms/autocast.h
+class MemoryInUse;            // tensor/memory_in_use.h
 
 struct ThreadState {
   bool grad = true;
   bool inference = false;
   /// What was asked for in inference mode, where nothing is recorded whatever that is.
   bool grad_asked = false;
-  /// Complex gradients by the convention of holomorphic functions, at both ends of a pass the conjugates of ours.
+  /// Complex gradients by the convention of holomorphic functions, at both ends of a pass the conjugates of
+  /// ours.
   bool holomorphic = false;
   /// Whether independent branches of a backward pass run in several threads.
   bool parallel_backward = false;
-  /// What new tensors are marked with: TensorImpl::kInference in inference mode. And TensorImpl::kPlaced, which is no flag of tensors.
+  /// What new tensors are marked with: TensorImpl::kInference in inference mode. And TensorImpl::kPlaced,
+  /// which is no flag of tensors.
   uint32_t flags_of_new = 0;
   /// What new memory is marked with: the vmap() that it is made inside of, as Storage::made_in.
   uint32_t made_in = 0;
-  /// Where the results of the call that runs are made, and where those are made that no tensor is an input of.
+  /// Where the results of the call that runs are made, and where those are made that no tensor is an input
+  /// of.
   Device device{}, default_device{};
   /// Where the results of the call that runs are to lie; null where they lie where there is room.
   Destination* destination = nullptr;
-  /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is seen as a whole.
+  /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is
+  /// seen as a whole.
   bool watched = false;
   /// The innermost of each; owned.
   Interpreter* interpreter = nullptr;
@@ -46,7 +50,8 @@ struct ThreadState {
   SavedHooks* saved_hooks = nullptr;
   /// The innermost open level of forward mode; null in ordinary programs.
   DualLevel* dual_level = nullptr;
-  /// Tangents of the levels from this number to that are not looked at: a Function has a forward rule of its own.
+  /// Tangents of the levels from this number to that are not looked at: a Function has a forward rule of its
+  /// own.
   uint64_t dual_skip_from = 0, dual_skip_to = 0;
   /// The innermost vmap(); null in ordinary programs.
   BatchLevel* batch_level = nullptr;
@@ -58,8 +63,8 @@ struct ThreadState {
 
 extern constinit thread_local ThreadState thread_state;
 
-/// What another language has switched on in a thread. A thread that works for this one enters it, and leaves it at its end
-/// (see transforms/thread_modes.h).
+/// What another language has switched on in a thread. A thread that works for this one enters it, and leaves
+/// it at its end (see transforms/thread_modes.h).
 struct ForeignState {
   virtual ~ForeignState() = default;
   virtual void* enter() = 0;

@@ -123,3 +123,14 @@ def test_the_walk_leads_through_the_house_as_it_is():
     assert [int(n) for n, _ in steps] == [*range(1, len(steps) + 1)]
     told = re.search(r"(\d+) steps through (\d+) files", text)
     assert (len(steps), len(files)) == tuple(map(int, told.groups()))
+
+
+def test_no_file_is_longer_than_500_lines():
+    files = [
+        f for folder in ("core", "src", "tests", "tools", "benchmarks") for f in (ROOT / folder).rglob("*")
+    ]
+    sources = [f for f in files if f.suffix in (".py", ".h", ".cpp")]
+    assert len(sources) > 800  # it has looked
+    assert [
+        f"{f.relative_to(ROOT)}: {n}" for f in sources if (n := len(f.read_text("utf-8").splitlines())) > 500
+    ] == []

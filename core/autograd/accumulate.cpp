@@ -5,9 +5,9 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
-#include "transforms/tangents.h"
 #include "tensor/access.h"
 #include "tensor/sparse.h"
+#include "transforms/tangents.h"
 
 namespace adjoint {
 
@@ -15,8 +15,8 @@ namespace {
 
 std::atomic<uint64_t> next_hook{1};
 
-/// The right to compute the next gradient, once no other thread has it. In a call inside of another of this thread, which
-/// has it, nothing changes.
+/// The right to compute the next gradient, once no other thread has it. In a call inside of another of this
+/// thread, which has it, nothing changes.
 class Update {
  public:
   explicit Update(AutogradMeta& meta) : meta_(meta) {
@@ -31,8 +31,10 @@ class Update {
           return;
         }
       }
-      if (let_others_run) let_others_run();
-      else std::this_thread::yield();
+      if (let_others_run)
+        let_others_run();
+      else
+        std::this_thread::yield();
     }
   }
   ~Update() {
@@ -54,7 +56,9 @@ class AccumulateGrad final : public LeafNode {
   std::vector<SavedValue> saved() override { return {{.name = "variable", .tensor = Tensor::share(leaf)}}; }
 
   // Hooks are told that nothing was accumulated.
-  bool wants_undefined() const override { return leaf->meta.load(std::memory_order_acquire)->hooked.load(std::memory_order_acquire); }
+  bool wants_undefined() const override {
+    return leaf->meta.load(std::memory_order_acquire)->hooked.load(std::memory_order_acquire);
+  }
 
   void apply(Gradients& in, Gradients&) override {
     Tensor g = std::move(in[0]);
@@ -68,8 +72,10 @@ class AccumulateGrad final : public LeafNode {
   }
 };
 
-/// Take out the hooks that `gone` names. They die after the lock: they may own anything, and want other locks for it.
-template <class Lock, class Hooks, class Gone> void remove(Lock& mutex, Hooks& hooks, const Gone& gone) {
+/// Take out the hooks that `gone` names. They die after the lock: they may own anything, and want other locks
+/// for it.
+template <class Lock, class Hooks, class Gone>
+void remove(Lock& mutex, Hooks& hooks, const Gone& gone) {
   Hooks removed;
   std::lock_guard lock(mutex);
   for (size_t i = 0; i < hooks.size();) {
@@ -97,7 +103,8 @@ AutogradMeta& make_meta(TensorImpl* t) {
 
 void release_meta(TensorImpl* t) noexcept {
   if (t->is(TensorImpl::kDual)) drop_tangents(t);
-  // Out of the list of retainers first: until then a pass may write the gradient. (A tensor in one has a meta.)
+  // Out of the list of retainers first: until then a pass may write the gradient. (A tensor in one has a
+  // meta.)
   if (NodeExtras* extras = t->grad_fn && t->is(TensorImpl::kRetainsGrad) ? t->grad_fn->extras() : nullptr) {
     std::lock_guard lock(extras->mutex);
     std::erase_if(extras->retainers, [t](auto& r) { return r.second == t; });
@@ -116,7 +123,8 @@ void forget_history(const Tensor& t) {
 }
 
 Edge gradient_edge(const Tensor& t) {
-  if (is_stale(t)) [[unlikely]] refresh_view(t);
+  if (is_stale(t)) [[unlikely]]
+    refresh_view(t);
   if (t->grad_fn) return {Ref<Node>::share(t->grad_fn), t->output_nr};
   if (!t.requires_grad()) return {};
   AutogradMeta& m = make_meta(t.get());
@@ -124,7 +132,8 @@ Edge gradient_edge(const Tensor& t) {
   if (!end) [[unlikely]] {
     auto fresh = std::make_unique<AccumulateGrad>(t.get());
     fresh->info.describe(t);
-    if (m.accumulator.compare_exchange_strong(end, fresh.get(), std::memory_order_acq_rel)) end = fresh.release();
+    if (m.accumulator.compare_exchange_strong(end, fresh.get(), std::memory_order_acq_rel))
+      end = fresh.release();
   }
   if (!end->info.fits(t)) end->info.describe(t);
   return {Ref<Node>::share(end), 0};
@@ -145,13 +154,17 @@ void run_leaf_hooks(LeafNode& node, Tensor& g) {
   if (!m.hooked.load(std::memory_order_acquire)) return;
   // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
   for (auto& hook : runtime::copied(m.lock, m.hooks))
-    if (Tensor changed = hook.second(g); changed.defined()) g = entering_gradient(std::move(changed), node.info, node, 0);
+    if (Tensor changed = hook.second(g); changed.defined())
+      g = entering_gradient(std::move(changed), node.info, node, 0);
 }
 
 namespace {
 // "double" and "Double", as torch writes the types of gradients.
 std::string type_words(DType type, bool capital) {
-  std::string name = type == DType::Float32 ? "float" : type == DType::Float64 ? "double" : type == DType::Float16 ? "half" : name_of(type);
+  std::string name = type == DType::Float32   ? "float"
+                     : type == DType::Float64 ? "double"
+                     : type == DType::Float16 ? "half"
+                                              : name_of(type);
   if (capital) name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   return name;
 }
@@ -166,7 +179,8 @@ Tensor gradient(const Tensor& t) {
 
 void (*let_others_run)() = nullptr;
 
-template <class Next> static void update(AutogradMeta& m, const Next& next) {
+template <class Next>
+static void update(AutogradMeta& m, const Next& next) {
   for (;;) {
     // What is replaced dies after the lock, and after the update: it may be the last owner of anything.
     Update now(m);
@@ -182,14 +196,19 @@ template <class Next> static void update(AutogradMeta& m, const Next& next) {
 void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
-  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere && device_of(g) != device_of(t)) [[unlikely]] g = moved_to(std::move(g), device_of(t));
-  if (g->flags & ~t->flags & TensorImpl::kBatched && !t->storage->made_inside(meta_of(g)->batch_level)) [[unlikely]]
-    fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ", to_string(t.sizes()),
-         " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and return it");
+  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere && device_of(g) != device_of(t)) [[unlikely]]
+    g = moved_to(std::move(g), device_of(t));
+  if (g->flags & ~t->flags & TensorImpl::kBatched && !t->storage->made_inside(meta_of(g)->batch_level))
+      [[unlikely]]
+    fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ",
+         to_string(t.sizes()),
+         " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and "
+         "return it");
   update(make_meta(t.get()), [&](const Tensor& before) -> Tensor {
     if (!before.defined()) return g = own_gradient(g, t);
     // A dense gradient takes no place among indices.
-    if (thread_state.grad || ((before->flags ^ g->flags) & TensorImpl::kElsewhere && is_sparse(before))) return add_gradients(before, g);
+    if (thread_state.grad || ((before->flags ^ g->flags) & TensorImpl::kElsewhere && is_sparse(before)))
+      return add_gradients(before, g);
     add_in_place(before, g);
     return before;
   });
@@ -198,15 +217,20 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
 void set_gradient(const Tensor& t, Tensor grad) {
   if (grad.defined()) {
     if (!same(grad.sizes(), t.sizes()))
-      fail("attempting to assign a gradient of size '", to_string(grad.sizes()), "' to a tensor of size '", to_string(t.sizes()),
-           "'. Please ensure that the gradient and the tensor are the same size (assigned grad has data of a different size)");
+      fail("attempting to assign a gradient of size '", to_string(grad.sizes()), "' to a tensor of size '",
+           to_string(t.sizes()),
+           "'. Please ensure that the gradient and the tensor are the same size (assigned grad has data of a "
+           "different size)");
     if (device_of(grad) != device_of(t))
-      fail("attempting to assign a gradient with device type '", name_of(device_of(grad)), "' to a tensor with device type '", name_of(device_of(t)),
+      fail("attempting to assign a gradient with device type '", name_of(device_of(grad)),
+           "' to a tensor with device type '", name_of(device_of(t)),
            "'. Please ensure that the gradient and the tensor are on the same device");
     if (grad.dtype() != t.dtype())
-      fail("attempting to assign a gradient with dtype '", type_words(grad.dtype(), false), "' to a tensor with grad_dtype '",
-           type_words(t.dtype(), true), "'. Please ensure that the gradient and the tensor have the same dtype (assigned grad has data of a "
-           "different type): the gradient is ", name_of(grad.dtype()), " and the tensor ", name_of(t.dtype()), "; convert it with .to()");
+      fail("attempting to assign a gradient with dtype '", type_words(grad.dtype(), false),
+           "' to a tensor with grad_dtype '", type_words(t.dtype(), true),
+           "'. Please ensure that the gradient and the tensor have the same dtype (assigned grad has data of "
+           "a different type): the gradient is ",
+           name_of(grad.dtype()), " and the tensor ", name_of(t.dtype()), "; convert it with .to()");
     if (grad.get() == t.get()) fail("can't assign Variable as its own grad");
   } else if (!meta_of(t)) {
     return;
@@ -220,18 +244,22 @@ void set_gradient(const Tensor& t, Tensor grad) {
 void set_requires_grad(const Tensor& t, bool on) {
   if (!is_leaf(t)) {
     if (!on)
-      fail("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-           "subgraph that doesn't require differentiation use var_no_grad = var.detach(). This one has shape ", to_string(t.sizes()),
-           " and was made by the operation that ", t->grad_fn->name(), " differentiates");
+      fail(
+          "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
+          "in a subgraph that doesn't require differentiation use var_no_grad = var.detach(). This one has "
+          "shape ",
+          to_string(t.sizes()), " and was made by the operation that ", t->grad_fn->name(),
+          " differentiates");
     return;
   }
   if (on && !is_differentiable(t.dtype()))
-    fail("only Tensors of floating point and complex dtype can require gradients, but this one is ", name_of(t.dtype()), " of shape ",
-         to_string(t.sizes()), " (only Tensors of floating point dtype can require gradients, complex ones included); convert it first, for "
-         "example with .to(float32)");
+    fail("only Tensors of floating point and complex dtype can require gradients, but this one is ",
+         name_of(t.dtype()), " of shape ", to_string(t.sizes()),
+         " (only Tensors of floating point dtype can require gradients, complex ones included); convert it "
+         "first, for example with .to(float32)");
   if (on && t->is(TensorImpl::kInference) && !thread_state.inference)
-    fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Its shape is ", to_string(t.sizes()),
-         "; clone() it first");
+    fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Its shape is ",
+         to_string(t.sizes()), "; clone() it first");
   t->set(TensorImpl::kRequiresGrad, on);
 }
 
@@ -303,7 +331,9 @@ std::vector<std::pair<uint64_t, GradientHook>> hooks_of(const Tensor& t) {
 uint64_t register_post_accumulate_hook(const Tensor& t, std::function<void(const Tensor&)> hook) {
   if (!t.requires_grad()) fail("cannot register a hook on a tensor that doesn't require gradient");
   if (!is_leaf(t))
-    fail("post accumulate grad hooks cannot be registered on non-leaf tensors: use register_hook() or retain_grad()");
+    fail(
+        "post accumulate grad hooks cannot be registered on non-leaf tensors: use register_hook() or "
+        "retain_grad()");
   const uint64_t id = next_hook++;
   AutogradMeta& m = make_meta(t.get());
   std::lock_guard lock(m.lock);

@@ -54,12 +54,16 @@ class Seen {
 
 Tensor argument_for(const Tensor& x, bool continued) {
   if (!is_differentiable(x.dtype()))
-    fail("only Tensors of floating point dtype can require gradients: an argument of a function that is to be differentiated by it is ",
-         name_of(x.dtype()), " of shape ", to_string(x.sizes()));
+    fail(
+        "only Tensors of floating point dtype can require gradients: an argument of a function that is to be "
+        "differentiated by it is ",
+        name_of(x.dtype()), " of shape ", to_string(x.sizes()));
   Tensor t = batch_for_argument(x);
   if (!t.defined()) t = alias_with_tangents(x);
-  if (continued && x.requires_grad()) set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
-  else t->flags |= TensorImpl::kRequiresGrad;
+  if (continued && x.requires_grad())
+    set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
+  else
+    t->flags |= TensorImpl::kRequiresGrad;
   return t;
 }
 
@@ -100,7 +104,8 @@ bool leads_beyond(std::span<const Edge> roots, TensorList own) {
 namespace {
 
 /// Asks f(tensor) of a tensor and of each of its tangents, until one is true.
-template <class F> bool any_part(const Tensor& t, const F& f) {
+template <class F>
+bool any_part(const Tensor& t, const F& f) {
   if (f(t)) return true;
   if (!may_have_tangents(t)) return false;
   uint64_t number = 0;
@@ -122,14 +127,19 @@ bool asks_for_gradients(const Tensor& t) {
 
 bool tangents_lead_beyond(TensorList roots, TensorList own) {
   return std::any_of(roots.begin(), roots.end(), [&](const Tensor& root) {
-    return any_part(root, [&](const Tensor& part) { return part.get() != root.get() && part.requires_grad() && leads_beyond(part, own); });
+    return any_part(root, [&](const Tensor& part) {
+      return part.get() != root.get() && part.requires_grad() && leads_beyond(part, own);
+    });
   });
 }
 
 Tensor result_of(const Tensor& t, TensorList own, bool continued) {
-  const auto loses = [&](const Tensor& part) { return part.requires_grad() && !(continued && leads_beyond(part, own)); };
+  const auto loses = [&](const Tensor& part) {
+    return part.requires_grad() && !(continued && leads_beyond(part, own));
+  };
   if (!any_part(t, loses)) return t;
-  if (may_have_tangents(t)) return through_tangents(t, [&](const Tensor& part) { return loses(part) ? alias(part) : part; });
+  if (may_have_tangents(t))
+    return through_tangents(t, [&](const Tensor& part) { return loses(part) ? alias(part) : part; });
   return alias(t);
 }
 

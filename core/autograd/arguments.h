@@ -1,10 +1,12 @@
-// What stands for a tensor inside of a function that is differentiated by it, and what comes out of that function.
+// What stands for a tensor inside of a function that is differentiated by it, and what comes out of that
+// function.
 //
-// adjoint.func.grad(f)(x) gives f not `x` but an *argument*: another tensor over the same memory, which f sees as a leaf. It
-// has no history of its own, unless gradients are wanted for `x` outside; then its history leads on to `x`, through a node
-// by which the pass can tell the two apart. Results keep their history only where it leads to more than the arguments: to
-// what f captured, to arguments of functions further out. When f has returned, its arguments are finished: nobody outside asks
-// for them, so they count for nothing. So functions nest without levels. Start reading at `argument_for`.
+// adjoint.func.grad(f)(x) gives f not `x` but an *argument*: another tensor over the same memory, which f
+// sees as a leaf. It has no history of its own, unless gradients are wanted for `x` outside; then its history
+// leads on to `x`, through a node by which the pass can tell the two apart. Results keep their history only
+// where it leads to more than the arguments: to what f captured, to arguments of functions further out. When
+// f has returned, its arguments are finished: nobody outside asks for them, so they count for nothing. So
+// functions nest without levels. Start reading at `argument_for`.
 #pragma once
 
 #include "autograd/node.h"
@@ -28,8 +30,8 @@ bool tangents_lead_beyond(TensorList roots, TensorList own);
 /// Whether a tensor or one of its tangents requires a gradient.
 bool asks_for_gradients(const Tensor& t);
 
-/// What the outside gets of a result: `t`, without its history where that leads to nothing but `own`, or is not `continued`;
-/// and its tangents likewise.
+/// What the outside gets of a result: `t`, without its history where that leads to nothing but `own`, or is
+/// not `continued`; and its tangents likewise.
 Tensor result_of(const Tensor& t, TensorList own, bool continued);
 
 }  // namespace adjoint

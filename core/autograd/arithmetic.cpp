@@ -40,8 +40,8 @@ void add_in_place(const Tensor& a, const Tensor& b) {
 void add_in_place(const Tensor& a, std::span<const Tensor> many) {
   const int slot = loop_slot(a.dtype());
   const bool alike = slot >= 0 && a.is_contiguous() && std::ranges::all_of(many, [&](const Tensor& b) {
-    return b.dtype() == a.dtype() && b.is_contiguous() && same(b.sizes(), a.sizes());
-  });
+                       return b.dtype() == a.dtype() && b.is_contiguous() && same(b.sizes(), a.sizes());
+                     });
   if (!alike || many.size() < 2) {
     for (const Tensor& b : many) add_in_place(a, b);
     return;
@@ -61,26 +61,34 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many) {
 /// A rule's last step is often a view of what it made: nobody has that but the view, which is all of it.
 static bool is_whole_of_what_nobody_has(const Tensor& g) {
   if (!g->is(TensorImpl::kView) || !g.unique() || g->storage->refcount.load(std::memory_order_acquire) != 2 ||
-      g->storage->kind == Storage::Kind::External || g->storage->nbytes > static_cast<size_t>(g.numel() * g.itemsize()))
+      g->storage->kind == Storage::Kind::External ||
+      g->storage->nbytes > static_cast<size_t>(g.numel() * g.itemsize()))
     return false;
   const Tensor base = base_of(g);
   return base.defined() && base->refcount.load(std::memory_order_acquire) == 2;  // the view's and this one
 }
 
-// A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in row-major order.
+// A leaf that fills its memory without gaps has a gradient of its own strides; other leaves have one in
+// row-major order.
 Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   if (is_sparse(g)) [[unlikely]] {
-    if (thread_state.grad || !g.requires_grad()) return g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 ? std::move(g) : call<Clone>(g);
+    if (thread_state.grad || !g.requires_grad())
+      return g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 ? std::move(g)
+                                                                                     : call<Clone>(g);
     return call<Clone>(detach(g));
   }
   // The leaf may have got other data since.
-  if (g.numel() != leaf.numel() || (leaf->storage->kind == Storage::Kind::External && !same(g.sizes(), leaf.sizes()))) [[unlikely]]
-    fail("a gradient of shape ", to_string(g.sizes()), " arrived for a leaf of shape ", to_string(leaf.sizes()),
-         ": its .data were replaced, or its memory by set_(), between forward and backward. Run backward first, or keep the shape");
+  if (g.numel() != leaf.numel() ||
+      (leaf->storage->kind == Storage::Kind::External && !same(g.sizes(), leaf.sizes()))) [[unlikely]]
+    fail("a gradient of shape ", to_string(g.sizes()), " arrived for a leaf of shape ",
+         to_string(leaf.sizes()),
+         ": its .data were replaced, or its memory by set_(), between forward and backward. Run backward "
+         "first, or keep the shape");
   const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
   const bool lies_well = like_leaf ? same(g.strides(), leaf.strides()) : g.is_contiguous();
   const bool carries = g->flags & TensorImpl::kTransformed;
-  const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 && g->storage->kind != Storage::Kind::External;
+  const bool unshared = g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 &&
+                        g->storage->kind != Storage::Kind::External;
   if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
   if (lies_well && !thread_state.grad && !carries && is_whole_of_what_nobody_has(g)) return alias(g);
   if ((thread_state.grad || carries) && lies_well) return call<Clone>(g);
@@ -97,15 +105,19 @@ void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
     // Stands for the input, of which only the history is needed.
     const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
     const Node& node = *edges[i].node;
-    const Tensor zero = over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(), info.sizes(), Dims(info.sizes().size(), 0).span(), 0);
-    // Inside of a vmap() it stands for each sample, so that the history stays there, of a constant that a rule made too.
+    const Tensor zero = over(Ref<Storage>::share(zeros(IntList(), info.dtype())->storage), info.dtype(),
+                             info.sizes(), Dims(info.sizes().size(), 0).span(), 0);
+    // Inside of a vmap() it stands for each sample, so that the history stays there, of a constant that a
+    // rule made too.
     const Tensor stand_in = of_each_sample(zero, node);
     set_history(stand_in, edges[i].node, edges[i].input_nr);
     g = call<Attach>(g, stand_in);
   }
 }
 
-Tensor moved_to(Tensor g, Device device) { return call<ToDevice>(g, static_cast<int64_t>(device), static_cast<int64_t>(device_of(g))); }
+Tensor moved_to(Tensor g, Device device) {
+  return call<ToDevice>(g, static_cast<int64_t>(device), static_cast<int64_t>(device_of(g)));
+}
 
 Tensor conjugate_of(Tensor g) { return g.defined() && g.is_complex() ? call<Conj>(g) : g; }
 
@@ -116,8 +128,8 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
     for (size_t i = 0; can && i < info.sizes().size(); ++i)
       can = info.sizes()[i] == g.sizes()[i + lead] || info.sizes()[i] == 1;
     if (!can)
-      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - got ", to_string(g.sizes()),
-           " but expected shape compatible with ", to_string(info.sizes()));
+      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - got ",
+           to_string(g.sizes()), " but expected shape compatible with ", to_string(info.sizes()));
     g = sum_to_shape(g, info.sizes());
   }
   if (g.dtype() != info.dtype()) g = call<To>(g, info.dtype());
@@ -127,7 +139,8 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
 Tensor on_device(Tensor g, const ResultInfo& info, const Node& from, size_t index) {
   if (const Device found = device_of(g); found != info.device()) [[unlikely]] {
     if (g.dim() != 0 || found == Device::Meta)
-      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - expected device ", name_of(info.device()), " but got ", name_of(found),
+      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - expected device ",
+           name_of(info.device()), " but got ", name_of(found),
            ": a gradient is on the device of what it is the gradient of; move it with .to()");
     return moved_to(std::move(g), info.device());
   }
@@ -141,7 +154,8 @@ Tensor entering_gradient(Tensor g, const ResultInfo& info, const Node& from, siz
 
 Tensor expanded_zero(const Tensor& t) {
   const DeviceScope scope(device_of(t));
-  return over(Ref<Storage>::share(scalar_tensor(Scalar(0), t.dtype())->storage), t.dtype(), t.sizes(), Dims(t.sizes().size(), 0).span(), 0);
+  return over(Ref<Storage>::share(scalar_tensor(Scalar(0), t.dtype())->storage), t.dtype(), t.sizes(),
+              Dims(t.sizes().size(), 0).span(), 0);
 }
 
 Tensor ones_like_result(const Tensor& t) {
@@ -160,22 +174,28 @@ Tensor replay_view(const Tensor& base, const ViewPart& p) {
     strides.push_back(1);
   }
   if (from.itemsize() != itemsize(p.dtype) / (pairs ? 2 : 1))
-    fail<NotImplemented>("the history of a view of ", name_of(p.base_dtype), " elements as ", name_of(p.dtype), " cannot be recorded again");
-  const Tensor view = call<AsStrided>(from, sizes.span(), strides.span(), std::optional<int64_t>(from.offset() + p.bytes / from.itemsize()));
+    fail<NotImplemented>("the history of a view of ", name_of(p.base_dtype), " elements as ",
+                         name_of(p.dtype), " cannot be recorded again");
+  const Tensor view = call<AsStrided>(from, sizes.span(), strides.span(),
+                                      std::optional<int64_t>(from.offset() + p.bytes / from.itemsize()));
   return pairs ? call<ViewAsComplex>(view) : view;
 }
 
 Tensor laid_out_like_base(const Tensor& g, const ViewPart& p) {
   int64_t span = 1;
-  for (size_t i = 0; i < p.base_sizes.size(); ++i) span += p.base_sizes[i] ? (p.base_sizes[i] - 1) * p.base_strides[i] : 0;
+  for (size_t i = 0; i < p.base_sizes.size(); ++i)
+    span += p.base_sizes[i] ? (p.base_sizes[i] - 1) * p.base_strides[i] : 0;
   Tensor memory = zeros({&span, 1}, g.dtype());
-  const Tensor like = over(Ref<Storage>::share(memory->storage), g.dtype(), p.base_sizes.span(), p.base_strides.span(), 0);
+  const Tensor like =
+      over(Ref<Storage>::share(memory->storage), g.dtype(), p.base_sizes.span(), p.base_strides.span(), 0);
   memory.reset();  // it alone looks at these bytes, so that it can stand for a batch
   return call<Copy>(like, g);
 }
 
 bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, Tensor* slice) {
-  if (thread_state.grad || thread_state.watched || g->flags & TensorImpl::kTransformed || p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0) return false;
+  if (thread_state.grad || thread_state.watched || g->flags & TensorImpl::kTransformed ||
+      p.dtype != p.base_dtype || g.dtype() != p.dtype || p.bytes < 0)
+    return false;
   int64_t expected = 1;
   for (size_t i = p.base_sizes.size(); i-- > 0;) {
     if (p.base_strides[i] != expected && p.base_sizes[i] != 1) return false;
@@ -188,7 +208,8 @@ bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, T
     last += (p.sizes[i] - 1) * p.strides[i];
   }
   if (last >= g.numel()) return false;
-  const bool own = may_take && g.is_contiguous() && g.unique() && g->storage->refcount.load(std::memory_order_acquire) == 1 &&
+  const bool own = may_take && g.is_contiguous() && g.unique() &&
+                   g->storage->refcount.load(std::memory_order_acquire) == 1 &&
                    g->storage->kind != Storage::Kind::External;
   const Tensor all = own || !rest ? g : copy_of(g);
   if (!all.is_contiguous()) return false;
@@ -224,8 +245,10 @@ bool has_nan(const Tensor& t) {
     using T = typename decltype(tag)::type;
     const T* p = d.data<T>();
     for (int64_t i = 0, n = d.numel(); i < n; ++i) {
-      if constexpr (is_complex_v<T>) { if (p[i].re != p[i].re || p[i].im != p[i].im) return true; }
-      else if (static_cast<compute_t<T>>(p[i]) != static_cast<compute_t<T>>(p[i])) return true;
+      if constexpr (is_complex_v<T>) {
+        if (p[i].re != p[i].re || p[i].im != p[i].im) return true;
+      } else if (static_cast<compute_t<T>>(p[i]) != static_cast<compute_t<T>>(p[i]))
+        return true;
     }
     return false;
   });

@@ -1,5 +1,5 @@
-// The little arithmetic that gradients need on their way: adding two, and fitting one to the shape and type it
-// belongs to. The engine calls these, and knows no operator itself.
+// The little arithmetic that gradients need on their way: adding two, and fitting one to the shape and type
+// it belongs to. The engine calls these, and knows no operator itself.
 #pragma once
 
 #include <span>
@@ -12,19 +12,21 @@ namespace adjoint {
 Tensor add_gradients(const Tensor& a, const Tensor& b);
 /// a += b without history.
 void add_in_place(const Tensor& a, const Tensor& b);
-/// The same for each of `many` in turn, to the last bit, but with one walk over a's memory where they lie alike.
+/// The same for each of `many` in turn, to the last bit, but with one walk over a's memory where they lie
+/// alike.
 void add_in_place(const Tensor& a, std::span<const Tensor> many);
-/// A gradient that `.grad` may keep: `g` itself, moved from, when nobody else holds it and it lies like the leaf, else a
-/// copy.
+/// A gradient that `.grad` may keep: `g` itself, moved from, when nobody else holds it and it lies like the
+/// leaf, else a copy.
 Tensor own_gradient(Tensor& g, const Tensor& leaf);
 /// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
-/// Gradients that a program gives: seeds, and what hooks and rules of its own return. `on_device` refuses one that is elsewhere
-/// than what it is the gradient of; `entering_gradient` fits it, too.
+/// Gradients that a program gives: seeds, and what hooks and rules of its own return. `on_device` refuses one
+/// that is elsewhere than what it is the gradient of; `entering_gradient` fits it, too.
 Tensor on_device(Tensor g, const ResultInfo& info, const Node& from, size_t index);
 Tensor entering_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
-/// `g`, recorded as a function also of what the edges in `mask` lead to, on which it does not depend: unless it is recorded
-/// already, or `mask` has none of them. A gradient that happens to be constant can so be differentiated again.
+/// `g`, recorded as a function also of what the edges in `mask` lead to, on which it does not depend: unless
+/// it is recorded already, or `mask` has none of them. A gradient that happens to be constant can so be
+/// differentiated again.
 void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask);
 /// The complex conjugate; a real tensor as it is. Recorded.
 Tensor conjugate_of(Tensor g);
@@ -46,8 +48,9 @@ struct ViewPart {
 Tensor replay_view(const Tensor& base, const ViewPart& part);
 /// A copy of `g` that is laid out like the base. Recorded.
 Tensor laid_out_like_base(const Tensor& g, const ViewPart& part);
-/// Both halves of the gradient of a write through a view, where nothing is recorded and base and view lie plainly: `g` with
-/// zeros at the part, and what was there. False where they do not. `g` itself is written where `may_take` it and nobody else has it.
+/// Both halves of the gradient of a write through a view, where nothing is recorded and base and view lie
+/// plainly: `g` with zeros at the part, and what was there. False where they do not. `g` itself is written
+/// where `may_take` it and nobody else has it.
 bool cut_part(const Tensor& g, const ViewPart& part, bool may_take, Tensor* rest, Tensor* slice);
 /// A copy of its own. Recorded.
 Tensor owned(const Tensor& t);

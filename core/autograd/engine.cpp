@@ -6,6 +6,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/crew.h"
 #include "autograd/meta.h"
+#include "autograd/task_index.h"
 #include "runtime/interrupt.h"
 #include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
@@ -19,66 +20,6 @@ std::atomic<bool> detecting_anomalies{false}, checking_nan{true};
 void (*report_anomaly)(const Node&) = nullptr;
 
 namespace {
-
-/// What one pass knows of one node.
-struct Task {
-  Node* node;
-  uint32_t dependencies = 0;
-  bool needed = true;
-  /// One of the inputs that the pass was asked for.
-  bool wanted = false;
-  /// First capture at this node, an index into Pass::captures_, or -1.
-  int32_t capture = -1;
-  Gradients gradients;
-  explicit Task(Node* n) : node(n) {}
-};
-
-/// From node to task: open addressing over pointers.
-class TaskIndex {
- public:
-  TaskIndex() : slots_(64), mask_(63) {}
-  /// The slot of `node`: its task number, or ~0u for a new one, to be set by the caller.
-  uint32_t& operator[](Node* node) {
-    if (used_ * 2 >= slots_.size()) grow();
-    size_t i = hash(node) & mask_;
-    while (slots_[i].node != node) {
-      if (!slots_[i].node) {
-        slots_[i].node = node;
-        ++used_;
-        break;
-      }
-      i = (i + 1) & mask_;
-    }
-    return slots_[i].task;
-  }
-  /// The task of `node`, or ~0u.
-  uint32_t find(const Node* node) const {
-    size_t i = hash(node) & mask_;
-    while (slots_[i].node && slots_[i].node != node) i = (i + 1) & mask_;
-    return slots_[i].node ? slots_[i].task : ~0u;
-  }
-
- private:
-  struct Slot {
-    Node* node = nullptr;
-    uint32_t task = ~0u;
-  };
-  static size_t hash(const Node* n) { return (reinterpret_cast<uintptr_t>(n) * 0x9e3779b97f4a7c15ull) >> 20; }
-  void grow() {
-    std::vector<Slot> old(slots_.size() * 2);
-    old.swap(slots_);
-    mask_ = slots_.size() - 1;
-    for (const Slot& s : old) {
-      if (!s.node) continue;
-      size_t i = hash(s.node) & mask_;
-      while (slots_[i].node) i = (i + 1) & mask_;
-      slots_[i] = s;
-    }
-  }
-  std::vector<Slot> slots_;
-  size_t mask_;
-  size_t used_ = 0;
-};
 
 class Pass;
 thread_local Pass* running = nullptr;
@@ -130,7 +71,8 @@ class Pass {
     return nodes;
   }
 
-  Pass(const BackwardOptions& options, std::span<const Edge> inputs) : options_(options), captured_(inputs.size()) {
+  Pass(const BackwardOptions& options, std::span<const Edge> inputs)
+      : options_(options), captured_(inputs.size()) {
     tasks_.reserve(64);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
@@ -164,7 +106,8 @@ class Pass {
         thread_state.holomorphic = holomorphic;
       }
     } scope{std::exchange(running, this), std::exchange(thread_state.holomorphic, false)};
-    const int threads = thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
+    const int threads =
+        thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
     if (threads > 1) run_in(threads);
     uint32_t count = 0;
     while (!ready_.empty()) {
@@ -196,7 +139,8 @@ class Pass {
     return slot;
   }
 
-  // Depth first without recursion: counts each node's dependencies, and with given inputs, which nodes lead to one.
+  // Depth first without recursion: counts each node's dependencies, and with given inputs, which nodes lead
+  // to one.
   void discover(Node* root) {
     struct Frame {
       uint32_t task;
@@ -226,8 +170,10 @@ class Pass {
       const uint32_t parent = top.task;
       const uint32_t t = task_of(next);
       ++tasks_[t].dependencies;
-      if (!visited_[t]) enter(t);
-      else if (tasks_[t].needed) tasks_[parent].needed = true;
+      if (!visited_[t])
+        enter(t);
+      else if (tasks_[t].needed)
+        tasks_[parent].needed = true;
     }
   }
 
@@ -248,7 +194,8 @@ class Pass {
 
   /// Nobody else sees this sum: it may be added to in place.
   static bool is_ours(const Tensor& sum) {
-    return !thread_state.grad && !(sum->flags & TensorImpl::kTransformed) && sum.unique() && sum->storage->refcount.load(std::memory_order_acquire) == 1 && sum.is_contiguous() &&
+    return !thread_state.grad && !(sum->flags & TensorImpl::kTransformed) && sum.unique() &&
+           sum->storage->refcount.load(std::memory_order_acquire) == 1 && sum.is_contiguous() &&
            sum->storage->kind != Storage::Kind::External;
   }
 
@@ -264,14 +211,18 @@ class Pass {
     }
   }
 
-  /// Adds up what several threads brought. Many gradients for one place (a weight that is used at each step) are added in one go.
+  /// Adds up what several threads brought. Many gradients for one place (a weight that is used at each step)
+  /// are added in one go.
   void add(Task& task, std::vector<Crew::Arrival> arrivals) {
     Tensors run;
     for (size_t i = 0; i < arrivals.size();) {
       const uint32_t input_nr = arrivals[i].input_nr;
       add(task, input_nr, std::move(arrivals[i++].gradient));
       if (const Tensor& sum = task.gradients[input_nr]; is_ours(sum)) {
-        for (run.clear(); i < arrivals.size() && arrivals[i].input_nr == input_nr && !(arrivals[i].gradient->flags & TensorImpl::kTransformed); ++i) run.push_back(std::move(arrivals[i].gradient));
+        for (run.clear(); i < arrivals.size() && arrivals[i].input_nr == input_nr &&
+                          !(arrivals[i].gradient->flags & TensorImpl::kTransformed);
+             ++i)
+          run.push_back(std::move(arrivals[i].gradient));
         add_in_place(sum, run);
       }
     }
@@ -287,20 +238,25 @@ class Pass {
     // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
     for (auto& h : runtime::copied(extras->mutex, extras->tensor_hooks)) {
       Tensor& g = in[h.input_nr];
-      if (Tensor changed = h.hook(g); changed.defined()) g = entering_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
+      if (Tensor changed = h.hook(g); changed.defined())
+        g = entering_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
     }
-    // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are alive, and with
-    // them the places of their gradients.
+    // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are
+    // alive, and with them the places of their gradients.
     std::vector<std::pair<uint32_t, Ref<AutogradMeta>>> retainers;
     {
       std::lock_guard alive(extras->mutex);
       for (auto [input_nr, impl] : extras->retainers)
-        if (in[input_nr].defined()) retainers.emplace_back(input_nr, Ref<AutogradMeta>::share(impl->meta.load(std::memory_order_acquire)));
+        if (in[input_nr].defined())
+          retainers.emplace_back(input_nr,
+                                 Ref<AutogradMeta>::share(impl->meta.load(std::memory_order_acquire)));
     }
     for (auto& [input_nr, meta] : retainers) {
       const Tensor g = holomorphic_ ? conjugate_of(in[input_nr]) : in[input_nr];
       // A copy: what arrived goes on, and may be the caller's own.
-      update_gradient(*meta, [&](const Tensor& before) { return before.defined() ? add_gradients(before, g) : owned(g); });
+      update_gradient(*meta, [&](const Tensor& before) {
+        return before.defined() ? add_gradients(before, g) : owned(g);
+      });
     }
   }
 
@@ -310,7 +266,8 @@ class Pass {
     const bool anomalies = detecting_anomalies.load(std::memory_order_relaxed);
     if (extras)
       for (auto& hook : runtime::copied(extras->mutex, extras->prehooks)) hook.second(in);
-    const auto posthooks = extras ? runtime::copied(extras->mutex, extras->posthooks) : decltype(extras->posthooks)();
+    const auto posthooks =
+        extras ? runtime::copied(extras->mutex, extras->posthooks) : decltype(extras->posthooks)();
     Gradients given(posthooks.empty() ? 0 : in.size());
     for (size_t i = 0; i < given.size(); ++i) given[i] = in[i];
     struct Executing {
@@ -336,7 +293,8 @@ class Pass {
     if (NodeExtras* e = node.extras()) run_late_hooks(*e, out, posthooks.size(), in.size());
   }
   // Hooks that the rule itself brought, by hooks of what was saved: they see nothing of what arrived.
-  [[gnu::cold, gnu::noinline]] static void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count) {
+  [[gnu::cold, gnu::noinline]] static void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before,
+                                                          size_t count) {
     const auto hooks = runtime::copied(extras.mutex, extras.posthooks);
     const Gradients nothing(count);
     for (size_t i = before; i < hooks.size(); ++i) hooks[i].second(out, nothing);
@@ -362,8 +320,10 @@ class Pass {
   }
   void apply(Node& node, Gradients& in, Gradients& out) {
     current_ = &node;
-    if (flags_of(in) & TensorImpl::kElsewhere) [[unlikely]] apply_elsewhere(node, in, out);
-    else node.apply(in, out);
+    if (flags_of(in) & TensorImpl::kElsewhere) [[unlikely]]
+      apply_elsewhere(node, in, out);
+    else
+      node.apply(in, out);
     current_ = nullptr;
   }
   static bool has_hooks(const Node& node) {
@@ -378,10 +338,12 @@ class Pass {
     Node& node = *tasks_[number].node;
     Gradients in = std::move(tasks_[number].gradients);
     if (in.size() == 0) in.resize(node.num_inputs);
-    if (tasks_[number].needed) [[likely]] run_tensor_hooks(node, in);
+    if (tasks_[number].needed) [[likely]]
+      run_tensor_hooks(node, in);
     for (int32_t c = tasks_[number].capture; c >= 0; c = captures_[c].next)
       captured_[captures_[c].result] = in[captures_[c].input_nr];
-    if (holomorphic_ && node.sequence == Node::kFirst) [[unlikely]] in[0] = conjugate_of(std::move(in[0]));
+    if (holomorphic_ && node.sequence == Node::kFirst) [[unlikely]]
+      in[0] = conjugate_of(std::move(in[0]));
     const auto edges = node.edges();
     const bool wanted = tasks_[number].needed && (options_.accumulate || !edges.empty() || selective_);
     Gradients out(edges.size());
@@ -389,10 +351,12 @@ class Pass {
       if (options_.accumulate && has_hooks(node)) apply_with_hooks(node, in, out, false);
     } else if (wanted && (any_defined(in) || node.wants_undefined() || has_hooks(node))) {
       ReadLock reading(node, options_.retain_graph ? ReadLock::Keep : ReadLock::Free);
-      if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]] apply_with_hooks(node, in, out, true);
+      if (node.extras() || detecting_anomalies.load(std::memory_order_relaxed)) [[unlikely]]
+        apply_with_hooks(node, in, out, true);
       else {
         apply(node, in, out);
-        if (node.extras()) [[unlikely]] run_late_hooks(*node.extras(), out, 0, in.size());
+        if (node.extras()) [[unlikely]]
+          run_late_hooks(*node.extras(), out, 0, in.size());
       }
       reading.done();
     }
@@ -409,7 +373,8 @@ class Pass {
         if (!info.fits(g)) g = fit_gradient(std::move(g), info, node, i);
       }
       if (crew_) [[unlikely]] {
-        crew_->arrive(t, task.dependencies, {node.sequence, static_cast<uint32_t>(i), edges[i].input_nr, std::move(g)});
+        crew_->arrive(t, task.dependencies,
+                      {node.sequence, static_cast<uint32_t>(i), edges[i].input_nr, std::move(g)});
         continue;
       }
       if (g.defined()) add(task, edges[i].input_nr, std::move(g));
@@ -417,12 +382,14 @@ class Pass {
     }
   }
 
-  // Several threads in one pass (autograd/crew.h). Thread number 0 is the caller's: it looks for interrupts, too.
+  // Several threads in one pass (autograd/crew.h). Thread number 0 is the caller's: it looks for interrupts,
+  // too.
   void work(size_t number) {
     crew_->work(
-        number,
-        [this](uint32_t t) { add(tasks_[t], crew_->arrived(t)), step(t); },
-        [number] { if (number == 0) runtime::check_interrupt(); });
+        number, [this](uint32_t t) { add(tasks_[t], crew_->arrived(t)), step(t); },
+        [number] {
+          if (number == 0) runtime::check_interrupt();
+        });
   }
 
   void run_in(int threads) {
@@ -479,7 +446,9 @@ Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<
 const Node* current_node() { return executing; }
 uint64_t current_pass() { return running ? running->id : 0; }
 bool current_pass_accumulates() { return running && running->accumulates(); }
-Ref<Node> current_node_of_pass() { return running && running->current() ? Ref<Node>::share(running->current()) : Ref<Node>(); }
+Ref<Node> current_node_of_pass() {
+  return running && running->current() ? Ref<Node>::share(running->current()) : Ref<Node>();
+}
 std::vector<Ref<Node>> order_of_pass() {
   if (!running) fail("_current_graph_task_execution_order: should only be called during the backward pass");
   return running->order();

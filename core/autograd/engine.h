@@ -1,6 +1,7 @@
-// The reverse pass: runs the nodes that the roots lead to, in an order in which each gradient is complete before it
-// is used. It happens on the calling thread, unless that asked for several (`Crew`); independent calls in several threads do not meet except at
-// the leaves they share. Start reading at `run_backward` in engine.cpp.
+// The reverse pass: runs the nodes that the roots lead to, in an order in which each gradient is complete
+// before it is used. It happens on the calling thread, unless that asked for several (`Crew`); independent
+// calls in several threads do not meet except at the leaves they share. Start reading at `run_backward` in
+// engine.cpp.
 #pragma once
 
 #include "autograd/node.h"
@@ -14,8 +15,8 @@ struct BackwardOptions {
   bool accumulate = true;
 };
 
-/// Run the graph from `roots` with the given cotangents. With `inputs`, only what leads to them runs, and their
-/// gradients are returned in order (undefined where unused).
+/// Run the graph from `roots` with the given cotangents. With `inputs`, only what leads to them runs, and
+/// their gradients are returned in order (undefined where unused).
 Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<const Edge> inputs,
                      const BackwardOptions& options);
 
@@ -29,15 +30,16 @@ struct GraphEnd {
 extern std::atomic<const char*> size_name;
 
 /// torch.autograd.backward and grad: cotangents that are undefined are implied for scalars.
-Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::span<const GraphEnd> inputs, const BackwardOptions& options,
+Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::span<const GraphEnd> inputs,
+                 const BackwardOptions& options, bool allow_unused);
+Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options,
                  bool allow_unused);
-Tensors backward(TensorList tensors, TensorList cotangents, TensorList inputs, const BackwardOptions& options, bool allow_unused);
 
 /// The node that runs in this thread, while anomalies are detected; else it may be null.
 const Node* current_node();
 
-/// The pass that runs in this thread: a number that no other has, or 0; whether it will come to a node; what is to be
-/// done at its end.
+/// The pass that runs in this thread: a number that no other has, or 0; whether it will come to a node; what
+/// is to be done at its end.
 uint64_t current_pass();
 bool current_pass_is_selective();
 bool current_pass_accumulates();
@@ -47,8 +49,8 @@ std::vector<Ref<Node>> order_of_pass();
 bool current_pass_runs(const Node* node, uint64_t sequence);
 void at_end_of_pass(std::function<void()> callback);
 
-/// Whether passes look for NaN in what each node returns; and who is told of the node where one came up, or where a rule
-/// failed. Set by the bindings.
+/// Whether passes look for NaN in what each node returns; and who is told of the node where one came up, or
+/// where a rule failed. Set by the bindings.
 extern std::atomic<bool> detecting_anomalies, checking_nan;
 extern void (*report_anomaly)(const Node& node);
 

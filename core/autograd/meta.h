@@ -26,7 +26,8 @@ struct AutogradMeta {
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
   /// Owned, innermost level first: see transforms/tangents.h.
   TangentLink* tangents = nullptr;
-  /// Of a tensor that stands for a batch: all samples, and the vmap() that it belongs to. See transforms/batching.h.
+  /// Of a tensor that stands for a batch: all samples, and the vmap() that it belongs to. See
+  /// transforms/batching.h.
   Tensor samples;
   uint64_t batch_level = 0;
   static void destroy(AutogradMeta* meta) noexcept { delete meta; }
@@ -36,7 +37,8 @@ struct AutogradMeta {
 AutogradMeta& make_meta(TensorImpl* t);
 inline AutogradMeta* meta_of(const Tensor& t) { return t->meta.load(std::memory_order_acquire); }
 
-/// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is wanted.
+/// Where the gradient of this tensor goes: its grad_fn, or for a leaf its accumulator. Empty when none is
+/// wanted.
 Edge gradient_edge(const Tensor& t);
 
 /// Let a leaf have another accumulator from now on, since it stands for other memory.
@@ -51,7 +53,8 @@ void move_retainer(const Tensor& t, Node* node, uint32_t output_nr);
 /// Make `t` result number `output_nr` of `node`.
 inline void set_history(const Tensor& t, Ref<Node> node, uint32_t output_nr) {
   Node* old = t->grad_fn;
-  if (t->is(TensorImpl::kRetainsGrad)) [[unlikely]] move_retainer(t, node.get(), output_nr);
+  if (t->is(TensorImpl::kRetainsGrad)) [[unlikely]]
+    move_retainer(t, node.get(), output_nr);
   t->grad_fn = node.detach();
   t->output_nr = output_nr;
   t->flags |= TensorImpl::kRequiresGrad;
@@ -63,18 +66,21 @@ void forget_history(const Tensor& t);
 
 Tensor gradient(const Tensor& t);
 void set_gradient(const Tensor& t, Tensor grad);
-/// Let `.grad` become next(what it is now), which may be the same tensor, written. The operators of `next` run without the
-/// lock held; meanwhile other updates wait, so that none is lost. Where the program set another gradient meanwhile, `next`
-/// is called again, unless it wrote into the old one: then it came before. In nested calls of one thread the inner goes first.
+/// Let `.grad` become next(what it is now), which may be the same tensor, written. The operators of `next`
+/// run without the lock held; meanwhile other updates wait, so that none is lost. Where the program set
+/// another gradient meanwhile, `next` is called again, unless it wrote into the old one: then it came before.
+/// In nested calls of one thread the inner goes first.
 void update_gradient(AutogradMeta& meta, const std::function<Tensor(const Tensor&)>& next);
-/// What a thread does that waits for another's update: it lets go of what the other may need. Set by the bindings.
+/// What a thread does that waits for another's update: it lets go of what the other may need. Set by the
+/// bindings.
 extern void (*let_others_run)();
 /// Add to `.grad` as the leaf's accumulator would.
 void accumulate_gradient(const Tensor& t, Tensor g);
 void set_requires_grad(const Tensor& t, bool on);
 void retain_grad(const Tensor& t);
 Tensor detach(const Tensor& t);
-/// Inside of a vmap(), what stands for x there as an argument: each sample has a gradient of its own. Undefined elsewhere.
+/// Inside of a vmap(), what stands for x there as an argument: each sample has a gradient of its own.
+/// Undefined elsewhere.
 Tensor batch_for_argument(const Tensor& x);
 /// That of a tensor that stands for a batch.
 Tensor detached_batch(const Tensor& t);

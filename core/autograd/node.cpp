@@ -3,8 +3,8 @@
 #include <cctype>
 
 #include "autograd/engine.h"
-#include "autograd/views.h"
 #include "autograd/saved.h"
+#include "autograd/views.h"
 #include "runtime/allocator.h"
 
 namespace adjoint {
@@ -75,7 +75,10 @@ std::string backward_name(const char* op) {
   for (const char* c = op; *c; ++c) {
     const bool digit = std::isdigit(static_cast<unsigned char>(*c));
     if (*c == '.' && std::isdigit(static_cast<unsigned char>(c[1]))) return s + "Backward" + (c + 1);
-    if (*c == '_' || *c == '.') { up = true; continue; }
+    if (*c == '_' || *c == '.') {
+      up = true;
+      continue;
+    }
     s += up ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c;
     up = digit;
   }
@@ -83,10 +86,13 @@ std::string backward_name(const char* op) {
 }
 
 void Node::refuse_released() const {
-  fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-       "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(); "
-       "they were saved by ", name(), ". Specify retain_graph=True if you need to backward through the graph a "
-       "second time or if you need to access saved tensors after calling backward.");
+  fail(
+      "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+      "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+      "autograd.grad(); they were saved by ",
+      name(),
+      ". Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
+      "access saved tensors after calling backward.");
 }
 
 void Node::note_line() {

@@ -1,9 +1,10 @@
 // A node of the graph: the derivative of one recorded call.
 //
-// A node keeps edges to the nodes that made its call's inputs, and what its rule needs. It is immutable but for
-// `release`, which frees what was saved; passes in several threads meet there, and `ReadLock` keeps them apart. Gradients arrive one per result of the call (`inputs`), and leave one per
-// input of the call (`edges`). Nodes form a graph without cycles, freed by counting; `Node::destroy` keeps a list
-// instead of recursing, so that a chain of any length can go.
+// A node keeps edges to the nodes that made its call's inputs, and what its rule needs. It is immutable but
+// for `release`, which frees what was saved; passes in several threads meet there, and `ReadLock` keeps them
+// apart. Gradients arrive one per result of the call (`inputs`), and leave one per input of the call
+// (`edges`). Nodes form a graph without cycles, freed by counting; `Node::destroy` keeps a list instead of
+// recursing, so that a chain of any length can go.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,8 @@ class ResultInfo {
   ResultInfo() = default;
   /// Make it that of `t`.
   void describe(const Tensor& t) {
-    if (t.dim() > 4 || ndim_ > 4) [[unlikely]] return describe_many(t);
+    if (t.dim() > 4 || ndim_ > 4) [[unlikely]]
+      return describe_many(t);
     dtype_ = t.dtype();
     device_ = device_of(t);
     ndim_ = static_cast<uint8_t>(t.dim());
@@ -46,7 +48,9 @@ class ResultInfo {
   }
   ResultInfo(ResultInfo&& o) noexcept;
   ResultInfo& operator=(ResultInfo&& o) noexcept;
-  ~ResultInfo() { if (ndim_ > 4) delete[] heap_; }
+  ~ResultInfo() {
+    if (ndim_ > 4) delete[] heap_;
+  }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
   IntList sizes() const { return {ndim_ > 4 ? heap_ : inline_, ndim_}; }
@@ -95,7 +99,8 @@ using GradientHook = std::function<Tensor(const Tensor&)>;
 class SavedTensor;
 struct PackedTensor;
 
-/// What few nodes have: hooks, tensors that retain their gradient, saved tensors that hooks packed, a source line.
+/// What few nodes have: hooks, tensors that retain their gradient, saved tensors that hooks packed, a source
+/// line.
 struct NodeExtras {
   struct TensorHook {
     uint64_t id;
@@ -149,7 +154,8 @@ class Node {
 
   explicit Node(uint64_t sequence_number) : sequence(sequence_number) {}
   Node() : sequence(thread_state.sequence++) {
-    if (recording_lines.load(std::memory_order_relaxed)) [[unlikely]] note_line();
+    if (recording_lines.load(std::memory_order_relaxed)) [[unlikely]]
+      note_line();
   }
   virtual ~Node() { delete extras_.load(std::memory_order_relaxed); }
   Node(const Node&) = delete;
@@ -199,12 +205,15 @@ class LeafNode : public Node {
 };
 
 inline void share_count(Node* node) noexcept {
-  if (node->sequence == Node::kFirst) runtime::share_count(static_cast<LeafNode*>(node)->leaf);
-  else runtime::share_count<Node>(node);
+  if (node->sequence == Node::kFirst)
+    runtime::share_count(static_cast<LeafNode*>(node)->leaf);
+  else
+    runtime::share_count<Node>(node);
 }
-/// One reader of what a node saved. A pass that will free it claims it on entering: from then on other passes are
-/// refused as they are after it, and the last reader to leave frees. Nobody waits. A node that saves nothing is free to
-/// all. In `Node::readers`, bit 0 says that something is saved, bit 1 that it is claimed, the rest counts readers.
+/// One reader of what a node saved. A pass that will free it claims it on entering: from then on other passes
+/// are refused as they are after it, and the last reader to leave frees. Nobody waits. A node that saves
+/// nothing is free to all. In `Node::readers`, bit 0 says that something is saved, bit 1 that it is claimed,
+/// the rest counts readers.
 class ReadLock {
  public:
   enum Purpose { Look, Keep, Free };
@@ -214,7 +223,9 @@ class ReadLock {
     for (;;) {
       if (seen & kClaimed && (purpose != Look || seen < kOne)) node.refuse_released();
       const auto entered = static_cast<uint16_t>((seen + kOne) | (purpose == Free ? kClaimed : 0));
-      if (node.readers.compare_exchange_weak(seen, entered, std::memory_order_acquire, std::memory_order_relaxed)) break;
+      if (node.readers.compare_exchange_weak(seen, entered, std::memory_order_acquire,
+                                             std::memory_order_relaxed))
+        break;
     }
     inside_ = kOne;
     // Given back with the place if the pass fails here.
@@ -233,10 +244,12 @@ class ReadLock {
  private:
   static constexpr uint16_t kSaves = 1, kClaimed = 2, kOne = 4;
   void leave(uint16_t taken) {
-    const auto left = static_cast<uint16_t>(node_.readers.fetch_sub(taken, std::memory_order_acq_rel) - taken);
+    const auto left =
+        static_cast<uint16_t>(node_.readers.fetch_sub(taken, std::memory_order_acq_rel) - taken);
     if (left != (kSaves | kClaimed)) return;
     node_.release();
-    if (node_.extras()) [[unlikely]] node_.release_packed();
+    if (node_.extras()) [[unlikely]]
+      node_.release_packed();
   }
 
   Node& node_;
@@ -244,11 +257,14 @@ class ReadLock {
 };
 
 inline void release_count(Node* node) noexcept {
-  if (node->sequence == Node::kFirst) runtime::release_count(static_cast<LeafNode*>(node)->leaf);
-  else runtime::release_count<Node>(node);
+  if (node->sequence == Node::kFirst)
+    runtime::release_count(static_cast<LeafNode*>(node)->leaf);
+  else
+    runtime::release_count<Node>(node);
 }
 
-/// "MulBackward0" from "mul", "Log1PBackward0" from "log1p", "SumBackward1" from "sum.1": form 1 of the function.
+/// "MulBackward0" from "mul", "Log1PBackward0" from "log1p", "SumBackward1" from "sum.1": form 1 of the
+/// function.
 std::string backward_name(const char* op);
 
 }  // namespace adjoint

@@ -1,9 +1,10 @@
 // A tensor kept for the backward pass, with the version it had.
 //
-// A node's own result is kept as an alias without history, since a pointer back to the node would be a cycle; it
-// gets its history again when it is unpacked for a recorded backward. A view, and a tensor that has views, is kept as an
-// alias with the history that it has now: a write may give it another, which may own this node. With hooks set for the
-// thread, what is kept is what they make of the tensor, beside its place in the graph; that lies in the node's extras.
+// A node's own result is kept as an alias without history, since a pointer back to the node would be a cycle;
+// it gets its history again when it is unpacked for a recorded backward. A view, and a tensor that has views,
+// is kept as an alias with the history that it has now: a write may give it another, which may own this node.
+// With hooks set for the thread, what is kept is what they make of the tensor, beside its place in the graph;
+// that lies in the node's extras.
 #pragma once
 
 #include "autograd/node.h"
@@ -33,7 +34,8 @@ struct PackedTensor {
   Edge edge;
 };
 
-/// Whether memory that others own (NumPy's, for one) is compared when it is used again: nobody tells of writes to it.
+/// Whether memory that others own (NumPy's, for one) is compared when it is used again: nobody tells of
+/// writes to it.
 extern std::atomic<bool> checking_external;
 
 class SavedTensor {
@@ -41,14 +43,20 @@ class SavedTensor {
   SavedTensor() = default;
   /// Keep `t` for `owner`. A result of the node itself is marked as such.
   void save(const Tensor& t, bool is_result, Node* owner) {
-    if (t->is(TensorImpl::kInference)) [[unlikely]] refuse_inference(t);
+    if (t->is(TensorImpl::kInference)) [[unlikely]]
+      refuse_inference(t);
     version_ = stamp(t, owner);
     result_ = is_result;
     saved_ = true;
-    if (thread_state.saved_hooks && !t.is_wrapped()) [[unlikely]] return pack(t, owner, *thread_state.saved_hooks);
-    if (is_result) tensor_ = alias(t);  // its tangents come later: see `share_tangents_of`
-    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) || t->storage->viewed.load(std::memory_order_relaxed)) tensor_ = save_aliased(t);
-    else tensor_ = t;
+    if (thread_state.saved_hooks && !t.is_wrapped()) [[unlikely]]
+      return pack(t, owner, *thread_state.saved_hooks);
+    if (is_result)
+      tensor_ = alias(t);  // its tangents come later: see `share_tangents_of`
+    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) ||
+             t->storage->viewed.load(std::memory_order_relaxed))
+      tensor_ = save_aliased(t);
+    else
+      tensor_ = t;
   }
   bool saved() const { return saved_; }
   bool is_result() const { return result_; }
@@ -75,15 +83,17 @@ class SavedTensor {
   /// A result has its history where that is asked for.
   Tensor unpack(Node* owner, uint32_t input_nr = 0, bool history = thread_state.grad) const {
     if (!saved_) return {};
-    if (packed_) [[unlikely]] return unpack_packed(owner, input_nr);
+    if (packed_) [[unlikely]]
+      return unpack_packed(owner, input_nr);
     if (!tensor_.defined()) owner->refuse_released();
     if (stamp(tensor_, owner) != version_) refuse_written(owner);
     return result_ && history ? with_history(owner, input_nr) : tensor_;
   }
 
  private:
-  /// What changes with the tensor: its version; for memory that others own, a checksum too; and where its data were replaced,
-  /// its shape and type, but for programs' own rules (Functions), which see what they get.
+  /// What changes with the tensor: its version; for memory that others own, a checksum too; and where its
+  /// data were replaced, its shape and type, but for programs' own rules (Functions), which see what they
+  /// get.
   static uint32_t stamp(const Tensor& t, Node* owner) {
     return t->storage->kind == Storage::Kind::External ? external_stamp(t, owner) : t.version();
   }

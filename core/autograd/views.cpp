@@ -1,10 +1,10 @@
 #include "autograd/views.h"
-#include "transforms/tangents.h"
 
 #include <deque>
 
 #include "autograd/arithmetic.h"
 #include "transforms/interpreter.h"
+#include "transforms/tangents.h"
 
 namespace adjoint {
 
@@ -17,29 +17,47 @@ ViewImpl& as_view(const TensorImpl* t) { return *static_cast<ViewImpl*>(const_ca
 
 // Called where `t` is being written (or, `indirectly`, was through its base), and should not be.
 [[noreturn, gnu::cold]] void refuse_view(const Tensor& t, const char* op, bool indirectly) {
-  const std::string shape = text(" The view has shape ", to_string(t.sizes()), op ? text("; it is written by ", name_of_write(op), ".") : ".");
-  const std::string what = indirectly ? "its base or another view of its base has been modified inplace" : "is being modified inplace";
+  const std::string shape = text(" The view has shape ", to_string(t.sizes()),
+                                 op ? text("; it is written by ", name_of_write(op), ".") : ".");
+  const std::string what = indirectly ? "its base or another view of its base has been modified inplace"
+                                      : "is being modified inplace";
   const auto how = [&](const char* mode) {
-    return text("A view was created in ", mode, " mode and ", what, mode == std::string_view("inference") ? " in normal mode." : " with grad mode enabled.");
+    return text("A view was created in ", mode, " mode and ", what,
+                mode == std::string_view("inference") ? " in normal mode." : " with grad mode enabled.");
   };
   const auto ambiguous = [&](const char* block) {
-    return text(" Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
-                "view and the inplace either both inside the ", block, " block (if you don't want the inplace to be tracked) or both "
-                "outside (if you want the inplace to be tracked).");
+    return text(
+        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+        "by moving both the view and the inplace either both inside the ",
+        block,
+        " block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+        "tracked).");
   };
   std::string made_by = t->grad_fn ? t->grad_fn->name() : "";
   made_by.resize(std::min(made_by.rfind("Backward"), made_by.size()));
-  const char* mode = t->is(TensorImpl::kInferenceView) ? "inference" : t->is(TensorImpl::kNoGradView) ? "no_grad" : nullptr;
-  std::string head = t->grad_fn && mode ? text("Output ", t->output_nr, " of ", made_by, " is a view of a view which was created in ", mode, " mode and ", what, " with grad mode enabled.")
-                     : t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
-                     : t->is(TensorImpl::kInferenceView) ? how("inference") : how("no_grad");
+  const char* mode = t->is(TensorImpl::kInferenceView) ? "inference"
+                     : t->is(TensorImpl::kNoGradView)  ? "no_grad"
+                                                       : nullptr;
+  std::string head =
+      t->grad_fn && mode
+          ? text("Output ", t->output_nr, " of ", made_by, " is a view of a view which was created in ", mode,
+                 " mode and ", what, " with grad mode enabled.")
+      : t->grad_fn ? text("Output ", t->output_nr, " of ", made_by, " is a view and ", what, ".")
+      : t->is(TensorImpl::kInferenceView) ? how("inference")
+                                          : how("no_grad");
   if (t->is(TensorImpl::kMultiView) && !mode)
-    fail(head, " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
-         "modified inplace. You should replace the inplace operation by an out-of-place one.", shape);
+    fail(head,
+         " This view is the output of a function that returns multiple views. Such functions do not allow "
+         "the output views to be modified inplace. You should replace the inplace operation by an "
+         "out-of-place one.",
+         shape);
   if (t->is(TensorImpl::kFunctionView))
-    fail(head, " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
-         "view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This "
-         "behavior is forbidden. You can fix this by cloning the output of the custom Function.", shape);
+    fail(head,
+         " This view was created inside a custom Function (or because an input was returned as-is) and the "
+         "autograd logic to handle view+inplace would override the custom backward associated with the "
+         "custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
+         "cloning the output of the custom Function.",
+         shape);
   fail(head, ambiguous(t->is(TensorImpl::kInferenceView) ? "inference_mode" : "no_grad"), shape);
 }
 
@@ -55,7 +73,8 @@ class CopySlices final : public Node {
   std::span<Edge> edges() override { return edges_; }
 
   void apply(Gradients& in, Gradients& out) override {
-    if (cut_part(in[0], part_, !extras(), edges_[0] ? &out[0] : nullptr, edges_[1] ? &out[1] : nullptr)) return;
+    if (cut_part(in[0], part_, !extras(), edges_[0] ? &out[0] : nullptr, edges_[1] ? &out[1] : nullptr))
+      return;
     // The gradient, laid out like the base, so that the view is the same part of it.
     const Tensor g = laid_out_like_base(in[0], part_);
     const Tensor slice = replay_view(g, part_);
@@ -70,24 +89,29 @@ class CopySlices final : public Node {
   Edge edges_[2];
 };
 
-// Hooks, a gradient and their like stay with the tensor that they were given to; what transforms gave it does not.
+// Hooks, a gradient and their like stay with the tensor that they were given to; what transforms gave it does
+// not.
 bool has_more_than_transforms(const Tensor& t) {
   const AutogradMeta* meta = meta_of(t);
   return meta && !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched) && only_transforms(*meta));
 }
 
-// Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its identity. They are
-// left with the tensor as it was, which is all that they could use, and the program gets another.
+// Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its
+// identity. They are left with the tensor as it was, which is all that they could use, and the program gets
+// another.
 bool may_replace_in_program(const Tensor& t, uint32_t holders) {
-  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders && !has_more_than_transforms(t) &&
-         !t->storage->viewed.load(std::memory_order_relaxed) && !t->is(TensorImpl::kOwnsWrapper);
+  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders &&
+         !has_more_than_transforms(t) && !t->storage->viewed.load(std::memory_order_relaxed) &&
+         !t->is(TensorImpl::kOwnsWrapper);
 }
 
-// Whether nodes may own a tensor that is about to get its first view: from then on it keeps its identity. A leaf that
-// needs a gradient gets no other history.
+// Whether nodes may own a tensor that is about to get its first view: from then on it keeps its identity. A
+// leaf that needs a gradient gets no other history.
 bool shared_with_nodes(const Tensor& t) {
-  return t->refcount.load(std::memory_order_acquire) > 1 && !t->storage->viewed.load(std::memory_order_relaxed) &&
-         !(t->flags & (TensorImpl::kView | TensorImpl::kInference)) && (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
+  return t->refcount.load(std::memory_order_acquire) > 1 &&
+         !t->storage->viewed.load(std::memory_order_relaxed) &&
+         !(t->flags & (TensorImpl::kView | TensorImpl::kInference)) &&
+         (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
 }
 void replace_in_program(const Tensor& t) {
   if (!may_replace_in_program(t, 1) || !held_by_wrapper(t)) return;
@@ -101,14 +125,24 @@ void replace_in_program(const Tensor& t) {
 }  // namespace
 
 ViewPart::ViewPart(const Tensor& base, const Tensor& view)
-    : base_sizes(base.sizes()), base_strides(base.strides()), sizes(view.sizes()), strides(view.strides()),
-      base_dtype(base.dtype()), dtype(view.dtype()), bytes(view.bytes() - base.bytes()) {
-  if (base->storage == view->storage || owner_of_bytes(base->storage) == owner_of_bytes(view->storage)) return;
+    : base_sizes(base.sizes()),
+      base_strides(base.strides()),
+      sizes(view.sizes()),
+      strides(view.strides()),
+      base_dtype(base.dtype()),
+      dtype(view.dtype()),
+      bytes(view.bytes() - base.bytes()) {
+  if (base->storage == view->storage || owner_of_bytes(base->storage) == owner_of_bytes(view->storage))
+    return;
   // The base's data were replaced: the view is the part that it was.
   const char* first = first_before_data(*base.get(), view->storage);
   if (!first)
-    fail("a view of shape ", to_string(view.sizes()), " is no part of its base any more, which was given other memory since (by .data, set_() or resize_()) and has shape ",
-         to_string(base.sizes()), " now", before_data(*base.get()).empty() ? "" : "; it was " + before_data(*base.get()), ". Make the view again, or detach() it before the write");
+    fail("a view of shape ", to_string(view.sizes()),
+         " is no part of its base any more, which was given other memory since (by .data, set_() or "
+         "resize_()) and has shape ",
+         to_string(base.sizes()), " now",
+         before_data(*base.get()).empty() ? "" : "; it was " + before_data(*base.get()),
+         ". Make the view again, or detach() it before the write");
   bytes = view.bytes() - first;
 }
 
@@ -120,11 +154,14 @@ Tensor base_of(const Tensor& t) {
 }
 
 void before_first_view(const Tensor& base) {
-  if (shared_with_nodes(base)) [[unlikely]] replace_in_program(base);
+  if (shared_with_nodes(base)) [[unlikely]]
+    replace_in_program(base);
 }
 
 void register_view(const Tensor& base, const Tensor& result, bool several) {
-  if (result->storage != base->storage || result.get() == base.get() || result->is(TensorImpl::kEmbedded) || !as_view(result.get()).can_be_view) return;
+  if (result->storage != base->storage || result.get() == base.get() || result->is(TensorImpl::kEmbedded) ||
+      !as_view(result.get()).can_be_view)
+    return;
   before_first_view(base);
   TensorImpl* root = base.get();
   uint16_t flags = TensorImpl::kView;
@@ -136,7 +173,8 @@ void register_view(const Tensor& base, const Tensor& result, bool several) {
       return;
     }
   }
-  if (!thread_state.grad) [[unlikely]] flags |= thread_state.inference ? TensorImpl::kInferenceView : TensorImpl::kNoGradView;
+  if (!thread_state.grad) [[unlikely]]
+    flags |= thread_state.inference ? TensorImpl::kInferenceView : TensorImpl::kNoGradView;
   if (several) flags |= TensorImpl::kMultiView;
   Tensor first;
   if (root->is(TensorImpl::kView)) {
@@ -145,7 +183,8 @@ void register_view(const Tensor& base, const Tensor& result, bool several) {
   }
   ViewImpl& v = as_view(result.get());
   v.base = first.defined() ? first.detach() : Tensor::share(root).detach();
-  if (!v.storage->viewed.load(std::memory_order_relaxed)) v.storage->viewed.store(true, std::memory_order_relaxed);
+  if (!v.storage->viewed.load(std::memory_order_relaxed))
+    v.storage->viewed.store(true, std::memory_order_relaxed);
   v.flags |= flags;
   v.view_version.store(v.version(), std::memory_order_relaxed);
 }
@@ -163,8 +202,10 @@ void refresh_view(const Tensor& t) {
     std::lock_guard lock(v.lock);
     if (t->view_version.load(std::memory_order_acquire) == now) return;  // somebody else was first
     old = t->grad_fn ? Ref<Node>::share(t->grad_fn) : Ref<Node>();
-    if (again.defined() && again->grad_fn) set_history(t, Ref<Node>::share(again->grad_fn), again->output_nr);
-    else forget_history(t);
+    if (again.defined() && again->grad_fn)
+      set_history(t, Ref<Node>::share(again->grad_fn), again->output_nr);
+    else
+      forget_history(t);
     t->view_version.store(now, std::memory_order_release);
     return;
   }
@@ -189,8 +230,9 @@ std::string name_of_write(const char* op) {
 
 void refuse_overlap(const Tensor& t, const char* op) {
   if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
-    fail("unsupported operation: ", name_of_write(op), ": more than one element of the written-to tensor refers to a single memory location. Its "
-         "shape is ", to_string(t.sizes()), " with strides ", to_string(t.strides()),
+    fail("unsupported operation: ", name_of_write(op),
+         ": more than one element of the written-to tensor refers to a single memory location. Its shape is ",
+         to_string(t.sizes()), " with strides ", to_string(t.strides()),
          ". Please clone() the tensor before performing the operation.");
 }
 
@@ -199,33 +241,44 @@ namespace {
 void check_history(const Tensor& t, const char* op) {
   const bool item = std::string_view(op) == "_set_basic";  // a part of it is written, as through a view
   const auto refuse_leaf = [&](const char* which) {
-    fail(which, " that requires grad is being used in an in-place operation: ", name_of_write(op), " on shape ", to_string(t.sizes()), ", ",
-         name_of(t.dtype()), ". Write under no_grad() if the write is not to be differentiated, or to a clone() of the leaf if it is");
+    fail(which, " that requires grad is being used in an in-place operation: ", name_of_write(op),
+         " on shape ", to_string(t.sizes()), ", ", name_of(t.dtype()),
+         ". Write under no_grad() if the write is not to be differentiated, or to a clone() of the leaf if "
+         "it is");
   };
   if (t->is(TensorImpl::kView)) {
     if (t->flags & TensorImpl::kSpecialView) refuse_view(t, op, false);
     const Tensor base = base_of(t);
-    if (base.defined() && base->is(TensorImpl::kRequiresGrad) && !base->grad_fn) refuse_leaf("a view of a leaf Variable");
+    if (base.defined() && base->is(TensorImpl::kRequiresGrad) && !base->grad_fn)
+      refuse_leaf("a view of a leaf Variable");
     history(t);
   }
-  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn) refuse_leaf(item || t->is(TensorImpl::kView) ? "a view of a leaf Variable" : "a leaf Variable");
+  if (t->is(TensorImpl::kRequiresGrad) && !t->grad_fn)
+    refuse_leaf(item || t->is(TensorImpl::kView) ? "a view of a leaf Variable" : "a leaf Variable");
 }
 }  // namespace
 
 void check_writable(const Tensor& t, const char* op, bool recorded, bool one_value) {
   if (!one_value) refuse_overlap(t, op);
   if (t->storage->readonly)
-    fail<ValueError>(name_of_write(op), ": the tensor's memory is read-only: it belongs to an array that may not be written. clone() it first");
+    fail<ValueError>(name_of_write(op),
+                     ": the tensor's memory is read-only: it belongs to an array that may not be written. "
+                     "clone() it first");
   if (t->is(TensorImpl::kInference) && !thread_state.inference) [[unlikely]]
-    fail("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing "
-         "inplace update. It was ", name_of_write(op), " on shape ", to_string(t.sizes()), ".");
+    fail(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get "
+        "a normal tensor before doing inplace update. It was ",
+        name_of_write(op), " on shape ", to_string(t.sizes()), ".");
   if (thread_state.grad && (recorded || t.requires_grad())) {
     check_history(t, op);
     // What is overwritten would keep its history, and its gradient be wrong without a word.
     if (!recorded && !thread_state.inference)
-      fail<NotImplemented>("the derivative of '", op, "', which writes a tensor that requires grad, is not implemented: write under no_grad()");
+      fail<NotImplemented>(
+          "the derivative of '", op,
+          "', which writes a tensor that requires grad, is not implemented: write under no_grad()");
   }
-  if (thread_state.watched) [[unlikely]] tell_write(t);
+  if (thread_state.watched) [[unlikely]]
+    tell_write(t);
 }
 
 namespace {
@@ -280,7 +333,8 @@ uint32_t version_of_both(const Tensor& t) {
 }
 void count_write_of_both(Storage& storage) {
   Storage& other = *counter_of(storage);
-  const uint32_t now = std::max(storage.version.load(std::memory_order_relaxed), other.version.load(std::memory_order_relaxed));
+  const uint32_t now = std::max(storage.version.load(std::memory_order_relaxed),
+                                other.version.load(std::memory_order_relaxed));
   storage.version.store(now, std::memory_order_relaxed);
   other.version.store(now + 1, std::memory_order_relaxed);
 }

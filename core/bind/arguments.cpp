@@ -13,12 +13,17 @@ namespace adjoint::bind {
 
 namespace {
 
-bool is_sequence(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o)); }
+bool is_sequence(PyObject* o) {
+  return PyTuple_Check(o) || PyList_Check(o) ||
+         (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o));
+}
 bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
 bool is_whole(PyObject* o) { return PyIndex_Check(o) && !PyFloat_Check(o); }
 
-/// Whether all elements of a list or tuple are as `fits` asks; of other sequences it is seen when they are read.
-template <class F> bool all_of(PyObject* o, F&& fits) {
+/// Whether all elements of a list or tuple are as `fits` asks; of other sequences it is seen when they are
+/// read.
+template <class F>
+bool all_of(PyObject* o, F&& fits) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return true;
   PyObject** items = PySequence_Fast_ITEMS(o);
   for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
@@ -26,7 +31,8 @@ template <class F> bool all_of(PyObject* o, F&& fits) {
   return true;
 }
 
-// --- Forms in Python: whether an object has one (fit_of), and an object for a Value (to_python). How a Value is made of an object
+// --- Forms in Python: whether an object has one (fit_of), and an object for a Value (to_python). How a Value
+// is made of an object
 // --- is Arguments::set.
 
 Fit fit_of(const ArgKind& kind, PyObject* o) {
@@ -44,7 +50,8 @@ Fit fit_of(const ArgKind& kind, PyObject* o) {
       return when(is_whole(o), Fit::Converted);
     case Form::Float:
       if (PyFloat_Check(o) || PyLong_Check(o)) return PyBool_Check(o) ? Fit::Converted : Fit::Exact;
-      // A tensor that is more than a number is for another form of the operator, which does not lose its history.
+      // A tensor that is more than a number is for another form of the operator, which does not lose its
+      // history.
       if (is_tensor(o)) return when(unwrap(o).dim() == 0 && !unwrap(o).requires_grad(), Fit::Converted);
       if (PyComplex_Check(o)) return Fit::No;
       return when(as_scalar(o).has_value(), Fit::Converted);
@@ -59,31 +66,49 @@ Fit fit_of(const ArgKind& kind, PyObject* o) {
       return when(all_of(o, is_whole), PyTuple_Check(o) || PyList_Check(o) ? Fit::Exact : Fit::Converted);
     case Form::Tensors:
       if (!is_sequence(o)) return Fit::No;
-      return when(all_of(o, [&](PyObject* e) { return is_tensor(e) || (e == Py_None && kind.optional_elements); }),
-                  is_tensor(o) ? Fit::Converted : Fit::Exact);
+      return when(
+          all_of(o, [&](PyObject* e) { return is_tensor(e) || (e == Py_None && kind.optional_elements); }),
+          is_tensor(o) ? Fit::Converted : Fit::Exact);
     case Form::Floats:
       if (is_number(o)) return PyComplex_Check(o) ? Fit::No : Fit::Exact;
-      return when(is_sequence(o) && all_of(o, [](PyObject* e) { return PyFloat_Check(e) || PyIndex_Check(e) || as_scalar(e); }), Fit::Exact);
-    case Form::Generator: return when(nb::isinstance<runtime::Generator>(nb::handle(o)), Fit::Exact);
-    case Form::Type: return when(as_dtype(o).has_value(), Fit::Exact);
-    case Form::Text: return when(PyUnicode_Check(o), Fit::Exact);
+      return when(
+          is_sequence(o) &&
+              all_of(o, [](PyObject* e) { return PyFloat_Check(e) || PyIndex_Check(e) || as_scalar(e); }),
+          Fit::Exact);
+    case Form::Generator:
+      return when(nb::isinstance<runtime::Generator>(nb::handle(o)), Fit::Exact);
+    case Form::Type:
+      return when(as_dtype(o).has_value(), Fit::Exact);
+    case Form::Text:
+      return when(PyUnicode_Check(o), Fit::Exact);
   }
   return Fit::No;
 }
 
 const char* expected_of(const ArgKind& kind) {
   switch (kind.form) {
-    case Form::Tensor: return "Tensor";
-    case Form::Scalar: return "Number";
-    case Form::Int: return "int";
-    case Form::Float: return "float";
-    case Form::Bool: return "bool";
-    case Form::Ints: return "tuple of ints";
-    case Form::Tensors: return "tuple of Tensors";
-    case Form::Floats: return "tuple of floats";
-    case Form::Generator: return "Generator";
-    case Form::Type: return "dtype";
-    case Form::Text: return "str";
+    case Form::Tensor:
+      return "Tensor";
+    case Form::Scalar:
+      return "Number";
+    case Form::Int:
+      return "int";
+    case Form::Float:
+      return "float";
+    case Form::Bool:
+      return "bool";
+    case Form::Ints:
+      return "tuple of ints";
+    case Form::Tensors:
+      return "tuple of Tensors";
+    case Form::Floats:
+      return "tuple of floats";
+    case Form::Generator:
+      return "Generator";
+    case Form::Type:
+      return "dtype";
+    case Form::Text:
+      return "str";
   }
   return "";
 }
@@ -101,7 +126,8 @@ const std::string& shown(const std::string& name) {
 PyObject* to_python(const ArgKind& kind, const Value& v) {
   if (!v.present) Py_RETURN_NONE;
   switch (kind.form) {
-    case Form::Tensor: return v.tensor->is_wrapped() ? from_scalar(item(*v.tensor)) : wrap(*v.tensor);
+    case Form::Tensor:
+      return v.tensor->is_wrapped() ? from_scalar(item(*v.tensor)) : wrap(*v.tensor);
     case Form::Tensors: {
       PyObject* list = PyTuple_New(static_cast<Py_ssize_t>(v.list.size));
       for (size_t i = 0; i < v.list.size; ++i) {
@@ -110,30 +136,40 @@ PyObject* to_python(const ArgKind& kind, const Value& v) {
       }
       return list;
     }
-    case Form::Ints: return tuple_from(v.ints());
+    case Form::Ints:
+      return tuple_from(v.ints());
     case Form::Floats: {
       PyObject* list = PyTuple_New(static_cast<Py_ssize_t>(v.list.size));
-      for (size_t i = 0; i < v.list.size; ++i) PyTuple_SET_ITEM(list, static_cast<Py_ssize_t>(i), PyFloat_FromDouble(v.floats()[i]));
+      for (size_t i = 0; i < v.list.size; ++i)
+        PyTuple_SET_ITEM(list, static_cast<Py_ssize_t>(i), PyFloat_FromDouble(v.floats()[i]));
       return list;
     }
-    case Form::Generator: return nb::cast(v.generator, nb::rv_policy::reference).release().ptr();
-    case Form::Text: return PyUnicode_FromStringAndSize(v.text().data(), static_cast<Py_ssize_t>(v.text().size()));
-    case Form::Scalar: return from_scalar(v.scalar);
-    case Form::Int: return PyLong_FromLongLong(v.i);
-    case Form::Float: return PyFloat_FromDouble(v.d);
-    case Form::Bool: return PyBool_FromLong(v.b);
-    case Form::Type: return Py_NewRef(dtype_object(v.type));
+    case Form::Generator:
+      return nb::cast(v.generator, nb::rv_policy::reference).release().ptr();
+    case Form::Text:
+      return PyUnicode_FromStringAndSize(v.text().data(), static_cast<Py_ssize_t>(v.text().size()));
+    case Form::Scalar:
+      return from_scalar(v.scalar);
+    case Form::Int:
+      return PyLong_FromLongLong(v.i);
+    case Form::Float:
+      return PyFloat_FromDouble(v.d);
+    case Form::Bool:
+      return PyBool_FromLong(v.b);
+    case Form::Type:
+      return Py_NewRef(dtype_object(v.type));
   }
   Py_RETURN_NONE;
 }
 
-// --- Which way of calling fits -------------------------------------------------------------------------------------------
+// --- Which way of calling fits --------------------------------------------------------------------
 
 Alternate::Alternate(const Signature& s, const std::deque<Default>& d) : signature(&s), defaults(&d) {
   if (s.op->elementwise && *s.op->name == '_' && *s.op->overloads) elements = s.op->elementwise->types;
   for (size_t i = 0; i < s.parameters.size(); ++i) {
     names.push_back(interned(s.parameters[i].name));
-    for (const std::string& other : s.parameters[i].synonyms) synonyms.emplace_back(interned(other), static_cast<int>(i));
+    for (const std::string& other : s.parameters[i].synonyms)
+      synonyms.emplace_back(interned(other), static_cast<int>(i));
   }
 }
 
@@ -153,7 +189,8 @@ int Alternate::position_of(PyObject* name) const {
 
 Fit Alternate::match(const Given& given, Match& m, Refusal& refusal) const {
   const std::vector<Parameter>& parameters = signature->parameters;
-  const int n = static_cast<int>(parameters.size()), positional = signature->positional, last = positional - 1;
+  const int n = static_cast<int>(parameters.size()), positional = signature->positional,
+            last = positional - 1;
   const auto no = [&](Refusal::Why why, int parameter, PyObject* what = nullptr) {
     refusal = {why, parameter, what};
     return Fit::No;
@@ -161,7 +198,8 @@ Fit Alternate::match(const Given& given, Match& m, Refusal& refusal) const {
   Py_ssize_t placed = given.nargs;
   m.spelt = 0;
   if (given.nargs > positional) {
-    if (last < 0 || parameters[last].kind->form != Form::Ints || !is_int(given.args[last])) return no(Refusal::Why::TooMany, 0);
+    if (last < 0 || parameters[last].kind->form != Form::Ints || !is_int(given.args[last]))
+      return no(Refusal::Why::TooMany, 0);
     for (Py_ssize_t a = last; a < given.nargs; ++a)
       if (!is_whole(given.args[a])) return no(Refusal::Why::Type, last, given.args[a]);
     m.spelt = given.nargs - last;
@@ -211,27 +249,39 @@ std::string Alternate::text() const {
 }
 
 std::string Alternate::explain(const Refusal& r, const Given& given) const {
-  const Parameter* p = signature->parameters.empty() ? nullptr : &signature->parameters[static_cast<size_t>(r.parameter)];
+  const Parameter* p =
+      signature->parameters.empty() ? nullptr : &signature->parameters[static_cast<size_t>(r.parameter)];
   switch (r.why) {
     case Refusal::Why::TooMany:
-      return adjoint::text("takes ", signature->positional, " positional argument", signature->positional == 1 ? "" : "s", " but ", given.nargs, " were given");
+      return adjoint::text("takes ", signature->positional, " positional argument",
+                           signature->positional == 1 ? "" : "s", " but ", given.nargs, " were given");
     case Refusal::Why::Keyword: {
       const char* name = PyUnicode_AsUTF8(r.given);
-      return adjoint::text("got an unexpected keyword argument '", name ? name : "?", "'; it takes (", text(), ")");
+      return adjoint::text("got an unexpected keyword argument '", name ? name : "?", "'; it takes (", text(),
+                           ")");
     }
-    case Refusal::Why::Twice: return adjoint::text("got multiple values for argument '", shown(p->name), "'");
+    case Refusal::Why::Twice:
+      return adjoint::text("got multiple values for argument '", shown(p->name), "'");
     case Refusal::Why::Missing:
-      return adjoint::text("missing required argument '", shown(p->name), "' (position ", r.parameter + 1, "), which must be ", expected_of(*p->kind));
-    case Refusal::Why::Elements: return adjoint::text("is not implemented for '", is_tensor(r.given) ? name_of(unwrap(r.given).dtype()) : "these types", "'");
-    case Refusal::Why::SpeltWithKeywords: return "sizes spelt out take no keyword arguments";
-    case Refusal::Why::Type: break;
+      return adjoint::text("missing required argument '", shown(p->name), "' (position ", r.parameter + 1,
+                           "), which must be ", expected_of(*p->kind));
+    case Refusal::Why::Elements:
+      return adjoint::text("is not implemented for '",
+                           is_tensor(r.given) ? name_of(unwrap(r.given).dtype()) : "these types", "'");
+    case Refusal::Why::SpeltWithKeywords:
+      return "sizes spelt out take no keyword arguments";
+    case Refusal::Why::Type:
+      break;
   }
-  if (p->kind->form == Form::Tensors && is_sequence(r.given) && (PyTuple_Check(r.given) || PyList_Check(r.given))) {
+  if (p->kind->form == Form::Tensors && is_sequence(r.given) &&
+      (PyTuple_Check(r.given) || PyList_Check(r.given))) {
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(r.given); ++k)
       if (PyObject* e = PySequence_Fast_ITEMS(r.given)[k]; !is_tensor(e))
-        return adjoint::text("expected Tensor as element ", k, " in argument '", shown(p->name), "', but got ", Py_TYPE(e)->tp_name);
+        return adjoint::text("expected Tensor as element ", k, " in argument '", shown(p->name),
+                             "', but got ", Py_TYPE(e)->tp_name);
   }
-  const std::string expected = adjoint::text("argument '", shown(p->name), "' (position ", r.parameter + 1, ") must be ", expected_of(*p->kind));
+  const std::string expected = adjoint::text("argument '", shown(p->name), "' (position ", r.parameter + 1,
+                                             ") must be ", expected_of(*p->kind));
   if (p->kind->form == Form::Ints && (PyTuple_Check(r.given) || PyList_Check(r.given)))
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(r.given); ++k)
       if (PyObject* e = PySequence_Fast_ITEMS(r.given)[k]; !is_whole(e))
@@ -239,7 +289,7 @@ std::string Alternate::explain(const Refusal& r, const Given& given) const {
   return adjoint::text(expected, ", not ", Py_TYPE(r.given)->tp_name);
 }
 
-// --- Values --------------------------------------------------------------------------------------------------------------
+// --- Values ---------------------------------------------------------------------------------------
 
 void Arguments::keep_ints(Value& v, Dims dims) {
   Dims& to = ints_used_ < 3 ? ints_[ints_used_++] : *more_ints_.emplace_back(std::make_unique<Dims>());
@@ -278,25 +328,41 @@ void Arguments::set(const Parameter& p, PyObject* o) {
         v.tensor = &tensors_[p.index];
       }
       return;
-    case Form::Scalar: v.scalar = is_tensor(o) ? read_number(unwrap(o), "item") : *as_scalar(o); return;
-    case Form::Int: v.i = as_int(o, p.name.c_str()); return;
-    case Form::Float: v.d = as_double(o, p.name.c_str()); return;
-    case Form::Bool: v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0; return;
+    case Form::Scalar:
+      v.scalar = is_tensor(o) ? read_number(unwrap(o), "item") : *as_scalar(o);
+      return;
+    case Form::Int:
+      v.i = as_int(o, p.name.c_str());
+      return;
+    case Form::Float:
+      v.d = as_double(o, p.name.c_str());
+      return;
+    case Form::Bool:
+      v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0;
+      return;
     case Form::Ints:
-      if (!plain_ints(o, v)) keep_ints(v, as_dims(o, (std::string(op_.name) + "(): argument '" + p.name + "'").c_str()));
+      if (!plain_ints(o, v))
+        keep_ints(v, as_dims(o, (std::string(op_.name) + "(): argument '" + p.name + "'").c_str()));
       return;
     case Form::Tensors: {
       PyObject* fast = PySequence_Fast(o, "");
       if (!fast) throw PythonError{};
-      struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{fast};
+      struct Release {
+        PyObject* p;
+        ~Release() { Py_DECREF(p); }
+      } release{fast};
       Tensors& list = lists_.emplace_back();
       const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
       list.reserve(static_cast<size_t>(n));
       for (Py_ssize_t k = 0; k < n; ++k) {
         PyObject* e = PySequence_Fast_GET_ITEM(fast, k);
-        if (is_tensor(e)) list.push_back(unwrap(e));
-        else if (e == Py_None && p.kind->optional_elements) list.emplace_back();
-        else fail<TypeError>("expected Tensor as element ", k, " in argument '", p.name, "' of ", op_.name, "(), but got ", Py_TYPE(e)->tp_name);
+        if (is_tensor(e))
+          list.push_back(unwrap(e));
+        else if (e == Py_None && p.kind->optional_elements)
+          list.emplace_back();
+        else
+          fail<TypeError>("expected Tensor as element ", k, " in argument '", p.name, "' of ", op_.name,
+                          "(), but got ", Py_TYPE(e)->tp_name);
         if (list.back().defined()) elements_ += list.back().numel();
       }
       v.list = {list.data(), list.size()};
@@ -309,14 +375,22 @@ void Arguments::set(const Parameter& p, PyObject* o) {
       } else {
         PyObject* fast = PySequence_Fast(o, "");
         if (!fast) throw PythonError{};
-        struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{fast};
-        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast); ++k) list.push_back(as_double(PySequence_Fast_GET_ITEM(fast, k), p.name.c_str()));
+        struct Release {
+          PyObject* p;
+          ~Release() { Py_DECREF(p); }
+        } release{fast};
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast); ++k)
+          list.push_back(as_double(PySequence_Fast_GET_ITEM(fast, k), p.name.c_str()));
       }
       v.list = {list.data(), list.size()};
       return;
     }
-    case Form::Generator: v.generator = nb::cast<runtime::Generator*>(nb::handle(o)); return;
-    case Form::Type: v.type = *as_dtype(o); return;
+    case Form::Generator:
+      v.generator = nb::cast<runtime::Generator*>(nb::handle(o));
+      return;
+    case Form::Type:
+      v.type = *as_dtype(o);
+      return;
     case Form::Text: {
       Py_ssize_t n = 0;
       const char* s = PyUnicode_AsUTF8AndSize(o, &n);
@@ -336,7 +410,8 @@ void Arguments::read(const Alternate& alternate, const Match& m) {
     for (size_t i = 0; i < defaults.size(); ++i) values_[i] = defaults[i].value;
   for (size_t i = 0; i < n; ++i) {
     const Parameter& p = s.parameters[i];
-    if (!m.found[i]) values_[p.index] = defaults[static_cast<size_t>(p.index)].value;
+    if (!m.found[i])
+      values_[p.index] = defaults[static_cast<size_t>(p.index)].value;
     else if (m.spelt && static_cast<int>(i) == s.positional - 1) {
       Dims dims;
       for (Py_ssize_t k = 0; k < m.spelt; ++k) dims.push_back(as_int(m.first_spelt[k], op_.name));
@@ -346,10 +421,12 @@ void Arguments::read(const Alternate& alternate, const Match& m) {
       set(p, m.found[i]);
     }
   }
-  // A number beside tensors of several types meets the one that they promote to: it stays as it is until then.
+  // A number beside tensors of several types meets the one that they promote to: it stays as it is until
+  // then.
   if (mixed_) [[unlikely]]
     for (size_t i = 0; i < n; ++i)
-      if (Tensor& number = tensors_[s.parameters[i].index]; number.defined()) number = operand(m.found[i], DType::Bool);
+      if (Tensor& number = tensors_[s.parameters[i].index]; number.defined())
+        number = operand(m.found[i], DType::Bool);
 }
 
 }  // namespace adjoint::bind

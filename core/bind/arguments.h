@@ -1,7 +1,9 @@
-// Reading Python's arguments: which way to give an operator's arguments they fit, and the Values of the boxed call.
+// Reading Python's arguments: which way to give an operator's arguments they fit, and the Values of the boxed
+// call.
 //
-// Nothing is thrown on the way: `Alternate::match` looks at types alone and says why it refuses, and a text is made of
-// that only when no alternate fits. What then is read has the right type, and may still have a wrong value.
+// Nothing is thrown on the way: `Alternate::match` looks at types alone and says why it refuses, and a text
+// is made of that only when no alternate fits. What then is read has the right type, and may still have a
+// wrong value.
 #pragma once
 
 #include <Python.h>
@@ -25,12 +27,21 @@ struct Given {
   Py_ssize_t keywords() const { return kwnames ? PyTuple_GET_SIZE(kwnames) : 0; }
 };
 
-/// How well arguments fit a signature: as they are, or after a conversion (a number for a tensor, a bool for an int).
+/// How well arguments fit a signature: as they are, or after a conversion (a number for a tensor, a bool for
+/// an int).
 enum class Fit : uint8_t { No, Converted, Exact };
 
 /// Why arguments do not fit.
 struct Refusal {
-  enum class Why : uint8_t { TooMany, Keyword, Twice, Missing, Type, SpeltWithKeywords, Elements } why = Why::Type;
+  enum class Why : uint8_t {
+    TooMany,
+    Keyword,
+    Twice,
+    Missing,
+    Type,
+    SpeltWithKeywords,
+    Elements
+  } why = Why::Type;
   int parameter = 0;
   PyObject* given = nullptr;
 };
@@ -46,11 +57,12 @@ struct Match {
 /// One way to call an operator, with its names as Python holds them.
 struct Alternate {
   const Signature* signature;
-  const std::deque<Default>* defaults;  // of all arguments of the operator
-  std::vector<PyObject*> names;                          // interned
-  std::vector<std::pair<PyObject*, int>> synonyms;       // interned, with the parameter
+  const std::deque<Default>* defaults;              // of all arguments of the operator
+  std::vector<PyObject*> names;                     // interned
+  std::vector<std::pair<PyObject*, int>> synonyms;  // interned, with the parameter
   mutable bool warned = false;
-  /// For an element-wise form of another operator: the types that one of its tensors has to have, a bit each; 0: it takes any.
+  /// For an element-wise form of another operator: the types that one of its tensors has to have, a bit each;
+  /// 0: it takes any.
   uint32_t elements = 0;
 
   Alternate(const Signature& signature, const std::deque<Default>& defaults);
@@ -88,9 +100,13 @@ class Arguments {
   const Operator& op_;
   const size_t count_;
   // As many of them are there as the operator has arguments.
-  union { Value values_[kMostArguments]; };
+  union {
+    Value values_[kMostArguments];
+  };
   /// Numbers that stand for tensors.
-  union { Tensor tensors_[kMostArguments]; };
+  union {
+    Tensor tensors_[kMostArguments];
+  };
   Dims ints_[3];
   int ints_used_ = 0;
   std::vector<std::unique_ptr<Dims>> more_ints_;

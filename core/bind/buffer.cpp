@@ -1,12 +1,12 @@
-#include "for_size.h"
 #include "bind/buffer.h"
 
 #include "bind/convert.h"
 #include "bind/object.h"
-#include "transforms/batching.h"
-#include "transforms/interpreter.h"
+#include "for_size.h"
 #include "tensor/access.h"
 #include "tensor/sparse.h"
+#include "transforms/batching.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint::bind {
 
@@ -38,20 +38,27 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const Tensor& t = unwrap(self);
   view->obj = nullptr;
   if (t.requires_grad()) {
-    PyErr_SetString(PyExc_BufferError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    PyErr_SetString(PyExc_BufferError,
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     return -1;
   }
   const char* format = kFormats[index_of(t.dtype())];
   if (!format) {
-    PyErr_Format(PyExc_BufferError, "a tensor of type %s has no buffer format; convert it first, for example with .float()", name_of(t.dtype()));
+    PyErr_Format(PyExc_BufferError,
+                 "a tensor of type %s has no buffer format; convert it first, for example with .float()",
+                 name_of(t.dtype()));
     return -1;
   }
   if (is_sparse(t)) {
-    PyErr_SetString(PyExc_TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
+    PyErr_SetString(PyExc_TypeError,
+                    "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
     return -1;
   }
   if (device_of(t) != Device::CPU) {
-    PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", name_of(device_of(t)));
+    PyErr_Format(PyExc_TypeError,
+                 "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                 "memory first.",
+                 name_of(device_of(t)));
     return -1;
   }
   try {
@@ -103,7 +110,8 @@ void release_buffer(PyObject*, Py_buffer* view) {
 
 namespace {
 
-// NumPy's dates and times: arrays of them give no buffer, and scalars give their bytes as if they were numbers.
+// NumPy's dates and times: arrays of them give no buffer, and scalars give their bytes as if they were
+// numbers.
 void refuse_dates(PyObject* o) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -119,9 +127,11 @@ void refuse_dates(PyObject* o) {
   Py_XDECREF(value);
   Py_XDECREF(trace);
   const char* name = date ? "datetime64" : "timedelta64";
-  fail<TypeError>("can't convert np.", std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray" ? "ndarray" : name, " of type numpy.", name,
-                  ". The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool; "
-                  "convert it first, for example with .astype('int64')");
+  fail<TypeError>("can't convert np.",
+                  std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray" ? "ndarray" : name,
+                  " of type numpy.", name,
+                  ". The only supported types are: float64, float32, float16, complex64, complex128, int64, "
+                  "int32, int16, int8, uint8, and bool; convert it first, for example with .astype('int64')");
 }
 
 /// Gives an array's memory back.
@@ -174,16 +184,22 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
   Stretch stretch{0, 0};
   std::string problem;
   if (!dtype) {
-    problem = text("can't convert a buffer of format '", view->format ? view->format : "", "'. The supported types are: bool, uint8, int8, int16, "
-                   "int32, int64, float16, float32, float64, complex64 and complex128.");
+    problem = text("can't convert a buffer of format '", view->format ? view->format : "",
+                   "'. The supported types are: bool, uint8, int8, int16, int32, int64, float16, float32, "
+                   "float64, complex64 and complex128.");
   } else {
-    // Without strides, and without sizes, it lies in row-major order: so ctypes exports its arrays, whatever was asked for.
-    for (int i = 0; i < view->ndim; ++i) sizes.push_back(view->shape ? view->shape[i] : view->len / view->itemsize);
+    // Without strides, and without sizes, it lies in row-major order: so ctypes exports its arrays, whatever
+    // was asked for.
+    for (int i = 0; i < view->ndim; ++i)
+      sizes.push_back(view->shape ? view->shape[i] : view->len / view->itemsize);
     if (!view->strides) strides = contiguous_strides(sizes.span());
     for (int i = 0; i < view->ndim && view->strides; ++i) {
       if (view->strides[i] < 0 && problem.empty())
-        problem = "At least one stride in the given array is negative, and tensors with negative strides are not supported; copy the array first (array.copy())";
-      if (view->strides[i] % itemsize(*dtype) && problem.empty()) problem = "the array's strides are not multiples of its element size";
+        problem =
+            "At least one stride in the given array is negative, and tensors with negative strides are not "
+            "supported; copy the array first (array.copy())";
+      if (view->strides[i] % itemsize(*dtype) && problem.empty())
+        problem = "the array's strides are not multiples of its element size";
       strides.push_back(view->strides[i] / itemsize(*dtype));
     }
     if (problem.empty()) {
@@ -194,7 +210,10 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
         problem = e.what();
       }
     }
-    if (reinterpret_cast<uintptr_t>(view->buf) % static_cast<size_t>(std::min<int64_t>(itemsize(*dtype), 8)) && problem.empty()) problem = "the array's memory is not aligned to its element type; copy it first";
+    if (reinterpret_cast<uintptr_t>(view->buf) %
+            static_cast<size_t>(std::min<int64_t>(itemsize(*dtype), 8)) &&
+        problem.empty())
+      problem = "the array's memory is not aligned to its element type; copy it first";
   }
   if (!problem.empty()) {
     const bool type = !dtype;
@@ -202,9 +221,11 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
     if (type) fail<TypeError>(problem);
     fail<ValueError>(problem);
   }
-  Ref<Storage> storage = external_storage(view->buf, static_cast<size_t>(stretch.high * itemsize(*dtype)), &Owner::release, view);
+  Ref<Storage> storage = external_storage(view->buf, static_cast<size_t>(stretch.high * itemsize(*dtype)),
+                                          &Owner::release, view);
   storage->readonly = readonly;
-  const Tensor t = over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+  const Tensor t =
+      over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
   t->flags |= thread_state.flags_of_new & TensorImpl::kInference;
   return t;
 }

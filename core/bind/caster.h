@@ -11,17 +11,21 @@
 
 namespace nanobind::detail {
 
-template <> struct type_caster<adjoint::Tensor> {
+template <>
+struct type_caster<adjoint::Tensor> {
   NB_TYPE_CASTER(adjoint::Tensor, const_name("Tensor"))
   bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
     if (!adjoint::bind::is_tensor(src.ptr())) return false;
     value = adjoint::bind::unwrap(src.ptr());
     return true;
   }
-  static handle from_cpp(adjoint::Tensor t, rv_policy, cleanup_list*) noexcept { return adjoint::bind::wrap(std::move(t)); }
+  static handle from_cpp(adjoint::Tensor t, rv_policy, cleanup_list*) noexcept {
+    return adjoint::bind::wrap(std::move(t));
+  }
 };
 
-template <> struct type_caster<adjoint::DType> {
+template <>
+struct type_caster<adjoint::DType> {
   NB_TYPE_CASTER(adjoint::DType, const_name("dtype"))
   bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
     const auto d = adjoint::bind::as_dtype(src.ptr());
@@ -29,10 +33,13 @@ template <> struct type_caster<adjoint::DType> {
     value = *d;
     return true;
   }
-  static handle from_cpp(adjoint::DType d, rv_policy, cleanup_list*) noexcept { return Py_NewRef(adjoint::bind::dtype_object(d)); }
+  static handle from_cpp(adjoint::DType d, rv_policy, cleanup_list*) noexcept {
+    return Py_NewRef(adjoint::bind::dtype_object(d));
+  }
 };
 
-template <> struct type_caster<adjoint::Dims> {
+template <>
+struct type_caster<adjoint::Dims> {
   NB_TYPE_CASTER(adjoint::Dims, const_name("tuple[int, ...]"))
   bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
     try {
@@ -43,10 +50,13 @@ template <> struct type_caster<adjoint::Dims> {
       return false;
     }
   }
-  static handle from_cpp(const adjoint::Dims& d, rv_policy, cleanup_list*) noexcept { return adjoint::bind::tuple_from({d.data(), d.size()}); }
+  static handle from_cpp(const adjoint::Dims& d, rv_policy, cleanup_list*) noexcept {
+    return adjoint::bind::tuple_from({d.data(), d.size()});
+  }
 };
 
-template <> struct type_caster<adjoint::Scalar> {
+template <>
+struct type_caster<adjoint::Scalar> {
   NB_TYPE_CASTER(adjoint::Scalar, const_name("int | float | complex"))
   bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
     try {
@@ -63,7 +73,9 @@ template <> struct type_caster<adjoint::Scalar> {
       return false;
     }
   }
-  static handle from_cpp(const adjoint::Scalar& s, rv_policy, cleanup_list*) noexcept { return adjoint::bind::from_scalar(s); }
+  static handle from_cpp(const adjoint::Scalar& s, rv_policy, cleanup_list*) noexcept {
+    return adjoint::bind::from_scalar(s);
+  }
 };
 
 }  // namespace nanobind::detail

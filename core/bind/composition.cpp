@@ -1,9 +1,9 @@
 // The callable that a composition is published as: the Python function, and a word when it fails.
 //
-// A call that no type of an argument answers (overrides.h) goes straight to the function, without a frame of its own, so that it costs nothing to speak of and
-// warnings name the caller's line. Where the function fails, `explain` (adjoint/_register.py) is asked: it
-// may take the call up again with other keywords, raise an error that names the function and the argument, or
-// leave the error as it is.
+// A call that no type of an argument answers (overrides.h) goes straight to the function, without a frame of
+// its own, so that it costs nothing to speak of and warnings name the caller's line. Where the function
+// fails, `explain` (adjoint/_register.py) is asked: it may take the call up again with other keywords, raise
+// an error that names the function and the argument, or leave the error as it is.
 #include <Python.h>
 #include <structmember.h>
 
@@ -24,10 +24,11 @@ struct Composition {
   PyObject* function;
   PyObject* explain;   // may be None
   PyObject* asked_as;  // what `__torch_function__` is given in its place; null: the callable itself
-  char consults;       // who may answer the call: 2 modes and arguments, 1 modes, 0 nobody, since what it calls asks in its turn
+  char consults;   // who may answer the call: 2 modes and arguments, 1 modes, 0 nobody, since what it calls
+                   // asks in its turn
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
   unsigned char precision;  // what autocast gives it its arguments in
-  PlainForms* plain;  // owned; null: none
+  PlainForms* plain;        // owned; null: none
 };
 
 PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -64,7 +65,8 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
 [[gnu::cold, gnu::noinline]] Device device_of_call(PyObject* const* args, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* first = args[i];
-    if ((PyTuple_Check(first) || PyList_Check(first)) && PySequence_Fast_GET_SIZE(first)) first = PySequence_Fast_GET_ITEM(first, 0);
+    if ((PyTuple_Check(first) || PyList_Check(first)) && PySequence_Fast_GET_SIZE(first))
+      first = PySequence_Fast_GET_ITEM(first, 0);
     if (!is_tensor(first)) continue;
     if (const Device d = device_of(unwrap(first)); d != Device::CPU || unwrap(first).dim()) return d;
   }
@@ -74,7 +76,8 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
 PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-  if (self->consults && overridden(args, self->consults == 2 ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
+  if (self->consults &&
+      overridden(args, self->consults == 2 ? nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) : 0))
     return ask(self->asked_as ? self->asked_as : o, args, nargs, kwnames);
   // Those that leave errors alone call what the program hands them.
   if (devices_in_use.load(std::memory_order_relaxed) && self->explain != Py_None) [[unlikely]] {
@@ -95,10 +98,13 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
     }
   }
   if (self->plain && !thread_state.watched)
-    if (PyObject* made = call_plain(*self->plain, args, nargs, kwnames); made || PyErr_Occurred()) return made;
-  PyObject* result = thread_state.watched && self->precision ? call_converted(self->function, self->precision, args, nargsf, kwnames)
-                                                             : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
-  if (result || self->explain == Py_None || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
+    if (PyObject* made = call_plain(*self->plain, args, nargs, kwnames); made || PyErr_Occurred())
+      return made;
+  PyObject* result = thread_state.watched && self->precision
+                         ? call_converted(self->function, self->precision, args, nargsf, kwnames)
+                         : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  if (result || self->explain == Py_None || !PyErr_ExceptionMatches(PyExc_Exception) ||
+      PyErr_ExceptionMatches(PyExc_RecursionError))
     return result;
   return explained(self, args, nargs, kwnames);
 }
@@ -106,7 +112,8 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
   PyObject *function, *explain, *consults = Py_True;
   static const char* names[] = {"function", "explain", "consults", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|O", const_cast<char**>(names), &function, &explain, &consults))
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|O", const_cast<char**>(names), &function, &explain,
+                                   &consults))
     return nullptr;
   auto* self = reinterpret_cast<Composition*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;

@@ -1,4 +1,5 @@
-// What contexts of Functions can do, how they and their nodes own each other, and how a node calls `backward`.
+// What contexts of Functions can do, how they and their nodes own each other, and how a node calls
+// `backward`.
 //
 // Start reading at `change_sides` and `wrap_context`, then at `FunctionNode::apply`.
 #include "bind/context.h"
@@ -31,11 +32,13 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
   if (!function.is_valid()) python_failed();
   nb::object r = nb::steal(PyObject_CallObject(function.ptr(), arguments.ptr()));
   if (!r.is_valid()) python_failed();
-  if (!PyTuple_Check(r.ptr())) r = PyList_Check(r.ptr()) ? checked(PyList_AsTuple(r.ptr())) : nb::object(nb::make_tuple(r));
+  if (!PyTuple_Check(r.ptr()))
+    r = PyList_Check(r.ptr()) ? checked(PyList_AsTuple(r.ptr())) : nb::object(nb::make_tuple(r));
   const size_t given = static_cast<size_t>(PyTuple_GET_SIZE(r.ptr())), wanted = is_tensor_.size();
   // More is fine where the rest says nothing.
   bool excess = given > wanted;
-  for (size_t i = wanted; i < given && excess; ++i) excess = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i)) == Py_None;
+  for (size_t i = wanted; i < given && excess; ++i)
+    excess = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i)) == Py_None;
   if (given != wanted && !excess)
     fail("function ", name_, " returned an incorrect number of gradients (expected ", wanted, ", got ", given,
          "): backward must return one gradient, or None, for each argument of forward");
@@ -44,7 +47,8 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
     PyObject* g = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
     if (!is_tensor_[i]) {
       if (g != Py_None)
-        fail("function ", name_, " returned a gradient different than None at position ", i + 1, ", but the corresponding forward input was not a Variable");
+        fail("function ", name_, " returned a gradient different than None at position ", i + 1,
+             ", but the corresponding forward input was not a Variable");
       continue;
     }
     if (is_tensor(g)) {
@@ -53,11 +57,13 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
         out[e] = on_device(unwrap(g), info, *this, i);
         const DType wanted_type = info.dtype();
         if (out[e].is_complex() && !is_complex(wanted_type))
-          fail("function ", name_, " returned an invalid gradient at index ", i, " - expected a real one of type ", name_of(wanted_type), " but got a complex one of type ",
+          fail("function ", name_, " returned an invalid gradient at index ", i,
+               " - expected a real one of type ", name_of(wanted_type), " but got a complex one of type ",
                name_of(out[e].dtype()), ": the input is real. Return its real part");
       }
     } else if (g != Py_None) {
-      fail("function ", name_, " returned a gradient at position ", i + 1, " that is no Tensor: expected Variable or None (got ", Py_TYPE(g)->tp_name, ")");
+      fail("function ", name_, " returned a gradient at position ", i + 1,
+           " that is no Tensor: expected Variable or None (got ", Py_TYPE(g)->tp_name, ")");
     }
     ++e;
   }
@@ -91,7 +97,9 @@ int context_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(c->for_forward);
   Py_VISIT(c->dirty);
   Py_VISIT(c->non_differentiable);
-  return c->head.node && c->head.node->refcount.load(std::memory_order_relaxed) == 1 ? visit_hooks(*c->head.node, visit, arg) : 0;
+  return c->head.node && c->head.node->refcount.load(std::memory_order_relaxed) == 1
+             ? visit_hooks(*c->head.node, visit, arg)
+             : 0;
 }
 void clear_members(PyObject* o) {
   Context* c = context_of(o);
@@ -106,7 +114,8 @@ void clear_members(PyObject* o) {
 int context_clear(PyObject* o) {
   if (graph_needs(o)) return 0;
   clear_members(o);
-  if (Node* node = context_of(o)->head.node; node && node->refcount.load(std::memory_order_relaxed) == 1) clear_hooks(*node);
+  if (Node* node = context_of(o)->head.node; node && node->refcount.load(std::memory_order_relaxed) == 1)
+    clear_hooks(*node);
   return 0;
 }
 void context_dealloc(PyObject* o) {
@@ -124,13 +133,17 @@ void context_dealloc(PyObject* o) {
   Py_DECREF(type);
 }
 
-template <PyObject* Context::*member> PyObject* keep_arguments(PyObject* o, PyObject* args) {
-  constexpr const char* name = member == &Context::to_save || member == &Context::for_forward ? nullptr : member == &Context::dirty ? "mark_dirty" : "mark_non_differentiable";
+template <PyObject* Context::* member>
+PyObject* keep_arguments(PyObject* o, PyObject* args) {
+  constexpr const char* name = member == &Context::to_save || member == &Context::for_forward ? nullptr
+                               : member == &Context::dirty ? "mark_dirty"
+                                                           : "mark_non_differentiable";
   for (Py_ssize_t i = 0; name && i < PyTuple_GET_SIZE(args); ++i)
     if (PyObject* a = PyTuple_GET_ITEM(args, i); !is_tensor(a))
       return PyErr_Format(PyExc_RuntimeError,
-                          member == &Context::dirty ? "%s can only accept variables, but argument %zd is of type %s"
-                                                    : "%s only accepts variable arguments, but argument %zd is of type %s",
+                          member == &Context::dirty
+                              ? "%s can only accept variables, but argument %zd is of type %s"
+                              : "%s only accepts variable arguments, but argument %zd is of type %s",
                           name, i, Py_TYPE(a)->tp_name);
   Py_XSETREF(context_of(o)->*member, Py_NewRef(args));
   Py_RETURN_NONE;
@@ -163,10 +176,13 @@ PyObject* get_saved(PyObject* o, void*) {
   }
 }
 PyObject* get_saved_variables(PyObject* o, void* closure) {
-  if (PyErr_WarnEx(PyExc_DeprecationWarning, "'saved_variables' is deprecated; use 'saved_tensors'", 1) < 0) return nullptr;
+  if (PyErr_WarnEx(PyExc_DeprecationWarning, "'saved_variables' is deprecated; use 'saved_tensors'", 1) < 0)
+    return nullptr;
   return get_saved(o, closure);
 }
-PyObject* get_needs(PyObject* o, void*) { return Py_NewRef(context_of(o)->needs ? context_of(o)->needs : names.empty); }
+PyObject* get_needs(PyObject* o, void*) {
+  return Py_NewRef(context_of(o)->needs ? context_of(o)->needs : names.empty);
+}
 int set_needs(PyObject* o, PyObject* value, void*) {
   if (!value || !PyTuple_Check(value)) {
     PyErr_SetString(PyExc_TypeError, "needs_input_grad must be a tuple of bools");
@@ -183,7 +199,8 @@ PyObject* get_raw_saved(PyObject* o, void*) {
     ReadLock reading(*node, ReadLock::Look);
     nb::object tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(node->saved_.size())));
     for (size_t i = 0; i < node->saved_.size(); ++i)
-      PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), checked(raw_saved(*node, &node->saved_[i])).release().ptr());
+      PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i),
+                       checked(raw_saved(*node, &node->saved_[i])).release().ptr());
     return tuple.release().ptr();
   } catch (...) {
     return raise();
@@ -203,70 +220,86 @@ PyObject* context_compare(PyObject* a, PyObject* b, int how) {
 }
 
 PyMethodDef context_methods[] = {
-    {"save_for_backward", keep_arguments<&Context::to_save>, METH_VARARGS, "Keep tensors for backward, which finds them in `saved_tensors`. None may stand among them."},
-    {"save_for_forward", keep_arguments<&Context::for_forward>, METH_VARARGS, "Keep tensors for jvp, which finds them in `saved_tensors`."},
+    {"save_for_backward", keep_arguments<&Context::to_save>, METH_VARARGS,
+     "Keep tensors for backward, which finds them in `saved_tensors`. None may stand among them."},
+    {"save_for_forward", keep_arguments<&Context::for_forward>, METH_VARARGS,
+     "Keep tensors for jvp, which finds them in `saved_tensors`."},
     {"_forget_saved", forget_saved, METH_NOARGS, "Let go of what was saved, once it has been read."},
     {"mark_shared_storage", ignore, METH_VARARGS, "Without effect: which results share memory is known."},
-    {"mark_dirty", keep_arguments<&Context::dirty>, METH_VARARGS, "Say which inputs forward changed in place; they must be returned."},
-    {"mark_non_differentiable", keep_arguments<&Context::non_differentiable>, METH_VARARGS, "Say which results have no gradient."},
-    {"set_materialize_grads", set_materialize, METH_O, "Whether backward gets zeros for gradients that nobody computed, or None."},
+    {"mark_dirty", keep_arguments<&Context::dirty>, METH_VARARGS,
+     "Say which inputs forward changed in place; they must be returned."},
+    {"mark_non_differentiable", keep_arguments<&Context::non_differentiable>, METH_VARARGS,
+     "Say which results have no gradient."},
+    {"set_materialize_grads", set_materialize, METH_O,
+     "Whether backward gets zeros for gradients that nobody computed, or None."},
     {}};
 PyGetSetDef context_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"saved_tensors", get_saved, nullptr, "The tensors that save_for_backward was given.", nullptr},
     {"saved_variables", get_saved_variables, nullptr, "The old name of saved_tensors.", nullptr},
-    {"needs_input_grad", get_needs, set_needs, "For each argument of forward, whether its gradient is wanted.", nullptr},
-    {"_raw_saved_tensors", get_raw_saved, nullptr, "What save_for_backward kept, as the node keeps it.", nullptr},
+    {"needs_input_grad", get_needs, set_needs,
+     "For each argument of forward, whether its gradient is wanted.", nullptr},
+    {"_raw_saved_tensors", get_raw_saved, nullptr, "What save_for_backward kept, as the node keeps it.",
+     nullptr},
     {}};
-PyMemberDef context_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Context, dict), READONLY, nullptr},
-                                 {"__weaklistoffset__", T_PYSSIZET, offsetof(Context, weakrefs), READONLY, nullptr},
-                                 {"to_save", T_OBJECT, offsetof(Context, to_save), 0, nullptr},
-                                 {"saved_for_forward", T_OBJECT, offsetof(Context, for_forward), READONLY, nullptr},
-                                 {"dirty_tensors", T_OBJECT, offsetof(Context, dirty), 0, nullptr},
-                                 {"non_differentiable", T_OBJECT, offsetof(Context, non_differentiable), 0, nullptr},
-                                 {"materialize_grads", T_BOOL, offsetof(Context, materialize), 0, nullptr},
-                                 {"_materialize_non_diff_grads", T_BOOL, offsetof(Context, materialize_all), 0, nullptr},
-                                 {}};
-PyType_Slot context_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
-                               {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
-                               {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
-                               {Py_tp_methods, context_methods},
-                               {Py_tp_getset, context_getset},
-                               {Py_tp_members, context_members},
-                               {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
-                               {Py_tp_getattro, reinterpret_cast<void*>(context_getattr)},
-                               {Py_tp_setattro, reinterpret_cast<void*>(PyObject_GenericSetAttr)},
-                               {Py_tp_hash, reinterpret_cast<void*>(context_hash)},
-                               {Py_tp_richcompare, reinterpret_cast<void*>(context_compare)},
-                               {Py_tp_doc, const_cast<char*>("What forward and backward of a Function share. Attributes may be set on it.")},
-                               {0, nullptr}};
-PyType_Spec context_spec = {"adjoint.autograd.FunctionCtx", sizeof(Context), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, context_slots};
+PyMemberDef context_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(Context, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Context, weakrefs), READONLY, nullptr},
+    {"to_save", T_OBJECT, offsetof(Context, to_save), 0, nullptr},
+    {"saved_for_forward", T_OBJECT, offsetof(Context, for_forward), READONLY, nullptr},
+    {"dirty_tensors", T_OBJECT, offsetof(Context, dirty), 0, nullptr},
+    {"non_differentiable", T_OBJECT, offsetof(Context, non_differentiable), 0, nullptr},
+    {"materialize_grads", T_BOOL, offsetof(Context, materialize), 0, nullptr},
+    {"_materialize_non_diff_grads", T_BOOL, offsetof(Context, materialize_all), 0, nullptr},
+    {}};
+PyType_Slot context_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
+    {Py_tp_methods, context_methods},
+    {Py_tp_getset, context_getset},
+    {Py_tp_members, context_members},
+    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_getattro, reinterpret_cast<void*>(context_getattr)},
+    {Py_tp_setattro, reinterpret_cast<void*>(PyObject_GenericSetAttr)},
+    {Py_tp_hash, reinterpret_cast<void*>(context_hash)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(context_compare)},
+    {Py_tp_doc,
+     const_cast<char*>("What forward and backward of a Function share. Attributes may be set on it.")},
+    {0, nullptr}};
+PyType_Spec context_spec = {"adjoint.autograd.FunctionCtx", sizeof(Context), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, context_slots};
 
-// The class of the contexts of one Function, by which their nodes are named. It is told apart by what frees it: the type's
-// own deallocator, since Python's would not let a context change sides.
-PyType_Slot backward_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
-                                {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
-                                {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
-                                {Py_tp_doc, const_cast<char*>("The node of a Function, which is its context too.")},
-                                {0, nullptr}};
+// The class of the contexts of one Function, by which their nodes are named. It is told apart by what frees
+// it: the type's own deallocator, since Python's would not let a context change sides.
+PyType_Slot backward_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
+    {Py_tp_doc, const_cast<char*>("The node of a Function, which is its context too.")},
+    {0, nullptr}};
 PyTypeObject* make_backward_type(const std::string& name, PyTypeObject* base) {
   // Types keep the pointer.
   const auto* full = new std::string("adjoint.autograd.function." + name);
-  PyType_Spec spec = {full->c_str(), sizeof(Context), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, backward_slots};
+  PyType_Spec spec = {full->c_str(), sizeof(Context), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, backward_slots};
   nb::object bases = checked(PyTuple_Pack(1, base));
-  return reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpecWithBases(&spec, bases.ptr())).release().ptr());
+  return reinterpret_cast<PyTypeObject*>(
+      checked(PyType_FromSpecWithBases(&spec, bases.ptr())).release().ptr());
 }
 PyObject* backward_class(PyObject*, PyObject* function) {
   try {
     const std::string name = nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(function, names.name))));
-    nb::object type = nb::steal(reinterpret_cast<PyObject*>(make_backward_type(name + "Backward", backward_type)));
+    nb::object type =
+        nb::steal(reinterpret_cast<PyObject*>(make_backward_type(name + "Backward", backward_type)));
     if (PyObject_SetAttrString(type.ptr(), "_forward_cls", function) < 0) python_failed();
     return type.release().ptr();
   } catch (...) {
     return raise();
   }
 }
-PyMethodDef backward_class_def = {"_backward_class", backward_class, METH_O, "The class of the contexts of a Function."};
+PyMethodDef backward_class_def = {"_backward_class", backward_class, METH_O,
+                                  "The class of the contexts of a Function."};
 
 }  // namespace
 
@@ -281,7 +314,13 @@ PyObject* wrap_context(Ref<Node> node) {
 Node* make_context_node(PyObject* context) { return new FunctionNode(context); }
 
 bool add_context_types(PyObject* module) {
-  names = {PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("backward"), PyUnicode_InternFromString("jvp"), PyUnicode_InternFromString("_setup_context"), PyUnicode_InternFromString("__name__"), PyUnicode_InternFromString("_backward_cls"), PyTuple_New(0)};
+  names = {PyUnicode_InternFromString("forward"),
+           PyUnicode_InternFromString("backward"),
+           PyUnicode_InternFromString("jvp"),
+           PyUnicode_InternFromString("_setup_context"),
+           PyUnicode_InternFromString("__name__"),
+           PyUnicode_InternFromString("_backward_cls"),
+           PyTuple_New(0)};
   PyObject* bases = PyTuple_Pack(1, node_type);
   context_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&context_spec, bases));
   Py_XDECREF(bases);
@@ -289,7 +328,8 @@ bool add_context_types(PyObject* module) {
   backward_type = make_backward_type("BackwardCFunction", context_type);
   PyObject* make = PyCFunction_New(&backward_class_def, nullptr);
   return make && PyModule_AddObject(module, "_backward_class", make) == 0 &&
-         PyModule_AddObjectRef(module, "BackwardCFunction", reinterpret_cast<PyObject*>(backward_type)) == 0 &&
+         PyModule_AddObjectRef(module, "BackwardCFunction", reinterpret_cast<PyObject*>(backward_type)) ==
+             0 &&
          PyModule_AddObjectRef(module, "FunctionCtx", reinterpret_cast<PyObject*>(context_type)) == 0;
 }
 

@@ -1,8 +1,8 @@
 // The context of a Function written in Python, which is its node's Python object, and that node.
 //
 // While Python holds the context, that owns the node; when only the graph is left, the node owns the context
-// (`FunctionNode::owns_`), as tensors do with their objects: so neither is lost while somebody can see it, and there is no
-// cycle. Saved tensors lie in the node as those of any other node do.
+// (`FunctionNode::owns_`), as tensors do with their objects: so neither is lost while somebody can see it,
+// and there is no cycle. Saved tensors lie in the node as those of any other node do.
 //
 // See Note: identity of tensors.
 #pragma once
@@ -94,7 +94,7 @@ class FunctionNode final : public Node {
     return owner;
   }
 
-  std::vector<Edge> edges_;  // one per tensor argument
+  std::vector<Edge> edges_;      // one per tensor argument
   std::vector<bool> is_tensor_;  // per argument
   std::vector<SavedTensor> saved_;
   std::vector<uint32_t> output_nrs_;
@@ -115,9 +115,12 @@ inline FunctionNode* node_of(PyObject* o) { return static_cast<FunctionNode*>(co
 
 /// Whether any argument of a Function has a tangent.
 bool any_dual(PyObject* const* args, Py_ssize_t nargs);
-/// Give the results of a Function the tangents that its jvp finds from those of its arguments (function_tangents.cpp).
-void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs, const std::vector<Tensors>& before, PyObject* results, bool single);
-/// What `find_tangents` needs of the arguments as they were before forward, which may write them: their tangents, level by level.
+/// Give the results of a Function the tangents that its jvp finds from those of its arguments
+/// (function_tangents.cpp).
+void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs,
+                   const std::vector<Tensors>& before, PyObject* results, bool single);
+/// What `find_tangents` needs of the arguments as they were before forward, which may write them: their
+/// tangents, level by level.
 std::vector<Tensors> tangents_before(PyObject* const* args, Py_ssize_t nargs);
 
 /// Make the types of contexts and put them into the module; what makes the class of one Function's too.

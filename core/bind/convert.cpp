@@ -1,10 +1,11 @@
-#include "for_size.h"
 #include "bind/convert.h"
 
-#include <cmath>
 #include <structmember.h>
 
+#include <cmath>
+
 #include "bind/object.h"
+#include "for_size.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint::bind {
@@ -12,8 +13,7 @@ namespace adjoint::bind {
 namespace {
 
 struct DTypeObject {
-  PyObject_HEAD
-  DType dtype;
+  PyObject_HEAD DType dtype;
 };
 PyTypeObject* dtype_type = nullptr;
 PyTypeObject* size_type = nullptr;
@@ -32,19 +32,27 @@ PyMethodDef dtype_methods[] = {
     {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type of the same precision."},
     {}};
 PyGetSetDef dtype_getset[] = {
-    {"is_floating_point", [](PyObject* o, void*) { return PyBool_FromLong(is_floating(of(o))); }, nullptr, nullptr, nullptr},
-    {"is_complex", [](PyObject* o, void*) { return PyBool_FromLong(is_complex(of(o))); }, nullptr, nullptr, nullptr},
-    {"is_signed", [](PyObject* o, void*) { return PyBool_FromLong(of(o) != DType::Bool && of(o) != DType::UInt8); }, nullptr, nullptr, nullptr},
-    {"itemsize", [](PyObject* o, void*) { return PyLong_FromLong(itemsize(of(o))); }, nullptr, "Bytes per element.", nullptr},
-    {"_type_name", [](PyObject* o, void*) { return PyUnicode_FromString(type_name_of(of(o))); }, nullptr, "As in FloatTensor.", nullptr},
-    {"name", [](PyObject* o, void*) { return PyUnicode_FromString(name_of(of(o))); }, nullptr, nullptr, nullptr},
+    {"is_floating_point", [](PyObject* o, void*) { return PyBool_FromLong(is_floating(of(o))); }, nullptr,
+     nullptr, nullptr},
+    {"is_complex", [](PyObject* o, void*) { return PyBool_FromLong(is_complex(of(o))); }, nullptr, nullptr,
+     nullptr},
+    {"is_signed",
+     [](PyObject* o, void*) { return PyBool_FromLong(of(o) != DType::Bool && of(o) != DType::UInt8); },
+     nullptr, nullptr, nullptr},
+    {"itemsize", [](PyObject* o, void*) { return PyLong_FromLong(itemsize(of(o))); }, nullptr,
+     "Bytes per element.", nullptr},
+    {"_type_name", [](PyObject* o, void*) { return PyUnicode_FromString(type_name_of(of(o))); }, nullptr,
+     "As in FloatTensor.", nullptr},
+    {"name", [](PyObject* o, void*) { return PyUnicode_FromString(name_of(of(o))); }, nullptr, nullptr,
+     nullptr},
     {}};
 PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
                              {Py_tp_methods, dtype_methods},
                              {Py_tp_getset, dtype_getset},
                              {Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
                              {0, nullptr}};
-PyType_Spec dtype_spec = {"adjoint.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+PyType_Spec dtype_spec = {"adjoint.dtype", sizeof(DTypeObject), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
 
 PyObject* size_repr(PyObject* o) {
   PyObject* list = PySequence_List(o);
@@ -82,7 +90,8 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (PyLong_CheckExact(item)) continue;
     PyObject* whole = PyNumber_Index(item);
     if (!whole) {
-      PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
+      PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i,
+                   Py_TYPE(item)->tp_name);
       Py_CLEAR(t);
       break;
     }
@@ -115,7 +124,8 @@ std::optional<Scalar> as_scalar(PyObject* o) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow) fail<OverflowError>("Overflow: an integer that does not fit into int64 cannot be used with tensors");
+    if (overflow)
+      fail<OverflowError>("Overflow: an integer that does not fit into int64 cannot be used with tensors");
     return Scalar(static_cast<int64_t>(v));
   }
   if (PyComplex_Check(o)) {
@@ -123,26 +133,40 @@ std::optional<Scalar> as_scalar(PyObject* o) {
     return Scalar(Complex<double>(z.real, z.imag));
   }
   if (is_tensor(o) || PySequence_Check(o)) return {};
-  // NumPy's scalars and whatever else converts like a number. A span of time does so too, and its unit would be lost.
+  // NumPy's scalars and whatever else converts like a number. A span of time does so too, and its unit would
+  // be lost.
   const char* type = Py_TYPE(o)->tp_name;
   if (std::strcmp(type, "numpy.timedelta64") == 0 || std::strcmp(type, "numpy.datetime64") == 0) return {};
-  if (std::strcmp(type, "numpy.bool") == 0 || std::strcmp(type, "numpy.bool_") == 0) return Scalar(PyObject_IsTrue(o) == 1);
+  if (std::strcmp(type, "numpy.bool") == 0 || std::strcmp(type, "numpy.bool_") == 0)
+    return Scalar(PyObject_IsTrue(o) == 1);
   if (PyIndex_Check(o)) {
     PyObject* i = PyNumber_Index(o);
-    if (!i) { PyErr_Clear(); return {}; }
+    if (!i) {
+      PyErr_Clear();
+      return {};
+    }
     const long long v = PyLong_AsLongLong(i);
     Py_DECREF(i);
-    if (PyErr_Occurred()) { PyErr_Clear(); return {}; }
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      return {};
+    }
     return Scalar(static_cast<int64_t>(v));
   }
   if (PyObject_HasAttrString(o, "__complex__") && std::strncmp(type, "numpy.complex", 13) == 0) {
     const Py_complex z = PyComplex_AsCComplex(o);
-    if (PyErr_Occurred()) { PyErr_Clear(); return {}; }
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      return {};
+    }
     return Scalar(Complex<double>(z.real, z.imag));
   }
   if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
     const double d = PyFloat_AsDouble(o);
-    if (PyErr_Occurred()) { PyErr_Clear(); return {}; }
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      return {};
+    }
     return Scalar(d);
   }
   return {};
@@ -180,12 +204,18 @@ Dims as_dims(PyObject* o, const char* what) {
     fail<TypeError>(what, " must be a tuple of ints, not ", Py_TYPE(o)->tp_name);
   PyObject* fast = PySequence_Fast(o, "");
   if (!fast) throw PythonError{};
-  struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{fast};
+  struct Release {
+    PyObject* p;
+    ~Release() { Py_DECREF(p); }
+  } release{fast};
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); ++i) {
     PyObject* e = PySequence_Fast_GET_ITEM(fast, i);
     if (PyLong_CheckExact(e)) {
       const long long v = PyLong_AsLongLong(e);
-      if (v == -1 && PyErr_Occurred()) { PyErr_Clear(); fail<OverflowError>(what, ": the integer does not fit into 64 bits"); }
+      if (v == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        fail<OverflowError>(what, ": the integer does not fit into 64 bits");
+      }
       dims.push_back(v);
     } else if (PyFloat_Check(e) || (!PyIndex_Check(e))) {
       fail<TypeError>(what, " must be a tuple of ints, but element ", i, " is ", Py_TYPE(e)->tp_name);
@@ -198,10 +228,14 @@ Dims as_dims(PyObject* o, const char* what) {
 
 PyObject* from_scalar(const Scalar& s) {
   switch (s.kind()) {
-    case Category::Bool: return PyBool_FromLong(s.as_int() != 0);
-    case Category::Integer: return PyLong_FromLongLong(s.as_int());
-    case Category::Floating: return PyFloat_FromDouble(s.as_double());
-    case Category::Complex: break;
+    case Category::Bool:
+      return PyBool_FromLong(s.as_int() != 0);
+    case Category::Integer:
+      return PyLong_FromLongLong(s.as_int());
+    case Category::Floating:
+      return PyFloat_FromDouble(s.as_double());
+    case Category::Complex:
+      break;
   }
   const auto z = s.as_complex();
   return PyComplex_FromDoubles(z.re, z.im);
@@ -209,13 +243,15 @@ PyObject* from_scalar(const Scalar& s) {
 
 PyObject* tuple_from(IntList values) {
   PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(values.size()));
-  for (size_t i = 0; t && i < values.size(); ++i) PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(values[i]));
+  for (size_t i = 0; t && i < values.size(); ++i)
+    PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(values[i]));
   return t;
 }
 
 PyObject* size_from(IntList sizes) {
   PyObject* t = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
-  for (size_t i = 0; t && i < sizes.size(); ++i) PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  for (size_t i = 0; t && i < sizes.size(); ++i)
+    PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
   return t;
 }
 
@@ -234,7 +270,9 @@ std::optional<DType> as_dtype(PyObject* o) {
 
 DType number_dtype(PyObject* o, const Scalar& value) {
   constexpr std::string_view numpy = "numpy.";
-  if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || !std::string_view(Py_TYPE(o)->tp_name).starts_with(numpy)) return value.dtype();
+  if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) ||
+      !std::string_view(Py_TYPE(o)->tp_name).starts_with(numpy))
+    return value.dtype();
   const std::string_view name = std::string_view(Py_TYPE(o)->tp_name).substr(numpy.size());
   for (int d = 0; d < kDTypes; ++d)
     if (name == kDTypeNames[d]) return static_cast<DType>(d);

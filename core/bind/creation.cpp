@@ -1,5 +1,6 @@
 // Tensors from Python's data.
-#include "for_size.h"
+#include "ops/creation.h"
+
 #include <algorithm>
 
 #include "autograd/meta.h"
@@ -8,11 +9,11 @@
 #include "bind/operators.h"
 #include "dispatch/forms.h"
 #include "dispatch/operator.h"
+#include "for_size.h"
 #include "kernels/copy.h"
-#include "ops/creation.h"
 #include "ops/shape.h"
-#include "tensor/number.h"
 #include "tensor/access.h"
+#include "tensor/number.h"
 #include "tensor/sparse.h"
 
 namespace nb = nanobind;
@@ -21,9 +22,12 @@ namespace adjoint::bind {
 
 namespace {
 
-// --- Nested sequences ------------------------------------------------------------------------------------------------
+// --- Nested sequences -----------------------------------------------------------------------------
 
-bool is_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o)); }
+bool is_sequence(PyObject* o) {
+  return PyList_Check(o) || PyTuple_Check(o) ||
+         (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o));
+}
 
 struct Shape {
   Dims sizes;
@@ -46,7 +50,9 @@ void measure(PyObject* o, Shape& shape, size_t depth) {
     return;
   }
   if (is_sequence(o)) {
-    if (depth >= kMaxDims) fail<ValueError>("tensor(): too many dimensions: the data is nested deeper than ", kMaxDims, " levels (does a list contain itself?)");
+    if (depth >= kMaxDims)
+      fail<ValueError>("tensor(): too many dimensions: the data is nested deeper than ", kMaxDims,
+                       " levels (does a list contain itself?)");
     nb::object fast = nb::steal(PySequence_Fast(o, "tensor(): expected a sequence"));
     if (!fast.is_valid()) throw PythonError{};
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
@@ -58,13 +64,15 @@ void measure(PyObject* o, Shape& shape, size_t depth) {
   const auto s = as_scalar(o);
   if (!s) {
     if (PyUnicode_Check(o)) fail<TypeError>("tensor(): new(): invalid data type 'str'");
-    fail("Could not infer dtype of ", Py_TYPE(o)->tp_name, ": tensor() takes numbers, sequences of numbers, tensors and arrays");
+    fail("Could not infer dtype of ", Py_TYPE(o)->tp_name,
+         ": tensor() takes numbers, sequences of numbers, tensors and arrays");
   }
   shape.meet(number_dtype(o, *s));
 }
 
 [[noreturn]] void ragged(int64_t expected, int64_t found, size_t depth) {
-  fail<ValueError>("expected sequence of length ", expected, " at dim ", depth, " (got ", found, "): the data is ragged");
+  fail<ValueError>("expected sequence of length ", expected, " at dim ", depth, " (got ", found,
+                   "): the data is ragged");
 }
 
 void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
@@ -72,26 +80,34 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
   if (is_tensor(o) || (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !is_sequence(o))) {
     const Tensor t = is_tensor(o) ? unwrap(o) : tensor_from_buffer(o, false);
     if (!same(t.sizes(), sizes.subspan(depth)))
-      fail<ValueError>("tensor(): an element has shape ", to_string(t.sizes()), " where ", to_string(sizes.subspan(depth)), " is expected");
-    copy_into(over(Ref<Storage>::share(to->storage), to.dtype(), sizes.subspan(depth), strides.subspan(depth), (at - to->storage->data) / to.itemsize()), t);
+      fail<ValueError>("tensor(): an element has shape ", to_string(t.sizes()), " where ",
+                       to_string(sizes.subspan(depth)), " is expected");
+    copy_into(over(Ref<Storage>::share(to->storage), to.dtype(), sizes.subspan(depth), strides.subspan(depth),
+                   (at - to->storage->data) / to.itemsize()),
+              t);
     return;
   }
   if (depth == sizes.size()) {
-    if (is_sequence(o)) fail<ValueError>("expected a number at dim ", depth, " but found a sequence: the data is ragged");
+    if (is_sequence(o))
+      fail<ValueError>("expected a number at dim ", depth, " but found a sequence: the data is ragged");
     const auto s = as_scalar(o);
     if (!s) fail<TypeError>("tensor(): expected a number, but found ", Py_TYPE(o)->tp_name);
     // Floating-point numbers round, to infinity where they must.
-    if (is_integral(to.dtype()) || s->is_complex()) refuse_overflow(*s, is_complex(to.dtype()) ? DType::Complex128 : to.dtype(), "tensor");
+    if (is_integral(to.dtype()) || s->is_complex())
+      refuse_overflow(*s, is_complex(to.dtype()) ? DType::Complex128 : to.dtype(), "tensor");
     write_element(at, to.dtype(), *s);
     return;
   }
-  if (!is_sequence(o)) fail<ValueError>("expected a sequence of length ", sizes[depth], " at dim ", depth, " but found ", Py_TYPE(o)->tp_name, ": the data is ragged");
+  if (!is_sequence(o))
+    fail<ValueError>("expected a sequence of length ", sizes[depth], " at dim ", depth, " but found ",
+                     Py_TYPE(o)->tp_name, ": the data is ragged");
   nb::object fast = nb::steal(PySequence_Fast(o, ""));
   if (!fast.is_valid()) throw PythonError{};
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
   if (n != sizes[depth]) ragged(sizes[depth], n, depth);
   const int64_t step = strides[depth] * to.itemsize();
-  for (Py_ssize_t i = 0; i < n; ++i) fill(PySequence_Fast_GET_ITEM(fast.ptr(), i), to, at + i * step, depth + 1);
+  for (Py_ssize_t i = 0; i < n; ++i)
+    fill(PySequence_Fast_GET_ITEM(fast.ptr(), i), to, at + i * step, depth + 1);
 }
 
 Tensor from_data(PyObject* data, std::optional<DType> dtype) {
@@ -148,24 +164,38 @@ Tensor as_tensor_like(PyObject* value, DType like) {
 }
 
 void bind_creation(nb::module_& m) {
-  m.def("tensor", &tensor, nb::arg("data").none(), nb::arg("dtype").none() = nb::none(), nb::arg("requires_grad") = false);
+  m.def("tensor", &tensor, nb::arg("data").none(), nb::arg("dtype").none() = nb::none(),
+        nb::arg("requires_grad") = false);
   m.def("_from_buffer", [](nb::handle o) {
     Tensor t = tensor_from_buffer(o.ptr(), false);
-    if (!t.defined()) fail<TypeError>("expected an object that supports the buffer protocol, but found ", Py_TYPE(o.ptr())->tp_name);
+    if (!t.defined())
+      fail<TypeError>("expected an object that supports the buffer protocol, but found ",
+                      Py_TYPE(o.ptr())->tp_name);
     return t;
   });
-  m.def("_set_default_device", [](int number) {
-    if (number < 0 || number >= kDevices) fail<ValueError>("there is no device number ", number);
-    return static_cast<int>(std::exchange(thread_state.default_device, static_cast<Device>(number)));
-  }, "Where this thread makes tensors from nothing, by number; gives back where it did before.");
-  m.def("_default_device", [] { return static_cast<int>(thread_state.default_device); }, "Where it does now.");
-  m.def("_device_names", [] {
-    nb::list names;
-    for (int i = 0; i < kDevices; ++i) names.append(name_of(static_cast<Device>(i)));
-    return names;
-  }, "The devices that there are, by number.");
-  m.def("_fill_uninitialized", [](bool on) { fill_uninitialized = on; }, "Whether empty() fills its memory: with NaN, or the largest integer.");
-  m.def("_refuse_shared_memory", [](bool on) { refuses_shared_memory = on; }, "Whether a call is refused that reads memory where it writes.");
+  m.def(
+      "_set_default_device",
+      [](int number) {
+        if (number < 0 || number >= kDevices) fail<ValueError>("there is no device number ", number);
+        return static_cast<int>(std::exchange(thread_state.default_device, static_cast<Device>(number)));
+      },
+      "Where this thread makes tensors from nothing, by number; gives back where it did before.");
+  m.def(
+      "_default_device", [] { return static_cast<int>(thread_state.default_device); }, "Where it does now.");
+  m.def(
+      "_device_names",
+      [] {
+        nb::list names;
+        for (int i = 0; i < kDevices; ++i) names.append(name_of(static_cast<Device>(i)));
+        return names;
+      },
+      "The devices that there are, by number.");
+  m.def(
+      "_fill_uninitialized", [](bool on) { fill_uninitialized = on; },
+      "Whether empty() fills its memory: with NaN, or the largest integer.");
+  m.def(
+      "_refuse_shared_memory", [](bool on) { refuses_shared_memory = on; },
+      "Whether a call is refused that reads memory where it writes.");
   m.def("_warn_always", [](bool on) { warns_always = on; });
   m.def("_fills_uninitialized", [] { return fill_uninitialized.load(); });
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
@@ -174,7 +204,8 @@ void bind_creation(nb::module_& m) {
     if (is_sparse(t)) refuse_sparse(t, "frombuffer");
     const int64_t size = itemsize(dtype), sizes[] = {t.numel() / size}, strides[] = {1};
     if (reinterpret_cast<uintptr_t>(t.bytes()) % static_cast<size_t>(std::min<int64_t>(size, 8)))
-      fail<ValueError>("frombuffer(): the memory at this offset is not aligned to ", name_of(dtype), "; copy the bytes first");
+      fail<ValueError>("frombuffer(): the memory at this offset is not aligned to ", name_of(dtype),
+                       "; copy the bytes first");
     const Tensor other = over(Ref<Storage>::share(t->storage), dtype, sizes, strides, 0);
     other->flags |= t->flags & TensorImpl::kInference;
     return other;

@@ -1,16 +1,16 @@
 // DLPack: memory passed between array libraries without copying.
 //
-// The structures below are the protocol's binary interface: version 1, and the unversioned one from before it. A
-// capsule is named for what it holds; its consumer renames it ("used_…") and from then on owes the call of the deleter.
-// Start reading at `to_dlpack`.
-#include "for_size.h"
+// The structures below are the protocol's binary interface: version 1, and the unversioned one from before
+// it. A capsule is named for what it holds; its consumer renames it ("used_…") and from then on owes the call
+// of the deleter. Start reading at `to_dlpack`.
 #include <memory>
 
 #include "bind/buffer.h"
 #include "bind/caster.h"
+#include "for_size.h"
+#include "tensor/access.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
-#include "tensor/access.h"
 
 namespace nb = nanobind;
 
@@ -53,13 +53,20 @@ constexpr uint64_t kReadOnly = 1, kCopied = 2;
 constexpr int32_t kCpu = 1, kCudaHost = 3;
 enum Code : uint8_t { kInt, kUInt, kFloat, kOpaque, kBFloat, kComplex, kBool };
 
-template <class M> inline constexpr bool is_versioned = std::is_same_v<M, DLManagedVersioned>;
-template <class M> inline constexpr const char* kName = is_versioned<M> ? "dltensor_versioned" : "dltensor";
-template <class M> inline constexpr const char* kUsed = is_versioned<M> ? "used_dltensor_versioned" : "used_dltensor";
+template <class M>
+inline constexpr bool is_versioned = std::is_same_v<M, DLManagedVersioned>;
+template <class M>
+inline constexpr const char* kName = is_versioned<M> ? "dltensor_versioned" : "dltensor";
+template <class M>
+inline constexpr const char* kUsed = is_versioned<M> ? "used_dltensor_versioned" : "used_dltensor";
 
 DLDataType type_of(DType d) {
-  const uint8_t code = d == DType::Bool ? kBool : d == DType::UInt8 ? kUInt : d == DType::BFloat16 ? kBFloat
-                       : is_integral(d) ? kInt : is_complex(d) ? kComplex : kFloat;
+  const uint8_t code = d == DType::Bool       ? kBool
+                       : d == DType::UInt8    ? kUInt
+                       : d == DType::BFloat16 ? kBFloat
+                       : is_integral(d)       ? kInt
+                       : is_complex(d)        ? kComplex
+                                              : kFloat;
   return {code, static_cast<uint8_t>(8 * itemsize(d)), 1};
 }
 
@@ -69,18 +76,20 @@ DType dtype_of(DLDataType t) {
       const DLDataType known = type_of(static_cast<DType>(d));
       if (known.code == t.code && known.bits == t.bits) return static_cast<DType>(d);
     }
-  fail<TypeError>("from_dlpack(): elements of code ", static_cast<int>(t.code), " with ", static_cast<int>(t.bits), " bits and ", t.lanes,
-                  " lanes have no counterpart here");
+  fail<TypeError>("from_dlpack(): elements of code ", static_cast<int>(t.code), " with ",
+                  static_cast<int>(t.bits), " bits and ", t.lanes, " lanes have no counterpart here");
 }
 
 /// What is handed out: the structure, the memory that it keeps alive, and its shape.
-template <class M> struct Exported {
+template <class M>
+struct Exported {
   M managed{};
   std::optional<Loan> loan;
   Dims sizes, strides;
 };
 
-template <class M> PyObject* export_as(const Tensor& t, bool copied) {
+template <class M>
+PyObject* export_as(const Tensor& t, bool copied) {
   auto e = std::make_unique<Exported<M>>();
   e->sizes = Dims(t.sizes());
   e->strides = Dims(t.strides());
@@ -121,17 +130,21 @@ template <class M> PyObject* export_as(const Tensor& t, bool copied) {
   return capsule;
 }
 
-template <class M> Tensor import_as(PyObject* capsule) {
+template <class M>
+Tensor import_as(PyObject* capsule) {
   auto* m = static_cast<M*>(PyCapsule_GetPointer(capsule, kName<M>));
   if (!m) throw PythonError{};
   bool readonly = false;
   if constexpr (is_versioned<M>) {
-    if (m->major != 1) fail<ValueError>("from_dlpack(): version ", m->major, ".", m->minor, " of the protocol is not supported, only 1.x");
+    if (m->major != 1)
+      fail<ValueError>("from_dlpack(): version ", m->major, ".", m->minor,
+                       " of the protocol is not supported, only 1.x");
     readonly = m->flags & kReadOnly;
   }
   const DLTensor& d = m->tensor;
   if (d.device.type != kCpu && d.device.type != kCudaHost)
-    fail<ValueError>("from_dlpack(): the memory is on device type ", d.device.type, "; only the CPU (type 1) is supported. Copy it there first");
+    fail<ValueError>("from_dlpack(): the memory is on device type ", d.device.type,
+                     "; only the CPU (type 1) is supported. Copy it there first");
   const DType dtype = dtype_of(d.dtype);
   if (d.ndim < 0 || d.ndim > kMaxDims) fail_rank(static_cast<size_t>(d.ndim));
   const Dims sizes(IntList(d.shape, static_cast<size_t>(d.ndim)));
@@ -139,18 +152,24 @@ template <class M> Tensor import_as(PyObject* capsule) {
   Dims strides = contiguous_strides(sizes.span());
   for (int i = 0; i < d.ndim && d.strides; ++i) {
     strides[static_cast<size_t>(i)] = d.strides[i];
-    if (d.strides[i] < 0) fail<ValueError>("from_dlpack(): negative strides are not supported; copy the array first");
+    if (d.strides[i] < 0)
+      fail<ValueError>("from_dlpack(): negative strides are not supported; copy the array first");
   }
-  const auto nbytes = static_cast<size_t>(stretch_of(sizes.span(), strides.span(), 0, itemsize(dtype), "from_dlpack").high * itemsize(dtype));
-  Ref<Storage> storage = external_storage(static_cast<char*>(d.data) + d.byte_offset, nbytes, [](void* context) {
-    auto* managed = static_cast<M*>(context);
-    if (!managed->deleter || !python_is_there()) return;
-    const Locked python;
-    managed->deleter(managed);
-  }, m);
+  const auto nbytes = static_cast<size_t>(
+      stretch_of(sizes.span(), strides.span(), 0, itemsize(dtype), "from_dlpack").high * itemsize(dtype));
+  Ref<Storage> storage = external_storage(
+      static_cast<char*>(d.data) + d.byte_offset, nbytes,
+      [](void* context) {
+        auto* managed = static_cast<M*>(context);
+        if (!managed->deleter || !python_is_there()) return;
+        const Locked python;
+        managed->deleter(managed);
+      },
+      m);
   storage->readonly = readonly;
   if (PyCapsule_SetName(capsule, kUsed<M>) < 0) throw PythonError{};
-  const Tensor t = over(std::move(storage), dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
+  const Tensor t =
+      over(std::move(storage), dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
   t->flags |= thread_state.flags_of_new & TensorImpl::kInference;
   return t;
 }
@@ -166,13 +185,17 @@ Tensor from_dlpack_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, kName<DLManagedVersioned>)) return import_as<DLManagedVersioned>(capsule);
   if (PyCapsule_IsValid(capsule, kName<DLManaged>)) return import_as<DLManaged>(capsule);
   if (PyCapsule_CheckExact(capsule))
-    fail("from_dlpack(): the capsule is named '", PyCapsule_GetName(capsule) ? PyCapsule_GetName(capsule) : "",
+    fail("from_dlpack(): the capsule is named '",
+         PyCapsule_GetName(capsule) ? PyCapsule_GetName(capsule) : "",
          "'; expected 'dltensor' or 'dltensor_versioned'. A capsule can be consumed only once");
-  fail<TypeError>("from_dlpack(): expected an object with __dlpack__, or a capsule, but found ", Py_TYPE(capsule)->tp_name);
+  fail<TypeError>("from_dlpack(): expected an object with __dlpack__, or a capsule, but found ",
+                  Py_TYPE(capsule)->tp_name);
 }
 
 void bind_dlpack(nb::module_& m) {
-  m.def("_to_dlpack", [](const Tensor& t, bool versioned, bool copied) { return nb::steal(to_dlpack(t, versioned, copied)); });
+  m.def("_to_dlpack", [](const Tensor& t, bool versioned, bool copied) {
+    return nb::steal(to_dlpack(t, versioned, copied));
+  });
   m.def("_from_dlpack", [](nb::handle capsule) { return from_dlpack_capsule(capsule.ptr()); });
 }
 

@@ -1,4 +1,5 @@
-// Functions written in Python: what `apply` does with the arguments, with what `forward` returns, and with what it saved.
+// Functions written in Python: what `apply` does with the arguments, with what `forward` returns, and with
+// what it saved.
 //
 // Start reading at `apply`; the context that `forward` and `backward` share is in context.h.
 #include <algorithm>
@@ -32,18 +33,22 @@ struct Call {
   Ref<Node> node;  // null: not recorded
 };
 
-// The input again as a tensor of its own, over the same memory. Its class stays where results of calls have that too.
+// The input again as a tensor of its own, over the same memory. Its class stays where results of calls have
+// that too.
 nb::object another(PyObject* input) {
   const Tensor t = unwrap(input);
   GradMode off(false);
   Tensor again = is_batched(t) ? alias(t) : alias(t, t.sizes(), t.strides(), t.offset());
   register_view(t, again, false);
-  return nb::steal(overridden(&input, 1) ? wrap_as(Py_TYPE(input), std::move(again)) : wrap(std::move(again)));
+  return nb::steal(overridden(&input, 1) ? wrap_as(Py_TYPE(input), std::move(again))
+                                         : wrap(std::move(again)));
 }
 
-// The flags of a view that forward made, which of `count` results: its base cannot rewrite the history that it gets.
+// The flags of a view that forward made, which of `count` results: its base cannot rewrite the history that
+// it gets.
 uint16_t made_here(const Tensor& view, Py_ssize_t count) {
-  return static_cast<uint16_t>((view->flags & ~TensorImpl::kNoGradView) | (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView));
+  return static_cast<uint16_t>((view->flags & ~TensorImpl::kNoGradView) |
+                               (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView));
 }
 
 // Give a result its place in the graph. Returns what stands for it from now on.
@@ -53,7 +58,8 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   for (Py_ssize_t i = 0; i < c.nargs; ++i) input |= c.args[i] == o.ptr();
   const bool dirty = among(ctx->dirty, o.ptr());
   const Tensor t = unwrap(o.ptr());
-  const bool differentiable = c.node && is_differentiable(t.dtype()) && !among(ctx->non_differentiable, o.ptr());
+  const bool differentiable =
+      c.node && is_differentiable(t.dtype()) && !among(ctx->non_differentiable, o.ptr());
   if (!differentiable) {
     if (!input) {
       if (t.requires_grad() && c.node && !t->is(TensorImpl::kView)) forget_history(t);
@@ -70,16 +76,23 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   }
   if (dirty) {
     if (count > 1 && t->is(TensorImpl::kView))
-      fail("If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one Tensor. This is not "
-           "supported by the current autograd engine. You should either make sure the input is not a view (using .clone() for example) or make your Function "
-           "only return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that "
-           "does the other operations). ", c.node->name(), " returned ", count);
-    const std::string function = nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(ctx->function, names.name))));
-    constexpr const char* kNoInput = "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
-                                     "passed to ctx.mark_dirty().";
-    if (!input && t->is(TensorImpl::kView)) fail(kNoInput, " ", function, " marked a view that it made itself");
+      fail(
+          "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+          "return more than one Tensor. This is not supported by the current autograd engine. You should "
+          "either make sure the input is not a view (using .clone() for example) or make your Function only "
+          "return one Tensor (potentially splitting it into two Functions: one doing the inplace that "
+          "returns a single Tensor and a second one that does the other operations). ",
+          c.node->name(), " returned ", count);
+    const std::string function =
+        nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(ctx->function, names.name))));
+    constexpr const char* kNoInput =
+        "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+        "should be passed to ctx.mark_dirty().";
+    if (!input && t->is(TensorImpl::kView))
+      fail(kNoInput, " ", function, " marked a view that it made itself");
     if (!t->is(TensorImpl::kView) && t.requires_grad() && is_leaf(t))
-      fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ", to_string(t.sizes()), ", and ", function,
+      fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ",
+           to_string(t.sizes()), ", and ", function,
            " marked it as dirty: apply the Function to a clone() of the leaf");
     check_writable(t, function.c_str(), true);
     count_write(t, "a Function");
@@ -91,7 +104,8 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   if (input) {
     o = another(o.ptr());
     const Tensor again = unwrap(o.ptr());
-    again->flags = static_cast<uint16_t>((again->flags & ~TensorImpl::kNoGradView) | TensorImpl::kFunctionView);
+    again->flags =
+        static_cast<uint16_t>((again->flags & ~TensorImpl::kNoGradView) | TensorImpl::kFunctionView);
     set_history(again, c.node, number);
     return o;
   }
@@ -112,12 +126,15 @@ void save_what_was_asked(const Call& c, PyObject* results) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = PyTuple_GET_ITEM(ctx->to_save, i);
     if (o == Py_None) continue;
-    if (!is_tensor(o)) fail<TypeError>("save_for_backward can only save variables, but argument ", i, " is of type ", Py_TYPE(o)->tp_name);
+    if (!is_tensor(o))
+      fail<TypeError>("save_for_backward can only save variables, but argument ", i, " is of type ",
+                      Py_TYPE(o)->tp_name);
     const Tensor& t = unwrap(o);
     // A result of this node, a view that it wrote too: no pointer back.
     bool result = false;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results) && !result; ++k)
-      if (PyTuple_GET_ITEM(results, k) == o && !among(ctx->non_differentiable, o) && is_differentiable(t.dtype())) {
+      if (PyTuple_GET_ITEM(results, k) == o && !among(ctx->non_differentiable, o) &&
+          is_differentiable(t.dtype())) {
         result = true;
         node.output_nrs_[static_cast<size_t>(i)] = static_cast<uint32_t>(k);
       }
@@ -142,7 +159,10 @@ thread_local bool past_batching = false;
 PyObject* apply_batched(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   nb::object all = checked(PyTuple_New(nargs));
   for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(all.ptr(), i, Py_NewRef(args[i]));
-  return nb::module_::import_("adjoint.func._batched_functions").attr("apply")(nb::handle(cls), all).release().ptr();
+  return nb::module_::import_("adjoint.func._batched_functions")
+      .attr("apply")(nb::handle(cls), all)
+      .release()
+      .ptr();
 }
 
 PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
@@ -151,7 +171,8 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
   nb::object context;
   try {
     nb::object type = checked(PyObject_GetAttr(cls, names.backward_class));
-    if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), backward_type))
+    if (!PyType_Check(type.ptr()) ||
+        !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), backward_type))
       fail<TypeError>("_backward_cls of a Function must be the class that Adjoint made for it");
     context = checked(PyType_GenericNew(reinterpret_cast<PyTypeObject*>(type.ptr()), nullptr, nullptr));
     Context* ctx = context_of(context.ptr());
@@ -177,7 +198,8 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       // The edges are those from before forward, which may write.
       for (Py_ssize_t i = 0; i < nargs; ++i) {
         node->is_tensor_.push_back(is_tensor(args[i]));
-        if (is_tensor(args[i])) node->edges_.push_back(unwrap(args[i]).requires_grad() ? gradient_edge(unwrap(args[i])) : Edge{});
+        if (is_tensor(args[i]))
+          node->edges_.push_back(unwrap(args[i]).requires_grad() ? gradient_edge(unwrap(args[i])) : Edge{});
       }
     }
     const bool dual = any_dual(args, nargs);
@@ -191,24 +213,30 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       if (setup.is_none()) {
         std::vector<PyObject*> all{context.ptr()};
         all.insert(all.end(), args, args + nargs);
-        result = checked(PyObject_Vectorcall(forward.ptr(), all.data(), static_cast<size_t>(positional) + 1, keywords));
+        result = checked(
+            PyObject_Vectorcall(forward.ptr(), all.data(), static_cast<size_t>(positional) + 1, keywords));
       } else {
         result = checked(PyObject_Vectorcall(forward.ptr(), args, static_cast<size_t>(positional), keywords));
         nb::object inputs = checked(PyTuple_New(nargs));
         for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(inputs.ptr(), i, Py_NewRef(args[i]));
-        checked(PyObject_CallFunctionObjArgs(setup.ptr(), context.ptr(), inputs.ptr(), result.ptr(), nullptr));
+        checked(
+            PyObject_CallFunctionObjArgs(setup.ptr(), context.ptr(), inputs.ptr(), result.ptr(), nullptr));
       }
     }
     const bool single = !PyTuple_Check(result.ptr());
     // What is in a list would lose its history without a word.
     if (recorded && (PyList_Check(result.ptr()) || PyDict_Check(result.ptr())))
-      fail<TypeError>(c.node->name(), ": forward must return a Tensor or a tuple of Tensors (not ", Py_TYPE(result.ptr())->tp_name, ")");
+      fail<TypeError>(c.node->name(), ": forward must return a Tensor or a tuple of Tensors (not ",
+                      Py_TYPE(result.ptr())->tp_name, ")");
     nb::object results = single ? nb::object(nb::make_tuple(result)) : result;
     const Py_ssize_t count = PyTuple_GET_SIZE(results.ptr());
     for (Py_ssize_t i = 0; ctx->dirty && i < PyTuple_GET_SIZE(ctx->dirty); ++i)
       if (!among(results.ptr(), PyTuple_GET_ITEM(ctx->dirty, i)))
-        fail("Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must "
-             "all be outputs of the Function. It is number ", i, " of those marked by ", nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(cls, names.name)))));
+        fail(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs "
+            "that are modified inplace must all be outputs of the Function. It is number ",
+            i, " of those marked by ",
+            nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(cls, names.name)))));
     if (recorded) {
       auto& node = static_cast<FunctionNode&>(*c.node);
       node.set_results(static_cast<uint16_t>(count));
@@ -222,7 +250,9 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
     nb::object placed = checked(PyTuple_New(count));
     for (Py_ssize_t i = 0; i < count; ++i) {
       nb::object o = nb::borrow(PyTuple_GET_ITEM(results.ptr(), i));
-      PyTuple_SET_ITEM(placed.ptr(), i, (is_tensor(o.ptr()) ? place(c, o, static_cast<uint32_t>(i), count) : o).release().ptr());
+      PyTuple_SET_ITEM(
+          placed.ptr(), i,
+          (is_tensor(o.ptr()) ? place(c, o, static_cast<uint32_t>(i), count) : o).release().ptr());
     }
     if (dual) find_tangents(context.ptr(), args, nargs, tangents, placed.ptr(), single);
     Py_CLEAR(ctx->for_forward);
@@ -237,7 +267,8 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
     Py_CLEAR(ctx->non_differentiable);
     // The collector is to find results that the context keeps itself.
     for (Py_ssize_t i = 0; recorded && i < count; ++i)
-      if (PyObject* o = PyTuple_GET_ITEM(placed.ptr(), i); is_tensor(o) && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+      if (PyObject* o = PyTuple_GET_ITEM(placed.ptr(), i); is_tensor(o) && !PyObject_GC_IsTracked(o))
+        PyObject_GC_Track(o);
     if (single) return Py_NewRef(PyTuple_GET_ITEM(placed.ptr(), 0));
     return placed.release().ptr();
   } catch (...) {
@@ -253,10 +284,18 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
   }
 }
 
-template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
-PyMethodDef base_methods[] = {{"apply", method(apply), METH_CLASS | METH_FASTCALL | METH_KEYWORDS, "Run forward on the arguments and record it."}, {}};
-PyType_Slot base_slots[] = {{Py_tp_methods, base_methods}, {Py_tp_doc, const_cast<char*>("The part of Function that is in the core.")}, {0, nullptr}};
-PyType_Spec base_spec = {"adjoint._C.FunctionBase", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, base_slots};
+template <class F>
+PyCFunction method(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+PyMethodDef base_methods[] = {{"apply", method(apply), METH_CLASS | METH_FASTCALL | METH_KEYWORDS,
+                               "Run forward on the arguments and record it."},
+                              {}};
+PyType_Slot base_slots[] = {{Py_tp_methods, base_methods},
+                            {Py_tp_doc, const_cast<char*>("The part of Function that is in the core.")},
+                            {0, nullptr}};
+PyType_Spec base_spec = {"adjoint._C.FunctionBase", sizeof(PyObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, base_slots};
 
 }  // namespace
 

@@ -1,12 +1,13 @@
 // Hooks written in Python: of tensors, of leaves, of nodes, and at the end of a pass.
 //
-// A hook of a tensor is a cell that its handle can empty, wherever it lies by then. What the collector has to know of hooks
-// is here too: a hook may refer to the tensor or the node that owns it. Start reading at `PythonHook`.
-#include "for_size.h"
+// A hook of a tensor is a cell that its handle can empty, wherever it lies by then. What the collector has to
+// know of hooks is here too: a hook may refer to the tensor or the node that owns it. Start reading at
+// `PythonHook`.
 #include "autograd/engine.h"
 #include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
+#include "for_size.h"
 
 namespace nb = nanobind;
 
@@ -49,16 +50,18 @@ struct HookHandle {
 
 // What a hook put in the place of a gradient must look like it.
 void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
-  if (!g.defined()) fail("can't replace a None gradient with a non-None value, as hook '", name_of_hook(f), "' does");
+  if (!g.defined())
+    fail("can't replace a None gradient with a non-None value, as hook '", name_of_hook(f), "' does");
   if (device_of(changed) != device_of(g))
-    fail("hook '", name_of_hook(f), "' has changed the device of value: expected device ", name_of(device_of(g)), " but got ", name_of(device_of(changed)),
+    fail("hook '", name_of_hook(f), "' has changed the device of value: expected device ",
+         name_of(device_of(g)), " but got ", name_of(device_of(changed)),
          ". Return a gradient on the same device");
   if (!same(changed.sizes(), g.sizes()))
-    fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ", to_string(changed.sizes()),
-         ". Return a gradient of the same shape");
+    fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ",
+         to_string(changed.sizes()), ". Return a gradient of the same shape");
   if (changed.dtype() != g.dtype())
-    fail("hook '", name_of_hook(f), "' has changed the type of value (was ", name_of(g.dtype()), " got ", name_of(changed.dtype()),
-         "). Return a gradient of the same dtype");
+    fail("hook '", name_of_hook(f), "' has changed the type of value (was ", name_of(g.dtype()), " got ",
+         name_of(changed.dtype()), "). Return a gradient of the same dtype");
 }
 
 Tensor call_hook(PyObject* f, const Tensor& g) {
@@ -67,7 +70,8 @@ Tensor call_hook(PyObject* f, const Tensor& g) {
   if (!r.is_valid()) throw nb::python_error();
   if (r.is_none()) return {};
   if (!is_tensor(r.ptr()))
-    fail<TypeError>("expected Variable, but hook returned '", Py_TYPE(r.ptr())->tp_name, "'. Let hook '", name_of_hook(f), "' return a Tensor or None");
+    fail<TypeError>("expected Variable, but hook returned '", Py_TYPE(r.ptr())->tp_name, "'. Let hook '",
+                    name_of_hook(f), "' return a Tensor or None");
   const Tensor changed = unwrap(r.ptr());
   check_changed(f, g, changed);
   return changed;
@@ -93,14 +97,20 @@ void take_back(nb::object r, PyObject* f, Gradients& gs) {
   if (r.is_none()) return;
   if (is_tensor(r.ptr())) r = nb::make_tuple(r);
   if (!PyTuple_Check(r.ptr()))
-    fail<TypeError>("expected tuple, but hook returned '", Py_TYPE(r.ptr())->tp_name, "': hook '", name_of_hook(f), "' must return a tuple of Tensors, or None");
+    fail<TypeError>("expected tuple, but hook returned '", Py_TYPE(r.ptr())->tp_name, "': hook '",
+                    name_of_hook(f), "' must return a tuple of Tensors, or None");
   if (static_cast<size_t>(PyTuple_GET_SIZE(r.ptr())) != gs.size())
-    fail("hook '", name_of_hook(f), "' has returned an incorrect number of values (got ", PyTuple_GET_SIZE(r.ptr()), ", but expected ", gs.size(), ")");
+    fail("hook '", name_of_hook(f), "' has returned an incorrect number of values (got ",
+         PyTuple_GET_SIZE(r.ptr()), ", but expected ", gs.size(), ")");
   for (size_t i = 0; i < gs.size(); ++i) {
     PyObject* e = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
-    if (e == Py_None) gs[i].reset();
-    else if (is_tensor(e)) check_changed(f, gs[i], unwrap(e)), gs[i] = unwrap(e);
-    else fail<TypeError>("hook '", name_of_hook(f), "' must return Tensors or None, but returned ", Py_TYPE(e)->tp_name, " at ", i);
+    if (e == Py_None)
+      gs[i].reset();
+    else if (is_tensor(e))
+      check_changed(f, gs[i], unwrap(e)), gs[i] = unwrap(e);
+    else
+      fail<TypeError>("hook '", name_of_hook(f), "' must return Tensors or None, but returned ",
+                      Py_TYPE(e)->tp_name, " at ", i);
   }
 }
 
@@ -118,11 +128,14 @@ struct PythonPosthook {
   std::shared_ptr<PyObject> function;
   void operator()(Gradients& out, const Gradients& in) const {
     const InPython python;
-    take_back(nb::steal(PyObject_CallFunctionObjArgs(function.get(), tuple_of(out).ptr(), tuple_of(in).ptr(), nullptr)), function.get(), out);
+    take_back(nb::steal(PyObject_CallFunctionObjArgs(function.get(), tuple_of(out).ptr(), tuple_of(in).ptr(),
+                                                     nullptr)),
+              function.get(), out);
   }
 };
 
-template <class List, class Hook> uint64_t add_node_hook(Node& node, List NodeExtras::*list, Hook hook) {
+template <class List, class Hook>
+uint64_t add_node_hook(Node& node, List NodeExtras::* list, Hook hook) {
   const uint64_t id = next_node_hook++;
   NodeExtras& extras = node.make_extras();
   std::lock_guard lock(extras.mutex);
@@ -181,9 +194,11 @@ int visit_hooks(const Node& node, visitproc visit, void* arg) {
   for (const auto& h : extras->tensor_hooks)
     if (const int stop = visit_hook(h.hook, visit, arg)) return stop;
   for (const auto& [id, hook] : extras->prehooks)
-    if (const auto* python = hook.target<PythonPrehook>(); python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+    if (const auto* python = hook.target<PythonPrehook>(); python && python->function.use_count() == 1)
+      Py_VISIT(python->function.get());
   for (const auto& [id, hook] : extras->posthooks)
-    if (const auto* python = hook.target<PythonPosthook>(); python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+    if (const auto* python = hook.target<PythonPosthook>(); python && python->function.use_count() == 1)
+      Py_VISIT(python->function.get());
   return 0;
 }
 void clear_hooks(Node& node) {
@@ -210,7 +225,9 @@ void clear_hooks(TensorImpl* leaf) {
 void bind_hooks(nb::module_& m) {
   nb::class_<HookHandle>(m, "HookHandle", "A hook of a tensor, for whoever is to remove it.")
       .def_ro("id", &HookHandle::id)
-      .def("clear", [](const HookHandle& h) { if (auto cell = h.cell.lock()) cell->clear(); });
+      .def("clear", [](const HookHandle& h) {
+        if (auto cell = h.cell.lock()) cell->clear();
+      });
   m.def("_register_hook", [](nb::object o, nb::object f) {
     if (!is_tensor(o.ptr())) fail<TypeError>("register_hook(): expected a Tensor");
     const Tensor& t = unwrap(o.ptr());
@@ -219,13 +236,16 @@ void bind_hooks(nb::module_& m) {
     auto cell = std::make_shared<HookCell>(hold(f.ptr()));
     return HookHandle{cell, register_hook(t, PythonHook{cell})};
   });
-  m.def("_hooks_of", [](const Tensor& t) {
-    nb::dict hooks;
-    for (const auto& [id, hook] : hooks_of(t))
-      if (const auto* python = hook.target<PythonHook>())
-        if (const auto function = python->cell->get()) hooks[nb::int_(id)] = nb::borrow(function.get());
-    return hooks;
-  }, "The hooks of a tensor, by number, in the order in which they run.");
+  m.def(
+      "_hooks_of",
+      [](const Tensor& t) {
+        nb::dict hooks;
+        for (const auto& [id, hook] : hooks_of(t))
+          if (const auto* python = hook.target<PythonHook>())
+            if (const auto function = python->cell->get()) hooks[nb::int_(id)] = nb::borrow(function.get());
+        return hooks;
+      },
+      "The hooks of a tensor, by number, in the order in which they run.");
   m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
     auto held = hold(f.ptr());
@@ -234,7 +254,8 @@ void bind_hooks(nb::module_& m) {
       nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
       if (!r.is_valid()) throw nb::python_error();
       if (!r.is_none())
-        fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()), "' returned ", Py_TYPE(r.ptr())->tp_name);
+        fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()),
+             "' returned ", Py_TYPE(r.ptr())->tp_name);
     });
   });
   m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {

@@ -1,8 +1,9 @@
-// Reading Python's keys: a basic index becomes the spec of one view, tensors and masks a list for advanced indexing.
+// Reading Python's keys: a basic index becomes the spec of one view, tensors and masks a list for advanced
+// indexing.
 //
-// A key is first flattened into entries (`read_key`), with the ellipsis filled in. The basic entries make a spec; where
-// a tensor stands, the spec keeps the whole dimension, and the tensor's place in the view that results is remembered.
-// So x[1:3, index, None] is one view and then one advanced index over it.
+// A key is first flattened into entries (`read_key`), with the ellipsis filled in. The basic entries make a
+// spec; where a tensor stands, the spec keeps the whole dimension, and the tensor's place in the view that
+// results is remembered. So x[1:3, index, None] is one view and then one advanced index over it.
 #include "bind/indexing.h"
 
 #include <memory>
@@ -24,8 +25,8 @@ namespace {
 
 struct Key {
   Dims spec;
-  bool basic = false;        // the spec does something
-  Tensors indices;           // per dimension of the view
+  bool basic = false;  // the spec does something
+  Tensors indices;     // per dimension of the view
   bool advanced = false;
 };
 
@@ -58,7 +59,8 @@ int64_t consumed(PyObject* e, const Tensor& t) {
 /// A list, a range or another sequence that is neither text nor an array.
 bool is_sequence(PyObject* e) {
   if (PyList_CheckExact(e) || PyTuple_Check(e)) return true;
-  return PySequence_Check(e) && !is_tensor(e) && !PyUnicode_Check(e) && !PyObject_CheckBuffer(e) && !PyObject_HasAttrString(e, "__array__");
+  return PySequence_Check(e) && !is_tensor(e) && !PyUnicode_Check(e) && !PyObject_CheckBuffer(e) &&
+         !PyObject_HasAttrString(e, "__array__");
 }
 
 void warn(const char* what) {
@@ -75,8 +77,9 @@ bool stands_for_tuple(PyObject* key) {
     const Object item = owned_object(PySequence_GetItem(key, i));
     PyObject* e = item.get();
     if (e == Py_None || e == Py_Ellipsis || PySlice_Check(e) || is_tensor(e) || is_sequence(e)) {
-      warn("Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq], or "
-           "x[tensor(seq)] for an index array");
+      warn(
+          "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead "
+          "of x[seq], or x[tensor(seq)] for an index array");
       return true;
     }
   }
@@ -102,7 +105,8 @@ Tensor entry_tensor(PyObject* e) {
 /// Bytes as a mask.
 Tensor mask_of_bytes(const Tensor& t) {
   if (!t.defined() || t.dtype() != DType::UInt8) return t;
-  if (t.dim() > 0) warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+  if (t.dim() > 0)
+    warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
   return copy_of(t, DType::Bool);
 }
 
@@ -123,12 +127,14 @@ Key read_key(const Tensor& self, PyObject* key) {
   int ellipses = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     PyObject* e = entries[i];
-    if (!PyLong_CheckExact(e) && e != Py_None && e != Py_Ellipsis && !PySlice_Check(e) && !PyBool_Check(e)) tensors[i] = mask_of_bytes(entry_tensor(e));
+    if (!PyLong_CheckExact(e) && e != Py_None && e != Py_Ellipsis && !PySlice_Check(e) && !PyBool_Check(e))
+      tensors[i] = mask_of_bytes(entry_tensor(e));
     ellipses += e == Py_Ellipsis;
     used += consumed(e, tensors[i]);
   }
   if (ellipses > 1) fail<IndexError>("an index can only have a single ellipsis ('...')");
-  if (used > self.dim()) fail<IndexError>("too many indices for tensor of dimension ", self.dim(), " (found ", used, ")");
+  if (used > self.dim())
+    fail<IndexError>("too many indices for tensor of dimension ", self.dim(), " (found ", used, ")");
   Key k;
   int64_t d = 0;  // dimension of self
   auto keep = [&] {
@@ -170,7 +176,8 @@ Key read_key(const Tensor& self, PyObject* key) {
       k.basic = k.basic || length != size;
     } else if (tensors[i].defined()) {
       const Tensor& t = tensors[i];
-      if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype()) && !t->is(TensorImpl::kBatched)) {
+      if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype()) &&
+          !t->is(TensorImpl::kBatched)) {
         push(k.spec, Pick::Integer, read_number(t, "index").as_int(), 1, 1);
         ++d;
         k.basic = true;
@@ -188,13 +195,16 @@ Key read_key(const Tensor& self, PyObject* key) {
     } else if (PyIndex_Check(e)) {
       const int64_t at = as_int(e, "index");
       const int64_t size = self.size(d);
-      if (at < -size || at >= size) fail<IndexError>("index ", at, " is out of bounds for dimension ", d, " with size ", size);
+      if (at < -size || at >= size)
+        fail<IndexError>("index ", at, " is out of bounds for dimension ", d, " with size ", size);
       push(k.spec, Pick::Integer, at, 1, 1);
       ++d;
       k.basic = true;
     } else {
-      fail<IndexError>("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",
-                       Py_TYPE(e)->tp_name, ")");
+      fail<IndexError>(
+          "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+          "(got ",
+          Py_TYPE(e)->tp_name, ")");
     }
   }
   while (!k.indices.empty() && !k.indices.back().defined()) k.indices.pop_back();
@@ -208,7 +218,9 @@ bool plain_integer(PyObject* key, const Tensor& self) { return PyLong_CheckExact
 PyObject* tensor_getitem(const Tensor& self, PyObject* key) {
   if (PyLong_CheckExact(key)) {
     if (self.dim() == 0)
-      fail<IndexError>("invalid index of a 0-dim tensor. Use `tensor.item()` in Python to convert a 0-dim tensor to a number");
+      fail<IndexError>(
+          "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to convert a 0-dim tensor to a "
+          "number");
     const int64_t spec[] = {static_cast<int64_t>(Pick::Integer), as_int(key, "index"), 1, 1};
     return wrap(call<BasicIndex>(self, IntList(spec)));
   }
@@ -228,13 +240,15 @@ int tensor_setitem(const Tensor& self, PyObject* key, PyObject* value) {
   if (plain_integer(key, self)) {
     push(k.spec, Pick::Integer, as_int(key, "index"), 1, 1);
     const int64_t size = self.size(0), at = k.spec[1];
-    if (at < -size || at >= size) fail<IndexError>("index ", at, " is out of bounds for dimension 0 with size ", size);
+    if (at < -size || at >= size)
+      fail<IndexError>("index ", at, " is out of bounds for dimension 0 with size ", size);
   } else {
     k = read_key(self, key);
   }
   Tensor v = as_tensor_like(value, self.dtype());
   if (is_complex(v.dtype()) && !is_complex(self.dtype()) && !v.is_wrapped())
-    fail("value cannot be converted to type ", name_of(self.dtype()), " without overflow: it is complex; take .real first");
+    fail("value cannot be converted to type ", name_of(self.dtype()),
+         " without overflow: it is complex; take .real first");
   refuse_overflow(v, rounding_dtype(self.dtype()), "__setitem__");
   if (!k.advanced) {
     call<SetBasic>(self, v, k.spec.span());

@@ -1,7 +1,6 @@
 // Interpreters and observers written in Python: functions that are told of calls, of writes and of what else
-// transforms/interpreter.h names. See utils/_python_dispatch.py, autograd/_copy_on_write.py and utils/_selective.py.
-// Start reading at `bind_interpreter`.
-#include "for_size.h"
+// transforms/interpreter.h names. See utils/_python_dispatch.py, autograd/_copy_on_write.py and
+// utils/_selective.py. Start reading at `bind_interpreter`.
 #include "transforms/interpreter.h"
 
 #include "bind/arguments.h"
@@ -9,6 +8,7 @@
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
+#include "for_size.h"
 
 namespace nb = nanobind;
 
@@ -20,7 +20,8 @@ void read_results(const Operator& op, nb::handle r, Results& results, const char
     return;
   }
   if (!PySequence_Check(r.ptr()) || is_tensor(r.ptr()))
-    fail<TypeError>(who, " the results of ", op.name, "() as a sequence of Tensors, not ", Py_TYPE(r.ptr())->tp_name);
+    fail<TypeError>(who, " the results of ", op.name, "() as a sequence of Tensors, not ",
+                    Py_TYPE(r.ptr())->tp_name);
   for (nb::handle t : nb::iter(r)) {
     // One that was not asked for is None.
     if (!is_tensor(t.ptr()) && !(t.is_none() && op.several))
@@ -30,8 +31,10 @@ void read_results(const Operator& op, nb::handle r, Results& results, const char
   const size_t expected = op.several ? op.results : 1;
   if (expected && results.many.size() != expected)
     fail<ValueError>(who, " ", expected, " results of ", op.name, "(), but it gave ", results.many.size());
-  if (!op.several) results.one = results.many.front();
-  else results.kind = op.results ? Results::Kind::Tuple : Results::Kind::List;
+  if (!op.several)
+    results.one = results.many.front();
+  else
+    results.kind = op.results ? Results::Kind::Tuple : Results::Kind::List;
 }
 
 namespace {
@@ -41,12 +44,14 @@ Function function_of(nb::handle f) { return f.is_none() ? nullptr : hold(f.ptr()
 
 nb::object sequence_of(std::span<const Tensor> tensors) {
   nb::object list = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
-  for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    PyTuple_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
   return list;
 }
 
 nb::object called(const Function& f, nb::handle first, nb::handle second = {}, nb::handle third = {}) {
-  nb::object r = nb::steal(PyObject_CallFunctionObjArgs(f.get(), first.ptr(), second.ptr(), third.ptr(), nullptr));
+  nb::object r =
+      nb::steal(PyObject_CallFunctionObjArgs(f.get(), first.ptr(), second.ptr(), third.ptr(), nullptr));
   if (!r.is_valid()) throw nb::python_error();
   return r;
 }
@@ -54,13 +59,16 @@ nb::object called(const Function& f, nb::handle first, nb::handle second = {}, n
 class PythonObserver final : public Observer {
  public:
   PythonObserver(nb::handle supply, nb::handle computed, nb::handle before_write)
-      : supply_(function_of(supply)), computed_(function_of(computed)), before_write_(function_of(before_write)) {}
+      : supply_(function_of(supply)),
+        computed_(function_of(computed)),
+        before_write_(function_of(before_write)) {}
 
   bool supply(const Operator& op, std::span<const Value> arguments, Results& results) override {
     if (!supply_) return false;
     const InPython python;
     nb::object args = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
-    for (size_t i = 0; i < arguments.size(); ++i) PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), to_python(*op.kinds[i], arguments[i]));
+    for (size_t i = 0; i < arguments.size(); ++i)
+      PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), to_python(*op.kinds[i], arguments[i]));
     const nb::object r = called(supply_, operator_object(op), args);
     if (r.is_none()) return false;
     read_results(op, r, results, "an interpreter must supply");
@@ -71,7 +79,9 @@ class PythonObserver final : public Observer {
     const InPython python;
     called(computed_, operator_object(op), sequence_of(results));
   }
-  Ref<Observer> for_thread() const override { return Ref<Observer>::steal(new PythonObserver(supply_, computed_, before_write_)); }
+  Ref<Observer> for_thread() const override {
+    return Ref<Observer>::steal(new PythonObserver(supply_, computed_, before_write_));
+  }
   void before_write(const Tensor& t) override {
     if (!before_write_) return;
     const InPython python;
@@ -93,7 +103,8 @@ class PythonInterpreter final : public Interpreter {
     const InPython python;
     PyObject* f = operator_object(call.op, call.form);
     if (!f) {
-      // A form that has no callable of its own is that of a row beside the public operator: its function, and a copy.
+      // A form that has no callable of its own is that of a row beside the public operator: its function, and
+      // a copy.
       const nb::object r = plain(call, operator_object(call.op));
       Results made;
       read_results(call.op, r, made, "an interpreter must give");
@@ -102,10 +113,14 @@ class PythonInterpreter final : public Interpreter {
       return;
     }
     const nb::object r = plain(call, f);
-    if (call.form == CallForm::Function) read_results(call.op, r, results, "an interpreter must give");
-    else results.one = call.form == CallForm::Out ? call.out[0] : *call.arguments[0].tensor;
+    if (call.form == CallForm::Function)
+      read_results(call.op, r, results, "an interpreter must give");
+    else
+      results.one = call.form == CallForm::Out ? call.out[0] : *call.arguments[0].tensor;
   }
-  Ref<Interpreter> for_thread() const override { return Ref<Interpreter>::steal(new PythonInterpreter(call_, reads_, replaces_)); }
+  Ref<Interpreter> for_thread() const override {
+    return Ref<Interpreter>::steal(new PythonInterpreter(call_, reads_, replaces_));
+  }
   void reads(const Tensor& t, const char* by) override { told(reads_, t, by); }
   void replaces(const Tensor& t, const char* by) override { told(replaces_, t, by); }
 
@@ -130,7 +145,8 @@ class PythonInterpreter final : public Interpreter {
         args.append(o);
       }
     }
-    if (call.form == CallForm::Out) kwargs["out"] = call.op.several ? sequence_of(call.out) : nb::steal(wrap(call.out[0]));
+    if (call.form == CallForm::Out)
+      kwargs["out"] = call.op.several ? sequence_of(call.out) : nb::steal(wrap(call.out[0]));
     return called(call_, f, nb::tuple(args), kwargs);
   }
   static void told(const Function& f, const Tensor& t, const char* by) {
@@ -144,7 +160,8 @@ class PythonInterpreter final : public Interpreter {
 /// A token keeps what it stands for, so that its address names no other.
 constexpr const char *kInterpreter = "adjoint interpreter", *kObserver = "adjoint observer";
 
-template <class T> nb::object put(T* one, const char* kind) {
+template <class T>
+nb::object put(T* one, const char* kind) {
   const auto kept = Ref<T>::steal(one);
   push(kept);
   return nb::steal(PyCapsule_New(Ref<T>(kept).detach(), kind, [](PyObject* token) {
@@ -155,25 +172,45 @@ template <class T> nb::object put(T* one, const char* kind) {
 }  // namespace
 
 void bind_interpreter(nb::module_& m) {
-  m.def("_push_interpreter", [](nb::handle call, nb::handle reads, nb::handle replaces) {
-    return put<Interpreter>(new PythonInterpreter(call, reads, replaces), kInterpreter);
-  }, nb::arg("call"), nb::arg("reads").none() = nb::none(), nb::arg("replaces").none() = nb::none(),
-        "Let call(operator, args, kwargs) make the results of every call in this thread; returns a token.");
-  m.def("_push_observer", [](nb::handle supply, nb::handle computed, nb::handle before_write) {
-    return put<Observer>(new PythonObserver(supply, computed, before_write), kObserver);
-  }, nb::arg("supply").none(), nb::arg("computed").none(), nb::arg("before_write").none(), "Put an observer into this thread; returns its token.");
-  m.def("_pop_interpreter", [](nb::handle token) {
-    bool was_there;
-    if (PyCapsule_IsValid(token.ptr(), kInterpreter)) was_there = pop(static_cast<Interpreter*>(PyCapsule_GetPointer(token.ptr(), kInterpreter)));
-    else if (PyCapsule_IsValid(token.ptr(), kObserver)) was_there = pop(static_cast<Observer*>(PyCapsule_GetPointer(token.ptr(), kObserver)));
-    else fail<TypeError>("_pop_interpreter(): expected what _push_interpreter() or _push_observer() returned");
-    if (!was_there) fail("the context is not open in this thread: it is left for the second time, or in another thread than it was entered in");
-  }, nb::arg("token").none(), "Take out the interpreter or observer of a token, whichever came after it.");
+  m.def(
+      "_push_interpreter",
+      [](nb::handle call, nb::handle reads, nb::handle replaces) {
+        return put<Interpreter>(new PythonInterpreter(call, reads, replaces), kInterpreter);
+      },
+      nb::arg("call"), nb::arg("reads").none() = nb::none(), nb::arg("replaces").none() = nb::none(),
+      "Let call(operator, args, kwargs) make the results of every call in this thread; returns a token.");
+  m.def(
+      "_push_observer",
+      [](nb::handle supply, nb::handle computed, nb::handle before_write) {
+        return put<Observer>(new PythonObserver(supply, computed, before_write), kObserver);
+      },
+      nb::arg("supply").none(), nb::arg("computed").none(), nb::arg("before_write").none(),
+      "Put an observer into this thread; returns its token.");
+  m.def(
+      "_pop_interpreter",
+      [](nb::handle token) {
+        bool was_there;
+        if (PyCapsule_IsValid(token.ptr(), kInterpreter))
+          was_there = pop(static_cast<Interpreter*>(PyCapsule_GetPointer(token.ptr(), kInterpreter)));
+        else if (PyCapsule_IsValid(token.ptr(), kObserver))
+          was_there = pop(static_cast<Observer*>(PyCapsule_GetPointer(token.ptr(), kObserver)));
+        else
+          fail<TypeError>(
+              "_pop_interpreter(): expected what _push_interpreter() or _push_observer() returned");
+        if (!was_there)
+          fail(
+              "the context is not open in this thread: it is left for the second time, or in another thread "
+              "than it was entered in");
+      },
+      nb::arg("token").none(), "Take out the interpreter or observer of a token, whichever came after it.");
   bind_autocast(m);
-  m.def("_is_composite", [](nb::handle o) {
-    const Operator* op = operator_of(o.ptr());
-    return op && op->composite;
-  }, "Whether an operator is put together from others, which are what is recorded.");
+  m.def(
+      "_is_composite",
+      [](nb::handle o) {
+        const Operator* op = operator_of(o.ptr());
+        return op && op->composite;
+      },
+      "Whether an operator is put together from others, which are what is recorded.");
 }
 
 }  // namespace adjoint::bind

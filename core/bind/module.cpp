@@ -1,17 +1,17 @@
 // The module adjoint._C: types, operators, and what is bound by hand. Each part is one file of this room.
-#include "for_size.h"
 #include "bind/buffer.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
 #include "bind/overrides.h"
 #include "dispatch/forms.h"
+#include "for_size.h"
 #include "kernels/loops.h"
-#include "runtime/warning.h"
 #include "runtime/allocator.h"
-#include "runtime/interrupt.h"
 #include "runtime/blas.h"
+#include "runtime/interrupt.h"
 #include "runtime/parallel.h"
+#include "runtime/warning.h"
 
 namespace nb = nanobind;
 
@@ -64,7 +64,9 @@ nb::list table() {
       row["promotes_integers"] = e->promotes_integers;
       nb::list types;
       for (int d = 0; d < kDTypes; ++d)
-        if (e->types >> d & 1 || (e->promotes_integers && is_integral(static_cast<DType>(d))) || (e->promotes_bool && d == index_of(DType::Bool))) types.append(kDTypeNames[d]);
+        if (e->types >> d & 1 || (e->promotes_integers && is_integral(static_cast<DType>(d))) ||
+            (e->promotes_bool && d == index_of(DType::Bool)))
+          types.append(kDTypeNames[d]);
       row["types"] = types;
     } else {
       row["arity"] = static_cast<int>(op->kinds.size());
@@ -85,33 +87,51 @@ nb::list table() {
 
 void bind_runtime(nb::module_& m) {
   m.def("operators", &table, "The operator table: a dict per operator.");
-  m.def("_results_copied", [] { return results_copied.load(); }, "How often a result was copied to an out=, so far.");
-  m.def("_return_types", [] { return nb::steal<nb::dict>(return_types()); }, "The types of several results with names, by operator.");
-  m.def("get_num_threads", [] { return runtime::get_num_threads(); }, "Threads that one operation may use: what set_num_threads() said, else the smallest of the environment variables ADJOINT_NUM_THREADS "
-        "and OMP_NUM_THREADS, of the processors that the process may run on, and of its control groups' quotas.");
-  m.def("set_num_threads", [](int n) {
-    if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);
-    runtime::set_num_threads(n);
-  }, nb::arg("n"));
+  m.def(
+      "_results_copied", [] { return results_copied.load(); },
+      "How often a result was copied to an out=, so far.");
+  m.def(
+      "_return_types", [] { return nb::steal<nb::dict>(return_types()); },
+      "The types of several results with names, by operator.");
+  m.def(
+      "get_num_threads", [] { return runtime::get_num_threads(); },
+      "Threads that one operation may use: what set_num_threads() said, else the smallest of the environment "
+      "variables ADJOINT_NUM_THREADS and OMP_NUM_THREADS, of the processors that the process may run on, and "
+      "of its control groups' quotas.");
+  m.def(
+      "set_num_threads",
+      [](int n) {
+        if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);
+        runtime::set_num_threads(n);
+      },
+      nb::arg("n"));
   m.def("set_default_dtype", [](DType d) { set_default_dtype(d); }, nb::arg("d"));
   m.def("get_default_dtype", [] { return default_dtype(); });
-  m.def("instruction_set", [] { return std::string(instruction_set()); }, "The instruction set that loops were chosen for.");
-  m.def("memory_statistics", [] {
-    const runtime::MemoryStatistics s = runtime::memory_statistics();
-    nb::dict d;
-    d["allocated_bytes"] = s.allocated_bytes;
-    d["peak_allocated_bytes"] = s.peak_allocated_bytes;
-    d["reserved_bytes"] = s.reserved_bytes;
-    d["peak_reserved_bytes"] = s.peak_reserved_bytes;
-    d["allocation_count"] = s.allocation_count;
-    d["cached_bytes"] = s.cached_bytes;
-    return d;
-  }, "Bytes of tensors and graphs: allocated, reserved, cached, and their peaks.");
+  m.def(
+      "instruction_set", [] { return std::string(instruction_set()); },
+      "The instruction set that loops were chosen for.");
+  m.def(
+      "memory_statistics",
+      [] {
+        const runtime::MemoryStatistics s = runtime::memory_statistics();
+        nb::dict d;
+        d["allocated_bytes"] = s.allocated_bytes;
+        d["peak_allocated_bytes"] = s.peak_allocated_bytes;
+        d["reserved_bytes"] = s.reserved_bytes;
+        d["peak_reserved_bytes"] = s.peak_reserved_bytes;
+        d["allocation_count"] = s.allocation_count;
+        d["cached_bytes"] = s.cached_bytes;
+        return d;
+      },
+      "Bytes of tensors and graphs: allocated, reserved, cached, and their peaks.");
   m.def("reset_peak_memory_statistics", &runtime::reset_peak_memory_statistics);
   m.def("empty_cache", &runtime::empty_cache, "Give cached blocks back to the system.");
-  m.def("set_memory_limit", &runtime::set_memory_limit, nb::arg("bytes"), "Refuse allocations beyond this many bytes; 0 means no limit.");
+  m.def("set_memory_limit", &runtime::set_memory_limit, nb::arg("bytes"),
+        "Refuse allocations beyond this many bytes; 0 means no limit.");
   m.def("set_blas_path", &runtime::blas::set_blas_path, nb::arg("path"));
-  m.def("_dtype", [](DType d) { return d; }, nb::arg("dtype"), "A dtype, or what Python's bool, int, float or complex stands for.");
+  m.def(
+      "_dtype", [](DType d) { return d; }, nb::arg("dtype"),
+      "A dtype, or what Python's bool, int, float or complex stands for.");
   m.def("promote_types", [](DType a, DType b) { return promote(a, b); }, nb::arg("type1"), nb::arg("type2"));
   m.def("can_cast", [](DType a, DType b) { return can_cast(a, b); }, nb::arg("from_"), nb::arg("to"));
 }
@@ -121,7 +141,7 @@ void bind_runtime(nb::module_& m) {
 namespace adjoint::bind {
 bool add_module_members(PyObject* module);    // module_members.cpp
 bool add_composition_type(PyObject* module);  // composition.cpp
-}
+}  // namespace adjoint::bind
 
 NB_MODULE(_C, m) {
   using namespace adjoint;
@@ -140,8 +160,9 @@ NB_MODULE(_C, m) {
     }
   });
   PyObject* module = m.ptr();
-  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) || !add_function_types(module) || !add_operators(module) ||
-      !add_module_members(module) || !add_composition_type(module) || !add_overrides(module))
+  if (!add_value_types(module) || !add_tensor_type(module) || !add_node_type(module) ||
+      !add_function_types(module) || !add_operators(module) || !add_module_members(module) ||
+      !add_composition_type(module) || !add_overrides(module))
     throw nb::python_error();
   runtime::warn = [](const char* message) {
     const Locked python;

@@ -99,9 +99,11 @@ bool add_module_members(PyObject* module) {
   for (int i = 0; i < 3; ++i) names[i] = PyUnicode_InternFromString(texts[i]);
   base = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!base) return false;
-  // Asked as attributes: from Python 3.12 on, the types of the interpreter do not show their dicts. Kept for good.
+  // Asked as attributes: from Python 3.12 on, the types of the interpreter do not show their dicts. Kept for
+  // good.
   own_getattr = PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__getattr__");
-  object_getattribute = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__getattribute__");
+  object_getattribute =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__getattribute__");
   if (!own_getattr || !object_getattribute) return false;
   return PyModule_AddObjectRef(module, "ModuleMembers", reinterpret_cast<PyObject*>(base)) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

@@ -1,13 +1,13 @@
-#include "for_size.h"
 #include "bind/node_object.h"
 
 #include <mutex>
 #include <unordered_map>
 
-#include "bind/convert.h"
 #include "autograd/arithmetic.h"
+#include "bind/convert.h"
 #include "bind/object.h"
 #include "dispatch/operator.h"
+#include "for_size.h"
 #include "ops/shape.h"
 
 namespace adjoint::bind {
@@ -33,7 +33,8 @@ int node_traverse(PyObject* o, visitproc visit, void* arg) {
   return visit_hooks(node, visit, arg);
 }
 int node_clear(PyObject* o) {
-  if (of(o).sequence != Node::kFirst && of(o).refcount.load(std::memory_order_relaxed) == 1) clear_hooks(of(o));
+  if (of(o).sequence != Node::kFirst && of(o).refcount.load(std::memory_order_relaxed) == 1)
+    clear_hooks(of(o));
   return 0;
 }
 
@@ -49,7 +50,9 @@ void node_dealloc(PyObject* o) {
   release_count(node);
   Py_DECREF(type);
 }
-PyObject* node_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", of(o).name().c_str(), &of(o)); }
+PyObject* node_repr(PyObject* o) {
+  return PyUnicode_FromFormat("<%s object at %p>", of(o).name().c_str(), &of(o));
+}
 PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(of(o).name().c_str()); }
 Py_hash_t node_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(&of(o)) >> 4); }
 PyObject* node_compare(PyObject* a, PyObject* b, int how) {
@@ -78,8 +81,7 @@ PyObject* value_of(const std::string& text) {
 }
 
 struct SavedObject {
-  PyObject_HEAD
-  Node* node;
+  PyObject_HEAD Node* node;
   SavedTensor* slot;
 };
 PyTypeObject* saved_type = nullptr;
@@ -93,20 +95,26 @@ void saved_dealloc(PyObject* o) {
 PyObject* saved_register(PyObject* o, PyObject* args) {
   PyObject *pack = nullptr, *unpack = nullptr;
   if (!PyArg_UnpackTuple(args, "register_hooks", 2, 2, &pack, &unpack)) {
-    PyErr_SetString(PyExc_TypeError, "incompatible function arguments: register_hooks() takes two callables, pack_hook and unpack_hook");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "incompatible function arguments: register_hooks() takes two callables, pack_hook and unpack_hook");
     return nullptr;
   }
   auto* s = reinterpret_cast<SavedObject*>(o);
   try {
-    if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) fail<TypeError>("incompatible function arguments: register_hooks(): both hooks must be callable");
+    if (!PyCallable_Check(pack) || !PyCallable_Check(unpack))
+      fail<TypeError>("incompatible function arguments: register_hooks(): both hooks must be callable");
     if (!s->slot->saved()) fail("Calling register_hooks on a saved tensor with value None is forbidden");
     std::optional<ReadLock> reading;
     try {
       reading.emplace(*s->node, ReadLock::Look);
     } catch (const std::exception&) {
-      fail("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when you call "
-           ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
-           "access saved variables after calling backward. It was saved by ", s->node->name());
+      fail(
+          "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of "
+          "the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
+          "you need to backward through the graph a second time or if you need to access saved variables "
+          "after calling backward. It was saved by ",
+          s->node->name());
     }
     s->slot->pack_now(s->node, *python_saved_hooks(pack, unpack));
     Py_RETURN_NONE;
@@ -120,7 +128,8 @@ PyObject* saved_data(PyObject* o, void*) {
   try {
     if (!s->slot->saved()) Py_RETURN_NONE;
     ReadLock reading(*s->node, ReadLock::Look);
-    if (const auto packed = s->slot->packed(s->node)) return Py_NewRef(static_cast<PyObject*>(packed->packed->value()));
+    if (const auto packed = s->slot->packed(s->node))
+      return Py_NewRef(static_cast<PyObject*>(packed->packed->value()));
     return wrap(s->slot->unpack(s->node, 0, false));
   } catch (...) {
     return raise();
@@ -132,21 +141,29 @@ PyObject* saved_unpack_hook(PyObject* o, void*) {
   return Py_NewRef(packed ? static_cast<PyObject*>(packed->packed->how()) : Py_None);
 }
 PyObject* saved_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_RuntimeError, "Trying to create a SavedTensor object from Python is forbidden: nodes make them, see _raw_saved_* of a grad_fn");
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Trying to create a SavedTensor object from Python is forbidden: nodes make them, see "
+                  "_raw_saved_* of a grad_fn");
   return nullptr;
 }
-PyGetSetDef saved_getset[] = {{"data", saved_data, nullptr, "What pack(tensor) made, as it is; or the tensor, without history where it is the node's own result.", nullptr},
-                              {"unpack_hook", saved_unpack_hook, nullptr, "What makes the tensor again, or None.", nullptr},
-                              {}};
+PyGetSetDef saved_getset[] = {
+    {"data", saved_data, nullptr,
+     "What pack(tensor) made, as it is; or the tensor, without history where it is the node's own result.",
+     nullptr},
+    {"unpack_hook", saved_unpack_hook, nullptr, "What makes the tensor again, or None.", nullptr},
+    {}};
 PyMethodDef saved_methods[] = {
-    {"register_hooks", saved_register, METH_VARARGS, "Let pack(tensor) make what is kept instead, and unpack(kept) the tensor again."}, {}};
+    {"register_hooks", saved_register, METH_VARARGS,
+     "Let pack(tensor) make what is kept instead, and unpack(kept) the tensor again."},
+    {}};
 PyType_Slot saved_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(saved_dealloc)},
                              {Py_tp_methods, saved_methods},
                              {Py_tp_getset, saved_getset},
                              {Py_tp_new, reinterpret_cast<void*>(saved_new)},
                              {Py_tp_doc, const_cast<char*>("A tensor as a node keeps it.")},
                              {0, nullptr}};
-PyType_Spec saved_spec = {"adjoint.autograd.SavedTensor", sizeof(SavedObject), 0, Py_TPFLAGS_DEFAULT, saved_slots};
+PyType_Spec saved_spec = {"adjoint.autograd.SavedTensor", sizeof(SavedObject), 0, Py_TPFLAGS_DEFAULT,
+                          saved_slots};
 
 }  // namespace
 
@@ -160,11 +177,13 @@ PyObject* raw_saved(Node& node, SavedTensor* slot) {
 
 namespace {
 
-// Saved values are attributes: _saved_self, _saved_result, and _raw_saved_self; an accumulator's leaf is `variable`.
+// Saved values are attributes: _saved_self, _saved_result, and _raw_saved_self; an accumulator's leaf is
+// `variable`.
 PyObject* node_getattr(PyObject* o, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
-  const bool raw = std::strncmp(text, "_raw_saved_", 11) == 0, saved = raw || std::strncmp(text, "_saved_", 7) == 0;
+  const bool raw = std::strncmp(text, "_raw_saved_", 11) == 0,
+             saved = raw || std::strncmp(text, "_saved_", 7) == 0;
   if (saved || std::strcmp(text, "variable") == 0) {
     const char* wanted = text + (raw ? 11 : saved ? 7 : 0);
     try {
@@ -201,20 +220,27 @@ PyObject* node_dir(PyObject* o, PyObject*) {
   }
   return list;
 }
-// The rule alone, without hooks and without freeing what was saved: one gradient per result, in order, to one per input.
+// The rule alone, without hooks and without freeing what was saved: one gradient per result, in order, to one
+// per input.
 PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
   try {
     Node& node = of(o);
-    if (node.object()) fail<TypeError>("'", Py_TYPE(o)->tp_name, "' object is not callable: it is the context of a Function");
-    if (keywords && PyDict_Size(keywords)) fail<TypeError>("keyword arguments are not supported: a node takes one gradient per result of its call");
+    if (node.object())
+      fail<TypeError>("'", Py_TYPE(o)->tp_name, "' object is not callable: it is the context of a Function");
+    if (keywords && PyDict_Size(keywords))
+      fail<TypeError>(
+          "keyword arguments are not supported: a node takes one gradient per result of its call");
     const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
     if (given != node.num_inputs)
-      fail<TypeError>("expected ", node.num_inputs, " arguments, got ", given, " instead: ", node.name(), " takes one gradient, or None, per result of its call");
+      fail<TypeError>("expected ", node.num_inputs, " arguments, got ", given, " instead: ", node.name(),
+                      " takes one gradient, or None, per result of its call");
     Gradients in(given);
     for (size_t i = 0; i < given; ++i) {
       PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
       if (g == Py_None) continue;
-      if (!is_tensor(g)) fail<TypeError>("argument ", i, " is not a Variable: ", node.name(), " takes Tensors and None, but found ", Py_TYPE(g)->tp_name);
+      if (!is_tensor(g))
+        fail<TypeError>("argument ", i, " is not a Variable: ", node.name(),
+                        " takes Tensors and None, but found ", Py_TYPE(g)->tp_name);
       const ResultInfo& info = node.result(static_cast<uint32_t>(i));
       in[i] = unwrap(g);
       if (!same(in[i].sizes(), info.sizes())) in[i] = call<Expand>(in[i], info.sizes());
@@ -225,7 +251,9 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
     {
       Unlocked u(true);
       ReadLock reading(node, ReadLock::Keep);
-      if (std::any_of(in.begin(), in.end(), [](const Tensor& g) { return g.defined(); }) || node.wants_undefined()) node.apply(in, out);
+      if (std::any_of(in.begin(), in.end(), [](const Tensor& g) { return g.defined(); }) ||
+          node.wants_undefined())
+        node.apply(in, out);
       for (size_t i = 0; i < edges.size(); ++i) {
         if (!out[i].defined() || !edges[i]) continue;
         const ResultInfo& info = edges[i].node->result(edges[i].input_nr);
@@ -234,7 +262,8 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
     }
     if (edges.size() == 1) return wrap(std::move(out[0]));
     PyObject* results = PyTuple_New(static_cast<Py_ssize_t>(edges.size()));
-    for (size_t i = 0; results && i < edges.size(); ++i) PyTuple_SET_ITEM(results, static_cast<Py_ssize_t>(i), wrap(std::move(out[i])));
+    for (size_t i = 0; results && i < edges.size(); ++i)
+      PyTuple_SET_ITEM(results, static_cast<Py_ssize_t>(i), wrap(std::move(out[i])));
     return results;
   } catch (...) {
     return raise();
@@ -247,7 +276,8 @@ PyObject* node_saved(PyObject* o, PyObject*) {
   PyObject* list = PyList_New(0);
   for (SavedValue& v : of(o).saved()) {
     if (!v.slot) continue;
-    PyObject* entry = Py_BuildValue("(sLO)", v.name.c_str(), static_cast<long long>(v.slot->bytes()), v.slot->is_packed() ? Py_True : Py_False);
+    PyObject* entry = Py_BuildValue("(sLO)", v.name.c_str(), static_cast<long long>(v.slot->bytes()),
+                                    v.slot->is_packed() ? Py_True : Py_False);
     PyList_Append(list, entry);
     Py_XDECREF(entry);
   }
@@ -266,35 +296,43 @@ PyObject* node_metadata(PyObject* o, void*) {
 PyObject* node_line(PyObject* o, void*) { return PyUnicode_FromString(of(o).line().c_str()); }
 PyObject* node_result(PyObject* o, PyObject* number) {
   const long i = PyLong_AsLong(number);
-  if (i < 0 || i >= of(o).num_inputs) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_IndexError, "this node has %d results", of(o).num_inputs);
+  if (i < 0 || i >= of(o).num_inputs)
+    return PyErr_Occurred() ? nullptr
+                            : PyErr_Format(PyExc_IndexError, "this node has %d results", of(o).num_inputs);
   const ResultInfo& info = of(o).result(static_cast<uint32_t>(i));
   return Py_BuildValue("(NO)", size_from(info.sizes()), dtype_object(info.dtype()));
 }
 
-PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The name: MulBackward0."},
-                         {"_saved", node_saved, METH_NOARGS, "What is saved: (name, bytes, packed)."},
-                         {"_result", node_result, METH_O, "Shape and dtype of one of the results of the recorded call."},
-                         {"_sequence_nr", node_sequence, METH_NOARGS, "The number by which passes order nodes: later ones come first."},
-                         {"__dir__", node_dir, METH_NOARGS, nullptr},
-                         {}};
-PyGetSetDef getset[] = {{"next_functions", node_next, nullptr, "Pairs (node, input number), one per input of the call.", nullptr},
-                        {"metadata", node_metadata, nullptr, "A dict that lives as long as the node.", nullptr},
-                        {"requires_grad", node_requires_grad, nullptr, "True: what needs no gradient has no node.", nullptr},
-                        {"_line", node_line, nullptr, "Where it was recorded, if lines were.", nullptr},
-                        {}};
-PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-                       {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
-                       {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
-                       {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
-                       {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
-                       {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
-                       {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
-                       {Py_tp_call, reinterpret_cast<void*>(node_call)},
-                       {Py_tp_methods, methods},
-                       {Py_tp_getset, getset},
-                       {Py_tp_doc, const_cast<char*>("A node of the graph: the derivative of one recorded call.")},
-                       {0, nullptr}};
-PyType_Spec spec = {"adjoint.autograd.Node", sizeof(NodeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyMethodDef methods[] = {
+    {"name", node_name, METH_NOARGS, "The name: MulBackward0."},
+    {"_saved", node_saved, METH_NOARGS, "What is saved: (name, bytes, packed)."},
+    {"_result", node_result, METH_O, "Shape and dtype of one of the results of the recorded call."},
+    {"_sequence_nr", node_sequence, METH_NOARGS,
+     "The number by which passes order nodes: later ones come first."},
+    {"__dir__", node_dir, METH_NOARGS, nullptr},
+    {}};
+PyGetSetDef getset[] = {
+    {"next_functions", node_next, nullptr, "Pairs (node, input number), one per input of the call.", nullptr},
+    {"metadata", node_metadata, nullptr, "A dict that lives as long as the node.", nullptr},
+    {"requires_grad", node_requires_grad, nullptr, "True: what needs no gradient has no node.", nullptr},
+    {"_line", node_line, nullptr, "Where it was recorded, if lines were.", nullptr},
+    {}};
+PyType_Slot slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+    {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+    {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
+    {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
+    {Py_tp_call, reinterpret_cast<void*>(node_call)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_tp_doc, const_cast<char*>("A node of the graph: the derivative of one recorded call.")},
+    {0, nullptr}};
+PyType_Spec spec = {
+    "adjoint.autograd.Node", sizeof(NodeObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 // One class per name of node, so that type(node).__name__ says what it is.
 PyTypeObject* type_named(const std::string& name) {
@@ -303,7 +341,8 @@ PyTypeObject* type_named(const std::string& name) {
   if (!type) {
     const std::string* full = new std::string("adjoint.autograd." + name);
     PyType_Slot none[] = {{0, nullptr}};
-    PyType_Spec derived = {full->c_str(), sizeof(NodeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, none};
+    PyType_Spec derived = {full->c_str(), sizeof(NodeObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, none};
     PyObject* bases = PyTuple_Pack(1, node_type);
     type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&derived, bases));
     Py_XDECREF(bases);
@@ -355,7 +394,8 @@ std::shared_ptr<PyObject> hold(PyObject* o) {
 bool add_node_type(PyObject* module) {
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   saved_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&saved_spec));
-  return node_type && saved_type && PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
+  return node_type && saved_type &&
+         PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
          PyModule_AddObjectRef(module, "SavedTensor", reinterpret_cast<PyObject*>(saved_type)) == 0;
 }
 

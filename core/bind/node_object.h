@@ -9,8 +9,7 @@ namespace adjoint::bind {
 
 /// The head of every object that is a node. The context of a Function is one, and has more.
 struct NodeObject {
-  PyObject_HEAD
-  Node* node;
+  PyObject_HEAD Node* node;
 };
 extern PyTypeObject* node_type;
 

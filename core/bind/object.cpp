@@ -2,7 +2,6 @@
 #include "bind/object.h"
 
 #include <nanobind/nanobind.h>
-
 #include <structmember.h>
 
 #include <new>
@@ -78,7 +77,8 @@ void move_object(TensorImpl* from, Tensor to) {
 
 void swap_objects(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) fail<TypeError>("swap_tensors(): expected two tensors");
-  if (Py_TYPE(a)->tp_basicsize != Py_TYPE(b)->tp_basicsize) fail("Cannot swap t1 and t2 if they have different slots");
+  if (Py_TYPE(a)->tp_basicsize != Py_TYPE(b)->tp_basicsize)
+    fail("Cannot swap t1 and t2 if they have different slots");
   auto *x = reinterpret_cast<TensorObject*>(a), *y = reinterpret_cast<TensorObject*>(b);
   std::swap(x->impl, y->impl);
   x->impl->wrapper = x;
@@ -135,8 +135,9 @@ void tensor_dealloc(PyObject* self) {
   }
 }
 
-// What Python does for instances of a class written in Python, after a chance to change sides. It is done here, since
-// Python's own function takes the first class whose deallocator is another for the base, which would be this one.
+// What Python does for instances of a class written in Python, after a chance to change sides. It is done
+// here, since Python's own function takes the first class whose deallocator is another for the base, which
+// would be this one.
 void subclass_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
   if (change_sides(o)) return;
@@ -161,17 +162,26 @@ void subclass_dealloc(PyObject* self) {
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   try {
     if (kwargs && PyDict_GetItemString(kwargs, "volatile") && type == tensor_type)
-      fail("volatile was removed and has no effect: use `with adjoint.no_grad():` or `with adjoint.inference_mode():` instead");
-    if (kwargs && PyDict_Size(kwargs) && type == tensor_type) fail<TypeError>("Tensor() takes sizes or data and no keyword arguments; use adjoint.tensor(data, dtype=..., requires_grad=...)");
+      fail(
+          "volatile was removed and has no effect: use `with adjoint.no_grad():` or `with "
+          "adjoint.inference_mode():` instead");
+    if (kwargs && PyDict_Size(kwargs) && type == tensor_type)
+      fail<TypeError>(
+          "Tensor() takes sizes or data and no keyword arguments; use adjoint.tensor(data, dtype=..., "
+          "requires_grad=...)");
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
     Tensor t;
     if (n == 1 && is_tensor(first)) {
       t = alias(unwrap(first));
-    } else if (n == 1 && (!is_int(first) || PySequence_Check(first)) && Py_TYPE(first) != size_type_object()) {
+    } else if (n == 1 && (!is_int(first) || PySequence_Check(first)) &&
+               Py_TYPE(first) != size_type_object()) {
       t = from_python(first, default_dtype());
     } else {
-      const Dims sizes = n == 0 ? Dims{0} : as_dims(n == 1 && (!is_int(first) || PySequence_Check(first)) ? first : args, "Tensor(): the size");
+      const Dims sizes = n == 0
+                             ? Dims{0}
+                             : as_dims(n == 1 && (!is_int(first) || PySequence_Check(first)) ? first : args,
+                                       "Tensor(): the size");
       t = empty({sizes.data(), sizes.size()}, default_dtype());
     }
     return type == tensor_type ? wrap(std::move(t)) : wrap_as(type, std::move(t));
@@ -182,13 +192,15 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  // While others hold the tensor, a gradient or a graph, what hangs on it is no garbage, whoever else can be reached.
+  // While others hold the tensor, a gradient or a graph, what hangs on it is no garbage, whoever else can be
+  // reached.
   const TensorImpl* impl = reinterpret_cast<TensorObject*>(self)->impl;
   if (impl && impl->refcount.load(std::memory_order_relaxed) != 1) return 0;
   Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
   if (!impl) return 0;
   // The context of a Function whose node lives by this object alone.
-  if (impl->grad_fn && impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1) Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
+  if (impl->grad_fn && impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1)
+    Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
   return visit_hooks(impl, visit, arg);
 }
 int tensor_clear(PyObject* self) {
@@ -219,8 +231,10 @@ void release(void* wrapper) noexcept {
   };
   if (!python_is_there()) return object_owns();  // neither goes: they refer to each other
   const Locked python;
-  if (Py_REFCNT(reinterpret_cast<PyObject*>(o)) > 1) object_owns();
-  else o->impl = nullptr;
+  if (Py_REFCNT(reinterpret_cast<PyObject*>(o)) > 1)
+    object_owns();
+  else
+    o->impl = nullptr;
   Py_DECREF(reinterpret_cast<PyObject*>(o));
 }
 
@@ -229,7 +243,9 @@ PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
     {}};
 PyMethodDef init_subclass_method[] = {
-    {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)), METH_CLASS | METH_VARARGS | METH_KEYWORDS, nullptr}, {}};
+    {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)),
+     METH_CLASS | METH_VARARGS | METH_KEYWORDS, nullptr},
+    {}};
 
 }  // namespace
 
@@ -283,23 +299,26 @@ bool add_tensor_type(PyObject* module) {
   methods.push_back({});
   slots.push_back({Py_tp_methods, methods.data()});
   slots.push_back({0, nullptr});
-  PyType_Spec spec = {"adjoint.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
+  PyType_Spec spec = {"adjoint.Tensor", sizeof(TensorObject), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type) return false;
   tensor_type->tp_name = "Tensor";  // as errors call it: 'Tensor' object has no attribute 'x'
   // Python's programs expect a MemoryError, those written for torch a RuntimeError.
   PyObject* bases = PyTuple_Pack(2, PyExc_RuntimeError, PyExc_MemoryError);
-  out_of_memory_error = bases ? PyErr_NewExceptionWithDoc(
-                                    "adjoint.OutOfMemoryError",
-                                    "There is no memory for a tensor: a RuntimeError, as in torch, and a MemoryError.", bases, nullptr)
-                              : nullptr;
+  out_of_memory_error =
+      bases ? PyErr_NewExceptionWithDoc(
+                  "adjoint.OutOfMemoryError",
+                  "There is no memory for a tensor: a RuntimeError, as in torch, and a MemoryError.", bases,
+                  nullptr)
+            : nullptr;
   Py_XDECREF(bases);
   // Which of the two torch raises for an index is a matter of the path that it takes.
   bases = PyTuple_Pack(2, PyExc_IndexError, PyExc_RuntimeError);
   index_error = bases ? PyErr_NewException("adjoint._C.IndexError", bases, nullptr) : nullptr;
   Py_XDECREF(bases);
-  return out_of_memory_error && PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 && index_error &&
-         PyModule_AddObjectRef(module, "IndexError", index_error) == 0 &&
+  return out_of_memory_error && PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 &&
+         index_error && PyModule_AddObjectRef(module, "IndexError", index_error) == 0 &&
          PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
 }
 

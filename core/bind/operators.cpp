@@ -16,8 +16,8 @@ namespace {
 
 enum class Style : uint8_t { Plain, InPlace };
 
-/// What one name stands for: rows of the table, of which the arguments choose one, and a function in Python for arguments that
-/// fit none of them.
+/// What one name stands for: rows of the table, of which the arguments choose one, and a function in Python
+/// for arguments that fit none of them.
 struct Overloads {
   std::vector<const Operator*> rows;
   PyObject* composition = nullptr;  // owned
@@ -25,7 +25,8 @@ struct Overloads {
   const std::vector<Alternate>& alternates() const {
     if (alternates_.empty())
       for (const Operator* row : rows)
-        for (const Signature& s : signatures_of(*row).all) alternates_.emplace_back(s, signatures_of(*row).defaults);
+        for (const Signature& s : signatures_of(*row).all)
+          alternates_.emplace_back(s, signatures_of(*row).defaults);
     return alternates_;
   }
 
@@ -33,10 +34,10 @@ struct Overloads {
   mutable std::vector<Alternate> alternates_;
 };
 
-/// The callable. As an attribute of a type it is a method descriptor, so that calls pass no bound object around.
+/// The callable. As an attribute of a type it is a method descriptor, so that calls pass no bound object
+/// around.
 struct OperatorObject {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   const Operator* op;  // the first row
   Overloads* overloads;
   Style style;
@@ -53,14 +54,19 @@ std::map<std::string, Overloads>& overloads_by_name() {
 }
 
 /// The public name of a row; empty where it has none.
-std::string_view public_name(const Operator& op) { return *op.overloads ? op.overloads : *op.name == '_' ? "" : op.name; }
+std::string_view public_name(const Operator& op) {
+  return *op.overloads ? op.overloads : *op.name == '_' ? "" : op.name;
+}
 
-/// The type of several results that have names: adjoint.return_types.sort. Rows of one function that return the same share it.
+/// The type of several results that have names: adjoint.return_types.sort. Rows of one function that return
+/// the same share it.
 PyTypeObject* result_type(const Operator& op) {
   PyTypeObject*& type = result_types[&op];
   if (type) return type;
   for (const auto& [row, made] : result_types)
-    if (made && !public_name(op).empty() && public_name(*row) == public_name(op) && std::string_view(row->returns) == op.returns) return type = made;
+    if (made && !public_name(op).empty() && public_name(*row) == public_name(op) &&
+        std::string_view(row->returns) == op.returns)
+      return type = made;
   // "values, indices"
   auto* names = new std::vector<std::string>;
   for (std::string_view rest = op.returns; !rest.empty();) {
@@ -71,8 +77,11 @@ PyTypeObject* result_type(const Operator& op) {
   auto* fields = new std::vector<PyStructSequence_Field>;
   for (auto& f : *names) fields->push_back({f.c_str(), nullptr});
   fields->push_back({nullptr, nullptr});
-  auto* known_as = new std::string(public_name(op).empty() ? "adjoint.return_type" : "adjoint.return_types." + std::string(public_name(op)));
-  PyStructSequence_Desc desc{known_as->c_str(), "Several results of one operator, by name.", fields->data(), static_cast<int>(names->size())};
+  auto* known_as =
+      new std::string(public_name(op).empty() ? "adjoint.return_type"
+                                              : "adjoint.return_types." + std::string(public_name(op)));
+  PyStructSequence_Desc desc{known_as->c_str(), "Several results of one operator, by name.", fields->data(),
+                             static_cast<int>(names->size())};
   return type = PyStructSequence_NewType(&desc);
 }
 
@@ -98,7 +107,8 @@ PyObject* wrap_results(Results& r, const Operator& op) {
 Tensors tensors_of(PyObject* out, const Operator& op) {
   Tensors all;
   const auto take = [&](PyObject* o) {
-    if (!is_tensor(o)) fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(o)->tp_name);
+    if (!is_tensor(o))
+      fail<TypeError>(op.name, "(): argument 'out' must be Tensor, not ", Py_TYPE(o)->tp_name);
     all.push_back(unwrap(o));
   };
   if (!op.several) {
@@ -111,8 +121,8 @@ Tensors tensors_of(PyObject* out, const Operator& op) {
   return all;
 }
 
-/// The compositions that run in this thread, the innermost first. One may use its own operator; where it hands on what it was
-/// given, and that fits no row, it would come back to itself for ever.
+/// The compositions that run in this thread, the innermost first. One may use its own operator; where it
+/// hands on what it was given, and that fits no row, it would come back to itself for ever.
 struct Running {
   const Overloads* overloads;
   PyObject* first;
@@ -129,16 +139,21 @@ bool comes_back(const Overloads* overloads, PyObject* first) {
 PyObject* call_composition(OperatorObject* o, const Given& g) {
   const Running here{o->overloads, g.nargs ? g.args[0] : nullptr, running};
   running = &here;
-  PyObject* r = PyObject_Vectorcall(o->overloads->composition, g.args, static_cast<size_t>(g.nargs), g.kwnames);
+  PyObject* r =
+      PyObject_Vectorcall(o->overloads->composition, g.args, static_cast<size_t>(g.nargs), g.kwnames);
   running = here.outer;
   if (!r) throw PythonError{};
   if (o->style == Style::Plain) return r;
-  struct Release { PyObject* p; ~Release() { Py_DECREF(p); } } release{r};
+  struct Release {
+    PyObject* p;
+    ~Release() { Py_DECREF(p); }
+  } release{r};
   become_result(unwrap(g.args[0]), unwrap(r), o->op->name);
   return Py_NewRef(g.args[0]);
 }
 
-/// What users know the callable as: a row that serves a function of the package has that one's name after an underscore.
+/// What users know the callable as: a row that serves a function of the package has that one's name after an
+/// underscore.
 std::string name_of_call(OperatorObject* o) {
   const char* name = PyUnicode_AsUTF8(o->name);
   if (*name != '_' || o->style == Style::InPlace || *o->op->overloads) return name;
@@ -171,9 +186,11 @@ std::string types_of(const Given& g) {
     const std::string reason = a.explain(why, g);
     const bool sentence = why.why == Refusal::Why::Type;
     forms += text("\n * (", a.text(), "): ", reason);
-    if (++counted == 1 && all.size() == 1) fail<TypeError>(name_of_call(o), sentence ? "(): " : "() ", reason);
+    if (++counted == 1 && all.size() == 1)
+      fail<TypeError>(name_of_call(o), sentence ? "(): " : "() ", reason);
   }
-  fail<TypeError>(name_of_call(o), "() received an invalid combination of arguments - got ", types_of(g), ", but expected one of:", forms);
+  fail<TypeError>(name_of_call(o), "() received an invalid combination of arguments - got ", types_of(g),
+                  ", but expected one of:", forms);
 }
 
 /// torch warns once of an order that it wants to give up.
@@ -187,12 +204,15 @@ namespace {
   a.warned = true;
   const Alternate* plain = &a;
   while (plain->signature->old) --plain;  // of the same row: it stands before
-  const std::string message = text("This overload of ", name_of_call(o), " is deprecated:\n\t", name_of_call(o), "(", a.text(),
-                                   ")\nConsider using one of the following signatures instead:\n\t", name_of_call(o), "(", plain->text(), ")");
+  const std::string message =
+      text("This overload of ", name_of_call(o), " is deprecated:\n\t", name_of_call(o), "(", a.text(),
+           ")\nConsider using one of the following signatures instead:\n\t", name_of_call(o), "(",
+           plain->text(), ")");
   if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw PythonError{};
 }
 
-/// The alternate that fits best: the first that takes the arguments as they are, else the first that can convert them. Null if none.
+/// The alternate that fits best: the first that takes the arguments as they are, else the first that can
+/// convert them. Null if none.
 const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
   const Alternate* best = nullptr;
   Refusal refusal;
@@ -214,24 +234,27 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
 
 PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   // What the package calls among itself has been answered where it was called.
-  if (overridden(args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) && *PyUnicode_AsUTF8(o->name) != '_')
+  if (overridden(args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) &&
+      *PyUnicode_AsUTF8(o->name) != '_')
     return ask(reinterpret_cast<PyObject*>(o), args, nargs, kwnames);
   if (o->style == Style::InPlace && (nargs == 0 || !is_tensor(args[0])))
-    fail<TypeError>(name_of_call(o), "(): argument 'self' (position 1) must be Tensor, not ", nargs == 0 ? "missing" : Py_TYPE(args[0])->tp_name,
-                    ": it is what is written");
+    fail<TypeError>(name_of_call(o), "(): argument 'self' (position 1) must be Tensor, not ",
+                    nargs == 0 ? "missing" : Py_TYPE(args[0])->tp_name, ": it is what is written");
   static PyObject* const out_name = PyUnicode_InternFromString("out");
   Given given{args, nargs, kwnames};
   PyObject* out = nullptr;
   for (Py_ssize_t i = 0; i < given.keywords(); ++i) {
     PyObject* name = PyTuple_GET_ITEM(kwnames, i);
-    if (name != out_name && (PyUnicode_CHECK_INTERNED(name) || PyUnicode_Compare(name, out_name) != 0)) continue;
+    if (name != out_name && (PyUnicode_CHECK_INTERNED(name) || PyUnicode_Compare(name, out_name) != 0))
+      continue;
     given.out = i;
     out = args[nargs + i] == Py_None ? nullptr : args[nargs + i];
   }
   Match match;
   const Alternate* alternate = choose(o, given, match);
   if (!alternate) {
-    if (o->overloads->composition && !comes_back(o->overloads, nargs ? args[0] : nullptr)) return call_composition(o, given);
+    if (o->overloads->composition && !comes_back(o->overloads, nargs ? args[0] : nullptr))
+      return call_composition(o, given);
     refuse(o, given);
   }
   if (alternate->signature->old && (!alternate->warned || warns_always)) warn_of_order(o, *alternate);
@@ -240,7 +263,8 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   arguments.read(*alternate, match);
   const Value* v = arguments.values();
   // What makes a view may give the object another tensor: under Python's lock.
-  const bool unlock = arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
+  const bool unlock =
+      arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
   Results r;
   if (o->style == Style::InPlace) {
     {
@@ -270,8 +294,8 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
   try {
     const ElementwiseInfo* info = o->op->elementwise;
     // The short way: an element-wise operator on nothing but tensors.
-    if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 && nargs <= 2 &&
-        is_plain(args[0]) && (nargs == 1 || is_plain(args[1])) && !any_mode()) {
+    if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 &&
+        nargs <= 2 && is_plain(args[0]) && (nargs == 1 || is_plain(args[1])) && !any_mode()) {
       if (nargs == 1) return wrap(call_unary(*info, unwrap(args[0])));
       Borrowed<2> in;
       in[0] = unwrap(args[0]).get();
@@ -297,12 +321,15 @@ PyObject* operator_get(PyObject* self, PyObject* instance, PyObject*) {
 PyObject* operator_repr(PyObject* self) {
   return PyUnicode_FromFormat("<operator %U>", reinterpret_cast<OperatorObject*>(self)->name);
 }
-PyObject* operator_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
+PyObject* operator_name(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name);
+}
 PyObject* operator_doc(PyObject* self, void*) {
   auto* o = reinterpret_cast<OperatorObject*>(self);
   const char* name = PyUnicode_AsUTF8(o->name);
   std::string s;
-  for (const Operator* row : o->overloads->rows) s += text(s.empty() ? "" : "\n", name, "(", row->signature, ")");
+  for (const Operator* row : o->overloads->rows)
+    s += text(s.empty() ? "" : "\n", name, "(", row->signature, ")");
   for (const Operator* row : o->overloads->rows) s += text("\n\n", row->doc);
   if (o->style == Style::InPlace) s += " In place: self is written and returned.";
   return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
@@ -310,7 +337,9 @@ PyObject* operator_doc(PyObject* self, void*) {
 PyObject* operator_text_signature(PyObject* self, void*) {
   return PyUnicode_FromFormat("(%s)", reinterpret_cast<OperatorObject*>(self)->op->signature.c_str());
 }
-PyObject* operator_reduce(PyObject* self, PyObject*) { return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name); }
+PyObject* operator_reduce(PyObject* self, PyObject*) {
+  return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name);
+}
 PyObject* operator_module(PyObject*, void*) { return PyUnicode_FromString("adjoint"); }
 
 PyObject* operator_overload(PyObject* self, void*) {
@@ -320,7 +349,8 @@ PyObject* operator_overload(PyObject* self, void*) {
 PyObject* operator_forms(PyObject* self, void*) {
   const Overloads& all = *reinterpret_cast<OperatorObject*>(self)->overloads;
   PyObject* names = PyTuple_New(static_cast<Py_ssize_t>(all.rows.size()));
-  for (size_t i = 0; names && i < all.rows.size(); ++i) PyTuple_SET_ITEM(names, static_cast<Py_ssize_t>(i), PyUnicode_FromString(all.rows[i]->name));
+  for (size_t i = 0; names && i < all.rows.size(); ++i)
+    PyTuple_SET_ITEM(names, static_cast<Py_ssize_t>(i), PyUnicode_FromString(all.rows[i]->name));
   return names;
 }
 PyObject* operator_keywords(PyObject* self, void*) {
@@ -345,17 +375,21 @@ int set_operator_overload(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
-PyMemberDef operator_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, call), READONLY, nullptr}, {}};
+PyMemberDef operator_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, call), READONLY, nullptr}, {}};
 PyMethodDef operator_methods[] = {{"__reduce__", operator_reduce, METH_NOARGS, nullptr}, {}};
-PyGetSetDef operator_getset[] = {{"__name__", operator_name, nullptr, nullptr, nullptr},
-                                 {"__qualname__", operator_name, nullptr, nullptr, nullptr},
-                                 {"__doc__", operator_doc, nullptr, nullptr, nullptr},
-                                 {"__text_signature__", operator_text_signature, nullptr, nullptr, nullptr},
-                                 {"overload", operator_overload, set_operator_overload, "The function for arguments that do not fit the signature.", nullptr},
-                                 {"forms", operator_forms, nullptr, "The rows of the table of which the arguments choose one.", nullptr},
-                                 {"keywords", operator_keywords, nullptr, "The names by which arguments may be given, synonyms included.", nullptr},
-                                 {"__module__", operator_module, nullptr, nullptr, nullptr},
-                                 {}};
+PyGetSetDef operator_getset[] = {
+    {"__name__", operator_name, nullptr, nullptr, nullptr},
+    {"__qualname__", operator_name, nullptr, nullptr, nullptr},
+    {"__doc__", operator_doc, nullptr, nullptr, nullptr},
+    {"__text_signature__", operator_text_signature, nullptr, nullptr, nullptr},
+    {"overload", operator_overload, set_operator_overload,
+     "The function for arguments that do not fit the signature.", nullptr},
+    {"forms", operator_forms, nullptr, "The rows of the table of which the arguments choose one.", nullptr},
+    {"keywords", operator_keywords, nullptr, "The names by which arguments may be given, synonyms included.",
+     nullptr},
+    {"__module__", operator_module, nullptr, nullptr, nullptr},
+    {}};
 PyType_Slot operator_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                 {Py_tp_descr_get, reinterpret_cast<void*>(operator_get)},
                                 {Py_tp_repr, reinterpret_cast<void*>(operator_repr)},
@@ -364,7 +398,9 @@ PyType_Slot operator_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcal
                                 {Py_tp_getset, operator_getset},
                                 {0, nullptr}};
 PyType_Spec operator_spec = {"adjoint._C.Operator", sizeof(OperatorObject), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, operator_slots};
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+                                 Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                             operator_slots};
 
 PyObject* new_operator(Overloads& overloads, Style style, const std::string& name) {
   auto* o = reinterpret_cast<OperatorObject*>(operator_type->tp_alloc(operator_type, 0));
@@ -401,7 +437,8 @@ PyObject* return_types() {
   for (const Operator* op : operators()) {
     if (!*op->returns || public_name(*op).empty()) continue;
     PyTypeObject* type = result_type(*op);
-    if (!type || PyDict_SetItemString(all, std::string(public_name(*op)).c_str(), reinterpret_cast<PyObject*>(type)) < 0) {
+    if (!type || PyDict_SetItemString(all, std::string(public_name(*op)).c_str(),
+                                      reinterpret_cast<PyObject*>(type)) < 0) {
       Py_CLEAR(all);
       break;
     }
@@ -441,7 +478,9 @@ bool add_operators(PyObject* module) {
     each_alias(op->aliases, [&](const std::string& name) { add(op, by_name[op->name], name); });
   }
   for (auto& [name, overloads] : by_name)
-    if (*overloads.rows.front()->overloads && name != overloads.rows.front()->name && !add(overloads.rows.front(), overloads, name)) return false;
+    if (*overloads.rows.front()->overloads && name != overloads.rows.front()->name &&
+        !add(overloads.rows.front(), overloads, name))
+      return false;
   PyType_Modified(tensor_type);
   return true;
 }

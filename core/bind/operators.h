@@ -1,7 +1,7 @@
 // Operators as Python callables, made from the table.
 //
-// One object serves as function and as method: `adjoint.sin` is `Tensor.sin`. Arguments are read by the kinds and the
-// signature in the table; element-wise calls on tensors take a shorter way.
+// One object serves as function and as method: `adjoint.sin` is `Tensor.sin`. Arguments are read by the kinds
+// and the signature in the table; element-wise calls on tensors take a shorter way.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,8 +17,8 @@ namespace adjoint::bind {
 /// Whether warnings that come once come each time.
 extern std::atomic<bool> warns_always;
 
-/// Elements from which releasing Python's lock pays for all that is not element-wise: products, sorting and their like do
-/// more for each element than what `kUnlockFrom` is meant for.
+/// Elements from which releasing Python's lock pays for all that is not element-wise: products, sorting and
+/// their like do more for each element than what `kUnlockFrom` is meant for.
 inline constexpr int64_t kUnlockStructuredFrom = 8192;
 
 /// Number and comparison slots of the Tensor type (slots.cpp).
@@ -36,8 +36,8 @@ inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
   return call_elementwise(info, &t, nullptr);
 }
 
-/// The callable of a row of the table, borrowed: in place null, where it has no such form (a row of a composition, or a private
-/// one); and the row of a callable, null for other objects.
+/// The callable of a row of the table, borrowed: in place null, where it has no such form (a row of a
+/// composition, or a private one); and the row of a callable, null for other objects.
 PyObject* operator_object(const Operator& op, CallForm form = CallForm::Function);
 const Operator* operator_of(PyObject* o);
 

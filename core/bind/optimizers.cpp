@@ -1,7 +1,8 @@
-// The steps of the optimisers: lists of tensors in, one call of a row (ops/optimizer.h) for all that it can update.
-#include "for_size.h"
+// The steps of the optimisers: lists of tensors in, one call of a row (ops/optimizer.h) for all that it can
+// update.
 #include "bind/caster.h"
 #include "dispatch/operator.h"
+#include "for_size.h"
 #include "kernels/cpu/optimizer.h"
 #include "ops/optimizer.h"
 #include "tensor/access.h"
@@ -13,12 +14,15 @@ namespace adjoint::bind {
 namespace {
 
 const Tensor* at(PyObject* list, size_t i) {
-  PyObject* o = static_cast<Py_ssize_t>(i) < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)) : nullptr;
+  PyObject* o = static_cast<Py_ssize_t>(i) < PyList_GET_SIZE(list)
+                    ? PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i))
+                    : nullptr;
   return o && is_tensor(o) ? &unwrap(o) : nullptr;
 }
 
-/// The parameters that one call updates, with what belongs to them, and the positions of the others: of another type than the
-/// kernels know, on another device than the first, with a state of another shape, or under a transform.
+/// The parameters that one call updates, with what belongs to them, and the positions of the others: of
+/// another type than the kernels know, on another device than the first, with a state of another shape, or
+/// under a transform.
 struct Step {
   static constexpr size_t kMost = 6;
   const GradMode unrecorded{false};
@@ -28,7 +32,8 @@ struct Step {
   Step(std::initializer_list<nb::list> given, bool steps_last) {
     const nb::list& params = *given.begin();
     const size_t n = nb::len(params);
-    if (nb::len(given.begin()[1]) != n) fail<ValueError>("got ", n, " parameters but ", nb::len(given.begin()[1]), " gradients");
+    if (nb::len(given.begin()[1]) != n)
+      fail<ValueError>("got ", n, " parameters but ", nb::len(given.begin()[1]), " gradients");
     bool any[kMost];
     size_t count = 0;
     for (const nb::list& list : given) {
@@ -47,13 +52,16 @@ struct Step {
         ok = false;
       }
       const Tensor& p = *of[0];
-      ok = ok && (p.dtype() == DType::Float32 || p.dtype() == DType::Float64) && (lists[0].empty() || device_of(p) == device_of(lists[0][0]));
+      ok = ok && (p.dtype() == DType::Float32 || p.dtype() == DType::Float64) &&
+           (lists[0].empty() || device_of(p) == device_of(lists[0][0]));
       for (size_t k = 0; k < count && ok; ++k) {
         if (!of[k]) continue;
         const Tensor& t = *of[k];
         ok = !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched));
-        if (k + 1 == count && steps_last) ok = ok && t.numel() == 1 && t.dtype() == DType::Float32;
-        else ok = ok && t.dtype() == p.dtype() && same(t.sizes(), p.sizes()) && device_of(t) == device_of(p);
+        if (k + 1 == count && steps_last)
+          ok = ok && t.numel() == 1 && t.dtype() == DType::Float32;
+        else
+          ok = ok && t.dtype() == p.dtype() && same(t.sizes(), p.sizes()) && device_of(t) == device_of(p);
       }
       if (!ok) {
         rest.append(i);
@@ -68,36 +76,44 @@ struct Step {
 }  // namespace
 
 void bind_optimizers(nb::module_& m) {
-  m.def("sgd_step", [](nb::list params, nb::list grads, nb::list buffers, double lr, double momentum, double dampening, double weight_decay,
-                       bool nesterov, bool maximize) {
+  m.def("sgd_step", [](nb::list params, nb::list grads, nb::list buffers, double lr, double momentum,
+                       double dampening, double weight_decay, bool nesterov, bool maximize) {
     const Step s({params, grads, buffers}, false);
-    if (!s.lists[0].empty()) call_all<SgdStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), lr, momentum, dampening, weight_decay, nesterov, maximize);
+    if (!s.lists[0].empty())
+      call_all<SgdStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), lr, momentum,
+                        dampening, weight_decay, nesterov, maximize);
     return s.rest;
   });
-  m.def("adam_step", [](nb::list params, nb::list grads, nb::list m1, nb::list m2, nb::list most, nb::list steps, double lr, double beta1,
-                        double beta2, double eps, double weight_decay, bool decoupled, bool maximize) {
+  m.def("adam_step", [](nb::list params, nb::list grads, nb::list m1, nb::list m2, nb::list most,
+                        nb::list steps, double lr, double beta1, double beta2, double eps,
+                        double weight_decay, bool decoupled, bool maximize) {
     const Step s({params, grads, m1, m2, most, steps}, true);
     if (!s.lists[0].empty())
-      call_all<AdamStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr,
-                         beta1, beta2, eps, weight_decay, decoupled, maximize);
+      call_all<AdamStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]),
+                         TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr, beta1,
+                         beta2, eps, weight_decay, decoupled, maximize);
     return s.rest;
   });
-  m.def("rmsprop_step", [](nb::list params, nb::list grads, nb::list squares, nb::list means, nb::list buffers, nb::list steps, double lr,
-                           double alpha, double eps, double weight_decay, double momentum, bool maximize) {
+  m.def("rmsprop_step", [](nb::list params, nb::list grads, nb::list squares, nb::list means,
+                           nb::list buffers, nb::list steps, double lr, double alpha, double eps,
+                           double weight_decay, double momentum, bool maximize) {
     const Step s({params, grads, squares, means, buffers, steps}, true);
     if (!s.lists[0].empty())
-      call_all<RmspropStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr,
-                            alpha, eps, weight_decay, momentum, maximize);
+      call_all<RmspropStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]),
+                            TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr, alpha,
+                            eps, weight_decay, momentum, maximize);
     return s.rest;
   });
-  m.def("program_step", [](nb::list params, nb::list grads, nb::list firsts, nb::list seconds, nb::list thirds, nb::list steps,
-                           const std::vector<int64_t>& program, const std::vector<double>& numbers) {
-    const Step s({params, grads, firsts, seconds, thirds, steps}, true);
-    if (!s.lists[0].empty())
-      call_all<ProgramStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]),
-                            IntList(program), FloatList(numbers));
-    return s.rest;
-  });
+  m.def("program_step",
+        [](nb::list params, nb::list grads, nb::list firsts, nb::list seconds, nb::list thirds,
+           nb::list steps, const std::vector<int64_t>& program, const std::vector<double>& numbers) {
+          const Step s({params, grads, firsts, seconds, thirds, steps}, true);
+          if (!s.lists[0].empty())
+            call_all<ProgramStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]),
+                                  TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]),
+                                  IntList(program), FloatList(numbers));
+          return s.rest;
+        });
   nb::list operations;
   for (const char* name : kernels::kStepOperations) operations.append(name);
   m.attr("step_operations") = nb::tuple(operations);

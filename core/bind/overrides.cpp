@@ -143,8 +143,7 @@ PyObject* ask_all(PyObject* function, const std::vector<PyObject*>& overloaded, 
     if (PyMethod_Check(method.ptr()) && PyMethod_GET_SELF(method.ptr()) == o &&
         PyErr_WarnEx(PyExc_UserWarning,
                      "Defining your `__torch_function__` as a plain method is deprecated and will be an "
-                     "error in future, please define "
-                     "it as a classmethod.",
+                     "error in future, please define it as a classmethod.",
                      1) < 0)
       return nullptr;
     nb::object answer = call_method(method, function, types, args, kwargs);
@@ -208,7 +207,8 @@ PyObject* run_default(PyObject* cls, PyObject* args, PyObject* kw) {
                                    &arguments, &keywords))
     return nullptr;
   if (keywords && keywords != Py_None && !PyDict_Check(keywords))
-    return PyErr_Format(PyExc_TypeError, "__torch_function__(): argument 'kwargs' must be dict, not %s", Py_TYPE(keywords)->tp_name);
+    return PyErr_Format(PyExc_TypeError, "__torch_function__(): argument 'kwargs' must be dict, not %s",
+                        Py_TYPE(keywords)->tp_name);
   try {
     nb::object all = nb::steal(PySequence_Tuple(types));
     nb::object given = nb::steal(arguments ? PySequence_Tuple(arguments) : PyTuple_New(0));
@@ -354,8 +354,11 @@ PyObject* subclass_of(PyObject*, PyObject* args) {
   PyObject *cls, *tensor;
   if (!PyArg_UnpackTuple(args, "as_subclass", 2, 2, &cls, &tensor)) return nullptr;
   if (!PyType_Check(cls) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type))
-    return PyErr_Format(PyExc_TypeError, "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
-                        "from Tensor: as_subclass() expected a subclass of Tensor, but got %R", cls);
+    return PyErr_Format(
+        PyExc_TypeError,
+        "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make "
+        "sure your class inherits from Tensor: as_subclass() expected a subclass of Tensor, but got %R",
+        cls);
   return as_subclass(reinterpret_cast<PyTypeObject*>(cls), tensor);
 }
 
@@ -431,8 +434,7 @@ PyMethodDef default_torch_function = {
     "__torch_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_default)),
     METH_CLASS | METH_VARARGS | METH_KEYWORDS,
     "Call a function on arguments of this class and give its results this class. A subclass overrides it to "
-    "change what "
-    "functions do."};
+    "change what functions do."};
 
 bool add_overrides(PyObject* module) {
   if (PyModule_AddFunctions(module, functions) < 0) return false;

@@ -21,9 +21,12 @@ bool plain_int(PyObject* o, int64_t& i) {
 
 bool plain_number(PyObject* o, Scalar& number) {
   int64_t i;
-  if (PyFloat_CheckExact(o)) number = Scalar(PyFloat_AS_DOUBLE(o));
-  else if (plain_int(o, i)) number = Scalar(i);
-  else return false;
+  if (PyFloat_CheckExact(o))
+    number = Scalar(PyFloat_AS_DOUBLE(o));
+  else if (plain_int(o, i))
+    number = Scalar(i);
+  else
+    return false;
   return true;
 }
 
@@ -49,8 +52,10 @@ bool plain_value(const ArgKind& kind, PyObject* o, Value& v, Dims& ints) {
       if (!is_plain(o)) return false;
       v.tensor = &unwrap(o);
       return true;
-    case Form::Scalar: return plain_number(o, v.scalar);
-    case Form::Int: return plain_int(o, v.i);
+    case Form::Scalar:
+      return plain_number(o, v.scalar);
+    case Form::Int:
+      return plain_int(o, v.i);
     case Form::Float:
       if (!PyFloat_CheckExact(o)) return false;
       v.d = PyFloat_AS_DOUBLE(o);
@@ -59,14 +64,16 @@ bool plain_value(const ArgKind& kind, PyObject* o, Value& v, Dims& ints) {
       if (!plain_sizes(&o, 1, ints)) return false;
       v.list = {ints.data(), ints.size()};
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
 }  // namespace
 
 PlainForm::PlainForm(PyObject* described) {
-  if (!PyTuple_Check(described) || PyTuple_GET_SIZE(described) < 1 || !(op_ = operator_of(PyTuple_GET_ITEM(described, 0))))
+  if (!PyTuple_Check(described) || PyTuple_GET_SIZE(described) < 1 ||
+      !(op_ = operator_of(PyTuple_GET_ITEM(described, 0))))
     fail<TypeError>("a plain form is a tuple of an operator and its arguments");
   for (const Default& d : signatures_of(*op_).defaults) values_.push_back(d.value);
   given_.assign(values_.size(), kConstant);
@@ -75,10 +82,12 @@ PlainForm::PlainForm(PyObject* described) {
     PyObject* o = PyTuple_GET_ITEM(described, i);
     const auto k = static_cast<size_t>(i - 1);
     Dims none;
-    if (k >= values_.size()) fail<TypeError>(op_->name, "(): a plain form has more arguments than the operator");
+    if (k >= values_.size())
+      fail<TypeError>(op_->name, "(): a plain form has more arguments than the operator");
     lists += op_->kinds[k]->form == Form::Ints;
     if (!PyUnicode_Check(o)) {
-      if (!plain_value(*op_->kinds[k], o, values_[k], none)) fail<TypeError>(op_->name, "(): argument ", k, " of a plain form is of another type");
+      if (!plain_value(*op_->kinds[k], o, values_[k], none))
+        fail<TypeError>(op_->name, "(): argument ", k, " of a plain form is of another type");
     } else if (const char* text = PyUnicode_AsUTF8(o); std::strcmp(text, "size") == 0) {
       given_[k] = kSize;
       count_ = -1;
@@ -113,7 +122,8 @@ PyObject* PlainForm::call(PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
       if (!plain_sizes(args, nargs, ints)) return nullptr;
       values[k].present = true;
       values[k].list = {ints.data(), ints.size()};
-    } else if ((whole_ >> k & 1 && !PyLong_CheckExact(args[given_[k]])) || !plain_value(*op_->kinds[k], args[given_[k]], values[k], ints)) {
+    } else if ((whole_ >> k & 1 && !PyLong_CheckExact(args[given_[k]])) ||
+               !plain_value(*op_->kinds[k], args[given_[k]], values[k], ints)) {
       return nullptr;
     }
   }
@@ -147,7 +157,8 @@ PyObject* PlainForm::call(PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
 PlainForms plain_forms(PyObject* descriptions) {
   PlainForms forms;
   if (!PyList_Check(descriptions)) fail<TypeError>("plain forms are a list of tuples");
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(descriptions); ++i) forms.emplace_back(PyList_GET_ITEM(descriptions, i));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(descriptions); ++i)
+    forms.emplace_back(PyList_GET_ITEM(descriptions, i));
   return forms;
 }
 

@@ -1,5 +1,5 @@
-// What most sources of the Python module include, compiled once for all of them (CMakeLists.txt). No source includes this: each
-// names what it needs.
+// What most sources of the Python module include, compiled once for all of them (CMakeLists.txt). No source
+// includes this: each names what it needs.
 #pragma once
 
 #include <nanobind/nanobind.h>

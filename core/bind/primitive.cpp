@@ -1,15 +1,14 @@
-// Operators that Python declares: rows of the table whose parts are Python functions. See src/adjoint/library/_primitive.py,
-// which reads a declaration, and dispatch/declared.h, which makes a row of it. Start reading at `PythonOperator`.
-#include "for_size.h"
-
-#include "dispatch/declared.h"
-
+// Operators that Python declares: rows of the table whose parts are Python functions. See
+// src/adjoint/library/_primitive.py, which reads a declaration, and dispatch/declared.h, which makes a row of
+// it. Start reading at `PythonOperator`.
 #include "autograd/arithmetic.h"
 #include "bind/arguments.h"
 #include "bind/buffer.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
+#include "dispatch/declared.h"
+#include "for_size.h"
 #include "ops/shape.h"
 #include "transforms/batching_call.h"
 #include "transforms/forward.h"
@@ -36,7 +35,8 @@ struct Rule {
     if (o.is_none()) return;
     function = hold(nb::object(o[nb::int_(0)]).ptr());
     for (nb::handle source : o[nb::int_(1)])
-      sources.push_back({static_cast<Source::Kind>(nb::cast<int>(source[nb::int_(0)])), nb::cast<int>(source[nb::int_(1)])});
+      sources.push_back({static_cast<Source::Kind>(nb::cast<int>(source[nb::int_(0)])),
+                         nb::cast<int>(source[nb::int_(1)])});
   }
   explicit operator bool() const { return bool(function); }
 
@@ -45,18 +45,23 @@ struct Rule {
     for (const Source& s : sources) {
       const auto bit = [&](uint16_t& mask) { mask = static_cast<uint16_t>(mask | 1u << s.parameter); };
       if (s.kind == Source::Shape) bit(n.shapes);
-      if (s.kind == Source::Result) n.outputs = static_cast<uint16_t>((1u << (d.several ? d.results : 1)) - 1);
+      if (s.kind == Source::Result)
+        n.outputs = static_cast<uint16_t>((1u << (d.several ? d.results : 1)) - 1);
       if (s.kind != Source::Argument) continue;
       const Form form = d.kinds[static_cast<size_t>(s.parameter)]->form;
-      if (form == Form::Tensor) bit(n.inputs);
-      else if (form == Form::Tensors) n.list = true;
-      else n.arguments = true;
+      if (form == Form::Tensor)
+        bit(n.inputs);
+      else if (form == Form::Tensors)
+        n.list = true;
+      else
+        n.arguments = true;
     }
     return n;
   }
 
   /// Its result on the arguments that `of` gives for each source, as new references.
-  template <class F> nb::object run(F&& of) const {
+  template <class F>
+  nb::object run(F&& of) const {
     const nb::object arguments = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(sources.size())));
     for (size_t i = 0; i < sources.size(); ++i) {
       PyObject* o = of(sources[i]);
@@ -70,9 +75,11 @@ struct Rule {
 };
 
 /// Tensors as a tuple; one that is undefined is None.
-template <class List> PyObject* tuple_of(List&& tensors) {
+template <class List>
+PyObject* tuple_of(List&& tensors) {
   PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(tensors.size()));
-  for (size_t i = 0; t && i < tensors.size(); ++i) PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+  for (size_t i = 0; t && i < tensors.size(); ++i)
+    PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(tensors[i]));
   return t;
 }
 
@@ -81,7 +88,8 @@ Tensors tensors_from(nb::handle r, size_t count, const char* name, const char* r
   Tensors all;
   const auto take = [&](nb::handle o) {
     if (!is_tensor(o.ptr()) && !o.is_none())
-      fail<TypeError>("the ", rule, " of '", name, "' must give a Tensor or None for each ", each, ", but it gave ", Py_TYPE(o.ptr())->tp_name);
+      fail<TypeError>("the ", rule, " of '", name, "' must give a Tensor or None for each ", each,
+                      ", but it gave ", Py_TYPE(o.ptr())->tp_name);
     all.push_back(o.is_none() ? Tensor() : unwrap(o.ptr()));
   };
   if (PyTuple_Check(r.ptr()) || PyList_Check(r.ptr())) {
@@ -89,15 +97,18 @@ Tensors tensors_from(nb::handle r, size_t count, const char* name, const char* r
     for (nb::handle o : r) {
       if (PyTuple_Check(o.ptr()) || PyList_Check(o.ptr()))
         for (nb::handle inner : o) take(inner);
-      else take(o);
+      else
+        take(o);
     }
   } else if (count == 1) {
     take(r);
   } else {
-    fail<TypeError>("the ", rule, " of '", name, "' must give a tuple with a Tensor or None for each ", each, ", but it gave ", Py_TYPE(r.ptr())->tp_name);
+    fail<TypeError>("the ", rule, " of '", name, "' must give a tuple with a Tensor or None for each ", each,
+                    ", but it gave ", Py_TYPE(r.ptr())->tp_name);
   }
   if (all.size() != count)
-    fail("the ", rule, " of '", name, "' must give a Tensor or None for each ", each, ": expected ", count, ", but it gave ", all.size());
+    fail("the ", rule, " of '", name, "' must give a Tensor or None for each ", each, ": expected ", count,
+         ", but it gave ", all.size());
   return all;
 }
 
@@ -119,7 +130,8 @@ class PythonOperator final : public DeclaredOperator {
     const InPython python;
     nb::object r = called(f_.forward, {}, [&](size_t i) { return argument(i, arguments[i]); });
     read_results(*this, r, to, text("the function of '", name, "' must return").c_str());
-    // What the function keeps, or made a view of, gets no history here. `counted` are the owners that are known.
+    // What the function keeps, or made a view of, gets no history here. `counted` are the owners that are
+    // known.
     const auto each = [&](Tensor& t, PyObject* o, Py_ssize_t counted) {
       if (!t.defined()) return;
       refuse_shared(t, arguments);
@@ -128,7 +140,8 @@ class PythonOperator final : public DeclaredOperator {
         t->flags |= thread_state.flags_of_new & TensorImpl::kInference;  // it is as new as any
         t->storage->made_in = thread_state.made_in;
       }
-      if (Py_REFCNT(o) > counted || t->is(TensorImpl::kView) || t->is(TensorImpl::kRequiresGrad)) t = alias(t);
+      if (Py_REFCNT(o) > counted || t->is(TensorImpl::kView) || t->is(TensorImpl::kRequiresGrad))
+        t = alias(t);
     };
     if (to.kind == Results::Kind::One) {
       each(to.one, is_tensor(r.ptr()) ? r.ptr() : Py_None, 1);
@@ -148,7 +161,9 @@ class PythonOperator final : public DeclaredOperator {
 
   Tensors joint_vjp(RuleNode& node, uint32_t wanted, Gradients& in) const override {
     const InPython python;
-    return on_their_devices(tensors_from(run(f_.joint, node, wanted, in), node.edges().size(), name, "vjp", "tensor among the arguments"), node);
+    return on_their_devices(tensors_from(run(f_.joint, node, wanted, in), node.edges().size(), name, "vjp",
+                                         "tensor among the arguments"),
+                            node);
   }
 
   Tensors jvp(const DualCall& call) const override {
@@ -160,7 +175,9 @@ class PythonOperator final : public DeclaredOperator {
     };
     Tensors tangents = call.tangents;
     for (size_t i = 0; i < tangents.size(); ++i)
-      if (const Tensor& x = call.primals[i]; !tangents[i].defined() && x.defined() && is_differentiable(x.dtype())) tangents[i] = expanded_zero(x);
+      if (const Tensor& x = call.primals[i];
+          !tangents[i].defined() && x.defined() && is_differentiable(x.dtype()))
+        tangents[i] = expanded_zero(x);
     const nb::object r = f_.jvp.run([&](const Source& s) -> PyObject* {
       const auto p = static_cast<size_t>(s.parameter);
       switch (s.kind) {
@@ -170,10 +187,14 @@ class PythonOperator final : public DeclaredOperator {
             if (is_of_tensors(i)) all.append(nb::steal(of(i, tangents)));
           return nb::len(all) == 1 ? nb::object(all[0]).release().ptr() : PyList_AsTuple(all.ptr());
         }
-        case Source::Argument: return is_of_tensors(p) ? of(p, call.primals) : to_python(*kinds[p], call.arguments[p]);
-        case Source::Result: return several ? tuple_of(call.results) : wrap(call.results.front());
-        case Source::Shape: return size_from(call.primals[call.first[p]].sizes());
-        case Source::Needs: break;
+        case Source::Argument:
+          return is_of_tensors(p) ? of(p, call.primals) : to_python(*kinds[p], call.arguments[p]);
+        case Source::Result:
+          return several ? tuple_of(call.results) : wrap(call.results.front());
+        case Source::Shape:
+          return size_from(call.primals[call.first[p]].sizes());
+        case Source::Needs:
+          break;
       }
       return flags([&](size_t i) {
         for (size_t k = call.first[i]; k < call.first[i + 1]; ++k)
@@ -183,7 +204,8 @@ class PythonOperator final : public DeclaredOperator {
     });
     Tensors given = tensors_from(r, call.results.size(), name, "jvp", "result");
     for (size_t i = 0; i < given.size(); ++i)
-      if (given[i].defined() && call.results[i].defined()) need_alike(call.results[i], given[i], text(": the jvp of '", name, "' gave it for result ", i));
+      if (given[i].defined() && call.results[i].defined())
+        need_alike(call.results[i], given[i], text(": the jvp of '", name, "' gave it for result ", i));
     return given;
   }
 
@@ -196,11 +218,15 @@ class PythonOperator final : public DeclaredOperator {
       for (const Tensor& t : c.given[i].tensors()) list.push_back(c.samples(t));
       return tuple_of(list);
     };
-    const auto dim = [&](const Tensor& t) { return t.defined() && c.batched(t) ? nb::object(nb::int_(0)) : nb::none(); };
+    const auto dim = [&](const Tensor& t) {
+      return t.defined() && c.batched(t) ? nb::object(nb::int_(0)) : nb::none();
+    };
     nb::list dims;
     for (size_t i = 0; i < kinds.size(); ++i) {
-      if (!c.given[i].present || !is_of_tensors(i)) dims.append(nb::none());
-      else if (kinds[i]->form == Form::Tensor) dims.append(dim(c.tensor(static_cast<int>(i))));
+      if (!c.given[i].present || !is_of_tensors(i))
+        dims.append(nb::none());
+      else if (kinds[i]->form == Form::Tensor)
+        dims.append(dim(c.tensor(static_cast<int>(i))));
       else {
         nb::list of_list;
         for (const Tensor& t : c.given[i].tensors()) of_list.append(dim(t));
@@ -208,10 +234,13 @@ class PythonOperator final : public DeclaredOperator {
       }
     }
     static const char* const randomness[] = {"error", "different", "same"};
-    const nb::object info = nb::module_::import_("adjoint.func._batched_functions").attr("VmapInfo")(c.size, randomness[static_cast<int>(c.level.randomness)]);
+    const nb::object info = nb::module_::import_("adjoint.func._batched_functions")
+                                .attr("VmapInfo")(c.size, randomness[static_cast<int>(c.level.randomness)]);
     const nb::object r = called(f_.batch, {info, nb::tuple(dims)}, samples);
     if (!PyTuple_Check(r.ptr()) || nb::len(r) != 2)
-      fail("the batch rule of '", name, "' must return a tuple of the results and of the dimensions in which they have the batch, but it returned ",
+      fail("the batch rule of '", name,
+           "' must return a tuple of the results and of the dimensions in which they have the batch, but it "
+           "returned ",
            Py_TYPE(r.ptr())->tp_name);
     const nb::object out = r[nb::int_(0)], out_dims = r[nb::int_(1)];
     read_results(*this, out, c.results, text("the batch rule of '", name, "' must return").c_str());
@@ -223,16 +252,21 @@ class PythonOperator final : public DeclaredOperator {
       }
       int64_t from = nb::cast<int64_t>(at);
       if (const int64_t rank = t.dim(); from < -rank || from >= rank || t.size(from) != c.size)
-        fail("the batch rule of '", name, "' says that the batch of ", c.size, " is dimension ", from, " of a result of shape ", to_string(t.sizes()));
+        fail("the batch rule of '", name, "' says that the batch of ", c.size, " is dimension ", from,
+             " of a result of shape ", to_string(t.sizes()));
       const int64_t front = 0;
       if (from < 0) from += t.dim();
       if (from) t = ::adjoint::call<MoveDim>(t, IntList(&from, 1), IntList(&front, 1));
     };
-    if (c.results.kind == Results::Kind::One) return place(c.results.one, PyTuple_Check(out_dims.ptr()) ? nb::object(out_dims[nb::int_(0)]) : out_dims);
+    if (c.results.kind == Results::Kind::One)
+      return place(c.results.one,
+                   PyTuple_Check(out_dims.ptr()) ? nb::object(out_dims[nb::int_(0)]) : out_dims);
     const bool each = PyTuple_Check(out_dims.ptr()) || PyList_Check(out_dims.ptr());
     if (each && nb::len(out_dims) != c.results.many.size())
-      fail("the batch rule of '", name, "' returned ", c.results.many.size(), " results and ", nb::len(out_dims), " dimensions");
-    for (size_t i = 0; i < c.results.many.size(); ++i) place(c.results.many[i], each ? nb::object(out_dims[nb::int_(i)]) : out_dims);
+      fail("the batch rule of '", name, "' returned ", c.results.many.size(), " results and ",
+           nb::len(out_dims), " dimensions");
+    for (size_t i = 0; i < c.results.many.size(); ++i)
+      place(c.results.many[i], each ? nb::object(out_dims[nb::int_(i)]) : out_dims);
   }
 
  private:
@@ -241,20 +275,26 @@ class PythonOperator final : public DeclaredOperator {
     const auto edges = node.edges();
     for (size_t i = 0; i < gradients.size(); ++i) {
       const Edge& edge = edges[parameter < 0 ? i : node.edge_of(parameter)];
-      if (gradients[i].defined() && edge) gradients[i] = on_device(std::move(gradients[i]), edge.node->result(edge.input_nr), node, i);
+      if (gradients[i].defined() && edge)
+        gradients[i] = on_device(std::move(gradients[i]), edge.node->result(edge.input_nr), node, i);
     }
     return gradients;
   }
-  bool is_of_tensors(size_t i) const { return kinds[i]->form == Form::Tensor || kinds[i]->form == Form::Tensors; }
+  bool is_of_tensors(size_t i) const {
+    return kinds[i]->form == Form::Tensor || kinds[i]->form == Form::Tensors;
+  }
 
   PyObject* argument(size_t i, const Value& v) const {
     // Numbers too are tensors to a function that takes tensors.
-    if (kinds[i]->form == Form::Tensor && v.present) return wrap(v.tensor->is_wrapped() ? owned(*v.tensor) : *v.tensor);
+    if (kinds[i]->form == Form::Tensor && v.present)
+      return wrap(v.tensor->is_wrapped() ? owned(*v.tensor) : *v.tensor);
     return to_python(*kinds[i], v);
   }
 
   /// The result of a function of this operator's arguments, which come after others.
-  template <class F> nb::object called(const std::shared_ptr<PyObject>& f, std::initializer_list<nb::object> before, F&& argument) const {
+  template <class F>
+  nb::object called(const std::shared_ptr<PyObject>& f, std::initializer_list<nb::object> before,
+                    F&& argument) const {
     nb::list args;
     nb::dict kwargs;
     for (const nb::object& o : before) args.append(o);
@@ -262,8 +302,10 @@ class PythonOperator final : public DeclaredOperator {
     for (size_t i = 0; i < kinds.size(); ++i) {
       const nb::object o = nb::steal(argument(i));
       if (!o.is_valid()) throw nb::python_error();
-      if (i < placed) args.append(o);
-      else kwargs[names_[i - placed].c_str()] = o;
+      if (i < placed)
+        args.append(o);
+      else
+        kwargs[names_[i - placed].c_str()] = o;
     }
     nb::object r = nb::steal(PyObject_Call(f.get(), nb::tuple(args).ptr(), kwargs.ptr()));
     if (!r.is_valid()) throw nb::python_error();
@@ -271,7 +313,8 @@ class PythonOperator final : public DeclaredOperator {
   }
 
   /// A bool for each argument that is a tensor or a list of them.
-  template <class F> PyObject* flags(F&& of) const {
+  template <class F>
+  PyObject* flags(F&& of) const {
     nb::list all;
     for (size_t i = 0; i < kinds.size(); ++i)
       if (is_of_tensors(i)) all.append(nb::bool_(of(i)));
@@ -286,7 +329,9 @@ class PythonOperator final : public DeclaredOperator {
           Tensors all;
           for (uint32_t i = 0; i < node.num_inputs; ++i) {
             const ResultInfo& result = node.result(i);
-            all.push_back(in[i].defined() || !is_differentiable(result.dtype()) ? in[i] : zeros(result.sizes(), result.dtype()));
+            all.push_back(in[i].defined() || !is_differentiable(result.dtype())
+                              ? in[i]
+                              : zeros(result.sizes(), result.dtype()));
           }
           return several ? tuple_of(all) : wrap(all.front());
         }
@@ -299,8 +344,10 @@ class PythonOperator final : public DeclaredOperator {
           for (uint32_t i = 0; i < node.num_inputs; ++i) all.push_back(node.output(static_cast<int>(i)));
           return several ? tuple_of(all) : wrap(all.front());
         }
-        case Source::Shape: return size_from(node.shape(s.parameter));
-        case Source::Needs: break;
+        case Source::Shape:
+          return size_from(node.shape(s.parameter));
+        case Source::Needs:
+          break;
       }
       return flags([&](size_t i) { return wanted >> i & 1; });
     });
@@ -314,8 +361,11 @@ class PythonOperator final : public DeclaredOperator {
       each_parameter(order, [&, at = 0](const ParameterText& p) mutable {
         if (at++ == i) argument = p.name();
       });
-      fail(name, ": The output of this custom operator (1) must not also be an input to this custom operator and (2) may not alias any inputs to this "
-           "custom operator or other returns. A result shares the memory of its argument '", argument, "': return a clone() of it");
+      fail(name,
+           ": The output of this custom operator (1) must not also be an input to this custom operator and "
+           "(2) may not alias any inputs to this custom operator or other returns. A result shares the "
+           "memory of its argument '",
+           argument, "': return a clone() of it");
     });
   }
 
@@ -324,14 +374,31 @@ class PythonOperator final : public DeclaredOperator {
 };
 
 /// The types of arguments that a declaration may name.
-const std::pair<const char*, const ArgKind*> kKinds[] = {
-    {"Tensor", &kind_of<Tensor>}, {"Tensor?", &kind_of<OptionalTensor>}, {"Tensor[]", &kind_of<TensorList>}, {"Tensor?[]", &kind_of<OptionalTensorList>},
-    {"Scalar", &kind_of<Scalar>}, {"Scalar?", &kind_of<std::optional<Scalar>>}, {"int", &kind_of<int64_t>}, {"int?", &kind_of<std::optional<int64_t>>},
-    {"Dim", &kind_of<Dim>}, {"Dim?", &kind_of<std::optional<Dim>>}, {"float", &kind_of<double>}, {"float?", &kind_of<std::optional<double>>},
-    {"bool", &kind_of<bool>}, {"bool?", &kind_of<std::optional<bool>>}, {"dtype", &kind_of<DType>}, {"dtype?", &kind_of<std::optional<DType>>},
-    {"str", &kind_of<Text>}, {"str?", &kind_of<std::optional<Text>>}, {"int[]", &kind_of<IntList>}, {"int[]?", &kind_of<std::optional<IntList>>},
-    {"Dims", &kind_of<DimList>}, {"Dims?", &kind_of<std::optional<DimList>>}, {"Sizes", &kind_of<Sizes>}, {"float[]", &kind_of<FloatList>},
-    {"float[]?", &kind_of<std::optional<FloatList>>}};
+const std::pair<const char*, const ArgKind*> kKinds[] = {{"Tensor", &kind_of<Tensor>},
+                                                         {"Tensor?", &kind_of<OptionalTensor>},
+                                                         {"Tensor[]", &kind_of<TensorList>},
+                                                         {"Tensor?[]", &kind_of<OptionalTensorList>},
+                                                         {"Scalar", &kind_of<Scalar>},
+                                                         {"Scalar?", &kind_of<std::optional<Scalar>>},
+                                                         {"int", &kind_of<int64_t>},
+                                                         {"int?", &kind_of<std::optional<int64_t>>},
+                                                         {"Dim", &kind_of<Dim>},
+                                                         {"Dim?", &kind_of<std::optional<Dim>>},
+                                                         {"float", &kind_of<double>},
+                                                         {"float?", &kind_of<std::optional<double>>},
+                                                         {"bool", &kind_of<bool>},
+                                                         {"bool?", &kind_of<std::optional<bool>>},
+                                                         {"dtype", &kind_of<DType>},
+                                                         {"dtype?", &kind_of<std::optional<DType>>},
+                                                         {"str", &kind_of<Text>},
+                                                         {"str?", &kind_of<std::optional<Text>>},
+                                                         {"int[]", &kind_of<IntList>},
+                                                         {"int[]?", &kind_of<std::optional<IntList>>},
+                                                         {"Dims", &kind_of<DimList>},
+                                                         {"Dims?", &kind_of<std::optional<DimList>>},
+                                                         {"Sizes", &kind_of<Sizes>},
+                                                         {"float[]", &kind_of<FloatList>},
+                                                         {"float[]?", &kind_of<std::optional<FloatList>>}};
 
 const ArgKind* kind_named(const std::string& name) {
   for (const auto& [other, kind] : kKinds)
@@ -353,19 +420,28 @@ uint32_t bits_of(nb::handle numbers) {
 
 /// Take a declared row out of the table. Who has its callable, or a node, keeps it.
 void withdraw(std::string_view name) {
-  std::erase_if(operators(), [&](const Operator* other) { return other->name == name && other->family == std::string_view("Declared"); });
+  std::erase_if(operators(), [&](const Operator* other) {
+    return other->name == name && other->family == std::string_view("Declared");
+  });
 }
 
 nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jvp, nb::object batch) {
   const auto word = [&](const char* key) { return nb::cast<std::string>(d[key]); };
-  Declaration row{.name = word("name"), .doc = word("doc"), .family = word("family"), .order = word("order"), .samples = word("samples"), .kinds = {}, .needs = {}};
+  Declaration row{.name = word("name"),
+                  .doc = word("doc"),
+                  .family = word("family"),
+                  .order = word("order"),
+                  .samples = word("samples"),
+                  .kinds = {},
+                  .needs = {}};
   for (nb::handle kind : d["kinds"]) row.kinds.push_back(kind_named(nb::cast<std::string>(kind)));
   row.types = types_of(d["types"]);
   row.several = !d["results"].is_none();
   if (row.several) row.results = nb::cast<size_t>(d["results"]);
   row.linear_terms = bits_of(d["terms"]);
   row.linear_factors = bits_of(d["factors"]);
-  PythonOperator::Functions f{.forward = hold(forward.ptr()), .joint = {}, .jvp = Rule(jvp), .rules = {}, .batch = nullptr};
+  PythonOperator::Functions f{
+      .forward = hold(forward.ptr()), .joint = {}, .jvp = Rule(jvp), .rules = {}, .batch = nullptr};
   row.has_jvp = bool(f.jvp);
   row.leading = nb::isinstance<nb::str>(batch);
   row.has_batch = !row.leading && !batch.is_none();
@@ -377,7 +453,8 @@ nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jv
   for (size_t i = 0; i < row.kinds.size(); ++i) {
     const Form form = row.kinds[i]->form;
     if (form != Form::Tensor && form != Form::Tensors) continue;
-    if (!row.joint && !vjp.is_none() && nb::cast<nb::dict>(vjp).contains(nb::int_(i))) f.rules[i] = Rule(vjp[nb::int_(i)]);
+    if (!row.joint && !vjp.is_none() && nb::cast<nb::dict>(vjp).contains(nb::int_(i)))
+      f.rules[i] = Rule(vjp[nb::int_(i)]);
     if (!row.joint && !f.rules[i]) continue;
     row.ruled = static_cast<uint16_t>(row.ruled | 1u << i);
     row.needs[i] = (row.joint ? f.joint : f.rules[i]).need(row);
@@ -393,9 +470,13 @@ nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jv
 }  // namespace
 
 void bind_primitive(nb::module_& m) {
-  m.def("_declare_operator", &declare, nb::arg("row"), nb::arg("forward"), nb::arg("vjp").none(), nb::arg("jvp").none(), nb::arg("batch").none(),
-        "Put a row into the table whose parts are these functions; returns its callable. It takes the place of a declared row of its name.");
-  m.def("_withdraw_operator", [](const std::string& name) { withdraw(name); }, "Take a declared row out of the table.");
+  m.def("_declare_operator", &declare, nb::arg("row"), nb::arg("forward"), nb::arg("vjp").none(),
+        nb::arg("jvp").none(), nb::arg("batch").none(),
+        "Put a row into the table whose parts are these functions; returns its callable. It takes the place "
+        "of a declared row of its name.");
+  m.def(
+      "_withdraw_operator", [](const std::string& name) { withdraw(name); },
+      "Take a declared row out of the table.");
 }
 
 }  // namespace adjoint::bind

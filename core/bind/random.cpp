@@ -1,12 +1,13 @@
 // Generators. What is drawn from them: ops/random.h.
-#include "for_size.h"
+#include "runtime/random.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include "bind/caster.h"
+#include "for_size.h"
 #include "kernels/copy.h"
-#include "runtime/random.h"
 
 namespace nb = nanobind;
 
@@ -27,41 +28,74 @@ Generator& chosen(Generator* g) { return g ? *g : runtime::default_generator(); 
 
 void bind_random(nb::module_& m) {
   nb::class_<Generator>(m, "Generator", "A source of random numbers with its own seed and position.")
-      .def("__init__", [](Generator* g, const nb::object& device, std::optional<std::string> stream) {
-        if (!device.is_none() && nb::cast<int>(nb::module_::import_("adjoint._device").attr("device_number")(device)) != 0)
-          fail("Generator(): numbers are drawn on the CPU alone, for tensors of the other devices too");
-        new (g) Generator(Generator::default_seed, stream ? kind_of(*stream) : Generator::default_kind());
-      }, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("stream") = nb::none())
-      .def_prop_ro("stream", [](Generator& g) { return g.kind() == Generator::Kind::Torch ? "torch" : "counter"; },
-                   "Which numbers it draws: \"counter\", functions of seed and position, or \"torch\", those of torch's generator.")
-      .def("manual_seed", [](nb::object self, int64_t seed) { nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed)); return self; }, nb::arg("seed"))
-      .def_prop_ro("device", [](Generator&) { return nb::module_::import_("adjoint._device").attr("cpu"); }, "Where it draws: the CPU.")
+      .def(
+          "__init__",
+          [](Generator* g, const nb::object& device, std::optional<std::string> stream) {
+            if (!device.is_none() &&
+                nb::cast<int>(nb::module_::import_("adjoint._device").attr("device_number")(device)) != 0)
+              fail("Generator(): numbers are drawn on the CPU alone, for tensors of the other devices too");
+            new (g) Generator(Generator::default_seed, stream ? kind_of(*stream) : Generator::default_kind());
+          },
+          nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("stream") = nb::none())
+      .def_prop_ro(
+          "stream", [](Generator& g) { return g.kind() == Generator::Kind::Torch ? "torch" : "counter"; },
+          "Which numbers it draws: \"counter\", functions of seed and position, or \"torch\", those of "
+          "torch's generator.")
+      .def(
+          "manual_seed",
+          [](nb::object self, int64_t seed) {
+            nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed));
+            return self;
+          },
+          nb::arg("seed"))
+      .def_prop_ro(
+          "device", [](Generator&) { return nb::module_::import_("adjoint._device").attr("cpu"); },
+          "Where it draws: the CPU.")
       .def("seed", &Generator::seed)
       .def("initial_seed", &Generator::initial_seed)
-      .def("get_state", [](Generator& g) {
-        const auto s = g.state();
-        const int64_t sizes[] = {static_cast<int64_t>(s.size())};
-        Tensor t = empty(sizes, DType::UInt8);
-        std::memcpy(t.bytes(), s.data(), s.size());
-        return t;
-      })
-      .def("set_state", [](nb::object self, const Tensor& t) {
-        if (t.dtype() != DType::UInt8) fail<TypeError>("set_state(): RNG state must be a uint8 tensor, but found ", name_of(t.dtype()));
-        const Tensor d = dense(t);
-        nb::cast<Generator&>(self).set_state({reinterpret_cast<const std::byte*>(d.bytes()), static_cast<size_t>(d.numel())});
-        return self;
-      }, nb::arg("new_state"));
-  m.def("_draw_as_torch", [] {
-    Generator::set_default_kind(Generator::Kind::Torch);
-    runtime::default_generator().set_kind(Generator::Kind::Torch);
-  }, "From now on, generators that are made without a stream draw torch's numbers, the default one too.");
-  m.def("_default_generator", []() -> Generator& { return runtime::default_generator(); }, nb::rv_policy::reference);
-  m.def("_use_generator", [](Generator* g) { return runtime::use_generator(g); }, nb::arg("generator").none(), nb::rv_policy::reference,
-        "Let this thread draw from another generator, which the caller keeps alive; returns the one before, or None.");
-  m.def("_reserve", [](int64_t n, Generator* g) {
-    const auto stream = chosen(g).reserve(static_cast<uint64_t>(std::max<int64_t>(n, 0)));
-    return std::pair(static_cast<int64_t>(stream.seed), static_cast<int64_t>(stream.block));
-  }, nb::arg("n"), nb::arg("generator") = nb::none(), "Take n blocks of a generator: its seed, and where they begin.");
+      .def("get_state",
+           [](Generator& g) {
+             const auto s = g.state();
+             const int64_t sizes[] = {static_cast<int64_t>(s.size())};
+             Tensor t = empty(sizes, DType::UInt8);
+             std::memcpy(t.bytes(), s.data(), s.size());
+             return t;
+           })
+      .def(
+          "set_state",
+          [](nb::object self, const Tensor& t) {
+            if (t.dtype() != DType::UInt8)
+              fail<TypeError>("set_state(): RNG state must be a uint8 tensor, but found ",
+                              name_of(t.dtype()));
+            const Tensor d = dense(t);
+            nb::cast<Generator&>(self).set_state(
+                {reinterpret_cast<const std::byte*>(d.bytes()), static_cast<size_t>(d.numel())});
+            return self;
+          },
+          nb::arg("new_state"));
+  m.def(
+      "_draw_as_torch",
+      [] {
+        Generator::set_default_kind(Generator::Kind::Torch);
+        runtime::default_generator().set_kind(Generator::Kind::Torch);
+      },
+      "From now on, generators that are made without a stream draw torch's numbers, the default one too.");
+  m.def(
+      "_default_generator", []() -> Generator& { return runtime::default_generator(); },
+      nb::rv_policy::reference);
+  m.def(
+      "_use_generator", [](Generator* g) { return runtime::use_generator(g); }, nb::arg("generator").none(),
+      nb::rv_policy::reference,
+      "Let this thread draw from another generator, which the caller keeps alive; returns the one before, or "
+      "None.");
+  m.def(
+      "_reserve",
+      [](int64_t n, Generator* g) {
+        const auto stream = chosen(g).reserve(static_cast<uint64_t>(std::max<int64_t>(n, 0)));
+        return std::pair(static_cast<int64_t>(stream.seed), static_cast<int64_t>(stream.block));
+      },
+      nb::arg("n"), nb::arg("generator") = nb::none(),
+      "Take n blocks of a generator: its seed, and where they begin.");
 }
 
 }  // namespace adjoint::bind

@@ -1,11 +1,12 @@
-// Python's own operators on tensors: `a + b`, `a += b`, `-a`, `a < b`, and what a number beside a tensor means.
+// Python's own operators on tensors: `a + b`, `a += b`, `-a`, `a < b`, and what a number beside a tensor
+// means.
 //
-// Start reading at `add_operator_slots`: which operator of the table fills each slot is said where it is declared.
-#include "bind/operators.h"
-
+// Start reading at `add_operator_slots`: which operator of the table fills each slot is said where it is
+// declared.
 #include <utility>
 
 #include "bind/arguments.h"
+#include "bind/operators.h"
 #include "bind/overrides.h"
 
 namespace adjoint::bind {
@@ -16,8 +17,9 @@ struct SlotName {
   const char* python;
   int slot;
   int inplace;  // 0: none
-  /// What `__torch_function__` is given, as torch has it. Whether `a + b` is Python's method and not the operator; likewise `a += b`;
-  /// whether `a + b` where only b is a tensor is the operator on b and a, and not Python's reflected method.
+  /// What `__torch_function__` is given, as torch has it. Whether `a + b` is Python's method and not the
+  /// operator; likewise `a += b`; whether `a + b` where only b is a tensor is the operator on b and a, and
+  /// not Python's reflected method.
   bool python_plain = false, python_inplace = false, symmetric = false;
 };
 // Slots that Python has.
@@ -35,7 +37,10 @@ constexpr SlotName kBinary[] = {
     {"__rshift__", Py_nb_rshift, Py_nb_inplace_rshift, true, true},
     {"__matmul__", Py_nb_matrix_multiply, Py_nb_inplace_matrix_multiply, false, true}};
 constexpr SlotName kPower = {"__pow__", Py_nb_power, Py_nb_inplace_power};
-constexpr SlotName kUnary[] = {{"__neg__", Py_nb_negative, 0}, {"__pos__", Py_nb_positive, 0}, {"__abs__", Py_nb_absolute, 0}, {"__invert__", Py_nb_invert, 0, true}};
+constexpr SlotName kUnary[] = {{"__neg__", Py_nb_negative, 0},
+                               {"__pos__", Py_nb_positive, 0},
+                               {"__abs__", Py_nb_absolute, 0},
+                               {"__invert__", Py_nb_invert, 0, true}};
 constexpr const char* kCompare[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
 constexpr int kBinaries = sizeof kBinary / sizeof kBinary[0];
 constexpr int kUnaries = sizeof kUnary / sizeof kUnary[0];
@@ -52,10 +57,11 @@ const Operator* find_python(const char* python) {
 }
 
 /// What an argument's type or a mode answers.
-[[gnu::cold]] PyObject* ask_slot(const SlotName& slot, const Operator& op, PyObject* a, PyObject* b, bool inplace) {
+[[gnu::cold]] PyObject* ask_slot(const SlotName& slot, const Operator& op, PyObject* a, PyObject* b,
+                                 bool inplace) {
   const std::string rest = slot.python + 2;
   const bool reflected = !is_tensor(a);
-  const std::string name = inplace ? (slot.python_inplace ? "__i" + rest : op.name + std::string("_"))
+  const std::string name = inplace     ? (slot.python_inplace ? "__i" + rest : op.name + std::string("_"))
                            : reflected ? (slot.symmetric ? op.name : "__r" + rest)
                                        : (slot.python_plain ? slot.python : op.name);
   PyObject* const args[] = {reflected ? b : a, reflected ? a : b};
@@ -72,21 +78,27 @@ PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyO
       if (overridden(args, 2)) return ask_slot(slot, op, a, b, out != nullptr);
     }
     const bool ta = plain || is_tensor(a), tb = plain || is_tensor(b);
-    if (ta && tb && op.elementwise && !out && unwrap(a).numel() < kUnlockFrom && unwrap(b).numel() < kUnlockFrom) {
+    if (ta && tb && op.elementwise && !out && unwrap(a).numel() < kUnlockFrom &&
+        unwrap(b).numel() < kUnlockFrom) {
       in[0] = unwrap(a).get();
       in[1] = unwrap(b).get();
       return wrap(call_elementwise(*op.elementwise, in, nullptr));
     }
     // 2 * b is b * 2, as for overrides: the first edge of its node is b's.
     const int first = !ta && slot.symmetric;
-    if (ta) in[0] = unwrap(a).get();
-    else in[first] = (number = operand(a, unwrap(b).dtype())).get();
-    if (tb) in[1 - first] = unwrap(b).get();
-    else in[1] = (number = operand(b, unwrap(a).dtype())).get();
+    if (ta)
+      in[0] = unwrap(a).get();
+    else
+      in[first] = (number = operand(a, unwrap(b).dtype())).get();
+    if (tb)
+      in[1 - first] = unwrap(b).get();
+    else
+      in[1] = (number = operand(b, unwrap(a).dtype())).get();
     if (!in[0] || !in[1] || (number.defined() && !op.elementwise)) Py_RETURN_NOTIMPLEMENTED;
     Tensor result;
     {
-      const bool unlock = op.elementwise ? in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom : in[0]->numel + in[1]->numel >= kUnlockStructuredFrom;
+      const bool unlock = op.elementwise ? in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom
+                                         : in[0]->numel + in[1]->numel >= kUnlockStructuredFrom;
       Unlocked u(unlock);
       if (op.elementwise) {
         result = call_elementwise(*op.elementwise, in, nullptr, out, out != nullptr);
@@ -108,28 +120,38 @@ PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyO
   }
 }
 
-template <int S> PyObject* binary_slot(PyObject* a, PyObject* b) { return call_binary(kBinary[S], *binary_ops[S], a, b, nullptr); }
-template <int S> PyObject* inplace_slot(PyObject* a, PyObject* b) {
+template <int S>
+PyObject* binary_slot(PyObject* a, PyObject* b) {
+  return call_binary(kBinary[S], *binary_ops[S], a, b, nullptr);
+}
+template <int S>
+PyObject* inplace_slot(PyObject* a, PyObject* b) {
   const Tensor self = unwrap(a);
   return call_binary(kBinary[S], *binary_ops[S], a, b, &self);
 }
-template <int S> PyObject* unary_slot(PyObject* a) {
-  if (may_be_overridden(a) && overridden(&a, 1)) return ask_method(kUnary[S].python_plain ? kUnary[S].python : unary_ops[S]->name, &a, 1);
+template <int S>
+PyObject* unary_slot(PyObject* a) {
+  if (may_be_overridden(a) && overridden(&a, 1))
+    return ask_method(kUnary[S].python_plain ? kUnary[S].python : unary_ops[S]->name, &a, 1);
   try {
     return wrap(call_unary(*unary_ops[S]->elementwise, unwrap(a)));
   } catch (...) {
     return raise();
   }
 }
-PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return call_binary(kPower, *power_op, a, b, nullptr); }
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) {
+  return call_binary(kPower, *power_op, a, b, nullptr);
+}
 PyObject* inplace_power_slot(PyObject* a, PyObject* b, PyObject*) {
   const Tensor self = unwrap(a);
   return call_binary(kPower, *power_op, a, b, &self);
 }
 PyObject* compare_slot(PyObject* a, PyObject* b, int how) {
-  if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b)) && (how != Py_EQ || !overridden(&a, 1))) Py_RETURN_NOTIMPLEMENTED;
+  if (!is_tensor(b) && (b == Py_None || PyUnicode_Check(b)) && (how != Py_EQ || !overridden(&a, 1)))
+    Py_RETURN_NOTIMPLEMENTED;
   // An array beside a tensor is compared element by element, as torch does.
-  if ((how == Py_EQ || how == Py_NE) && !is_tensor(b) && !PyLong_Check(b) && !PyFloat_Check(b) && PyObject_HasAttrString(b, "__array_interface__")) {
+  if ((how == Py_EQ || how == Py_NE) && !is_tensor(b) && !PyLong_Check(b) && !PyFloat_Check(b) &&
+      PyObject_HasAttrString(b, "__array_interface__")) {
     PyObject* values = nullptr;
     try {
       values = wrap(from_python(b, {}));
@@ -145,7 +167,8 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int how) {
   return call_binary({kCompare[how], 0, 0, how == Py_EQ && !is_plain(a)}, *compare_ops[how], a, b, nullptr);
 }
 
-template <int... S> void fill_binary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
+template <int... S>
+void fill_binary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
   auto one = [&]<int I>(std::integral_constant<int, I>) {
     binary_ops[I] = find_python(kBinary[I].python);
     if (!binary_ops[I]) return;
@@ -154,7 +177,8 @@ template <int... S> void fill_binary(std::vector<PyType_Slot>& slots, std::integ
   };
   (one(std::integral_constant<int, S>{}), ...);
 }
-template <int... S> void fill_unary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
+template <int... S>
+void fill_unary(std::vector<PyType_Slot>& slots, std::integer_sequence<int, S...>) {
   auto one = [&]<int I>(std::integral_constant<int, I>) {
     unary_ops[I] = find_python(kUnary[I].python);
     if (unary_ops[I]) slots.push_back({kUnary[I].slot, reinterpret_cast<void*>(&unary_slot<I>)});
@@ -186,7 +210,8 @@ Tensor operand(PyObject* o, DType like) {
     const double value = PyFloat_AS_DOUBLE(o);
     uint64_t bits;
     std::memcpy(&bits, &value, sizeof bits);
-    Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) % (sizeof known / sizeof known[0])];
+    Known& k = known[(bits * 0x9e3779b97f4a7c15ull >> 52 ^ static_cast<uint64_t>(like)) %
+                     (sizeof known / sizeof known[0])];
     if (!k.number.defined() || k.bits != bits || k.like != like || k.meaning != default_dtype()) {
       // It is met again outside of the mode or level in which it is made here, and belongs to none.
       const auto marks = std::exchange(thread_state.flags_of_new, 0);

@@ -1,8 +1,7 @@
-#include "for_size.h"
 #include "bind/tensor_members.h"
 
-#include "autograd/views.h"
 #include "autograd/meta.h"
+#include "autograd/views.h"
 #include "bind/batching.h"
 #include "bind/buffer.h"
 #include "bind/convert.h"
@@ -10,38 +9,24 @@
 #include "bind/node_object.h"
 #include "bind/object.h"
 #include "bind/overrides.h"
+#include "for_size.h"
 #include "kernels/copy.h"
-#include "transforms/interpreter.h"
 #include "tensor/access.h"
 #include "tensor/sparse.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint::bind {
 
 namespace {
 
-template <class F> PyObject* guard(F&& f) {
-  try {
-    return f();
-  } catch (...) {
-    return raise();
-  }
-}
-template <class F> int guard_set(F&& f) {
-  try {
-    f();
-    return 0;
-  } catch (...) {
-    raise();
-    return -1;
-  }
-}
-
-// --- attributes ------------------------------------------------------------------------------------------------------
+// --- attributes -----------------------------------------------------------------------------------
 
 PyObject* get_shape(PyObject* s, void*) { return size_from(unwrap(s).sizes()); }
 PyObject* get_dtype(PyObject* s, void*) { return Py_NewRef(dtype_object(unwrap(s).dtype())); }
 PyObject* get_ndim(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).dim()); }
-PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(requires_grad_at_any_level(unwrap(s))); }
+PyObject* get_requires_grad(PyObject* s, void*) {
+  return PyBool_FromLong(requires_grad_at_any_level(unwrap(s)));
+}
 int set_requires(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v) fail("Deleting requires_grad is not allowed: set it to False");
@@ -50,8 +35,12 @@ int set_requires(PyObject* s, PyObject* v, void*) {
     set_requires_grad(unwrap(s), v == Py_True && is_leaf(unwrap(s)));
   });
 }
-PyObject* get_is_leaf(PyObject* s, void*) { return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); }); }
-PyObject* get_retains_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kRetainsGrad)); }
+PyObject* get_is_leaf(PyObject* s, void*) {
+  return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); });
+}
+PyObject* get_retains_grad(PyObject* s, void*) {
+  return PyBool_FromLong(unwrap(s)->is(TensorImpl::kRetainsGrad));
+}
 PyObject* get_output_nr(PyObject* s, void*) {
   return guard([&] {
     history(unwrap(s));
@@ -66,15 +55,19 @@ PyObject* get_version(PyObject* s, void*) {
 }
 PyObject* get_base(PyObject* s, void*) { return wrap(base_of(unwrap(s))); }
 PyObject* get_itemsize(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
-PyObject* get_nbytes(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize() * unwrap(s).numel()); }
+PyObject* get_nbytes(PyObject* s, void*) {
+  return PyLong_FromLongLong(unwrap(s).itemsize() * unwrap(s).numel());
+}
 PyObject* get_grad(PyObject* s, void*) {
   return guard([&]() -> PyObject* {
     const Tensor& t = unwrap(s);
     if (!is_leaf(t) && !t->is(TensorImpl::kRetainsGrad) && !gradient(t).defined()) {
-      if (PyErr_WarnEx(PyExc_UserWarning,
-                       "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-                       "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-                       "Tensor, use .retain_grad() on the non-leaf Tensor.", 1) < 0)
+      if (PyErr_WarnEx(
+              PyExc_UserWarning,
+              "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+              "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+              "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+              1) < 0)
         return nullptr;
     }
     return wrap(gradient(t));
@@ -83,7 +76,9 @@ PyObject* get_grad(PyObject* s, void*) {
 int set_grad(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v || v == Py_None) return set_gradient(unwrap(s), {});
-    if (!is_tensor(v)) fail<TypeError>("assigned grad expected to be a Tensor or None but got grad of type ", Py_TYPE(v)->tp_name);
+    if (!is_tensor(v))
+      fail<TypeError>("assigned grad expected to be a Tensor or None but got grad of type ",
+                      Py_TYPE(v)->tp_name);
     set_gradient(unwrap(s), unwrap(v));
   });
 }
@@ -112,30 +107,45 @@ int set_data(PyObject* s, PyObject* v, void*) {
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
     if (is_batched(t) || is_batched(from))
-      fail<NotImplemented>("vmap: mutating directly with `.data` under vmap transform is not allowed: it or what it is set to is mapped over; use copy_()");
-    if (t.requires_grad() && !is_differentiable(from.dtype())) fail("data set to a tensor that requires gradients must be floating point or complex dtype");
-    // Writes are counted on from where the tensor's own count stands, together with those to its views, if it has any.
+      fail<NotImplemented>(
+          "vmap: mutating directly with `.data` under vmap transform is not allowed: it or what it is set to "
+          "is mapped over; use copy_()");
+    if (t.requires_grad() && !is_differentiable(from.dtype()))
+      fail("data set to a tensor that requires gradients must be floating point or complex dtype");
+    // Writes are counted on from where the tensor's own count stands, together with those to its views, if it
+    // has any.
     Ref<Storage> storage = Ref<Storage>::share(from->storage);
     if (!t->is(TensorImpl::kInference)) {
       Storage* old = t->storage;
-      const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) && old->refcount.load(std::memory_order_relaxed) > 1);
-      storage = recounted_storage(std::move(storage), t.version(), views ? Ref<Storage>::share(old) : Ref<Storage>());
+      const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) &&
+                                              old->refcount.load(std::memory_order_relaxed) > 1);
+      storage = recounted_storage(std::move(storage), t.version(),
+                                  views ? Ref<Storage>::share(old) : Ref<Storage>());
       remember_before_data(*storage, *t.get());
     }
     if (device_of(t) != device_of(from) || is_sparse(t) != is_sparse(from))
-      fail("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: one is on ", name_of(device_of(t)),
-           " and the other on ", name_of(device_of(from)), is_sparse(t) == is_sparse(from) ? "" : ", and one of them is sparse");
+      fail(
+          "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
+          "tensor type: one is on ",
+          name_of(device_of(t)), " and the other on ", name_of(device_of(from)),
+          is_sparse(t) == is_sparse(from) ? "" : ", and one of them is sparse");
     tell_replaced(t, "set_data");
     t->replace_storage(std::move(storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
-PyObject* get_device_number(PyObject* s, void*) { return PyLong_FromLong(static_cast<long>(device_of(unwrap(s)))); }
-PyObject* get_layout_number(PyObject* s, void*) {
-  return guard([&] { return PyLong_FromLong(is_sparse(unwrap(s)) ? 1 + static_cast<long>(sparse_parts(unwrap(s)).layout) : 0); });
+PyObject* get_device_number(PyObject* s, void*) {
+  return PyLong_FromLong(static_cast<long>(device_of(unwrap(s))));
 }
-template <SparseLayout layout> PyObject* get_is_sparse(PyObject* s, void*) {
-  return guard([&] { return PyBool_FromLong(is_sparse(unwrap(s)) && sparse_parts(unwrap(s)).layout == layout); });
+PyObject* get_layout_number(PyObject* s, void*) {
+  return guard([&] {
+    return PyLong_FromLong(is_sparse(unwrap(s)) ? 1 + static_cast<long>(sparse_parts(unwrap(s)).layout) : 0);
+  });
+}
+template <SparseLayout layout>
+PyObject* get_is_sparse(PyObject* s, void*) {
+  return guard(
+      [&] { return PyBool_FromLong(is_sparse(unwrap(s)) && sparse_parts(unwrap(s)).layout == layout); });
 }
 PyObject* get_is_meta(PyObject* s, void*) { return PyBool_FromLong(device_of(unwrap(s)) == Device::Meta); }
 
@@ -144,7 +154,8 @@ PyGetSetDef getset[] = {
     {"shape", get_shape, nullptr, "Sizes of the dimensions.", nullptr},
     {"dtype", get_dtype, nullptr, "Type of the elements.", nullptr},
     {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
-    {"requires_grad", get_requires_grad, set_requires, "Whether gradients with respect to this tensor are wanted.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires,
+     "Whether gradients with respect to this tensor are wanted.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor.", nullptr},
     {"retains_grad", get_retains_grad, nullptr, "Whether this non-leaf tensor keeps its gradient.", nullptr},
     {"grad", get_grad, set_grad, "The gradient that has been accumulated, or None.", nullptr},
@@ -158,7 +169,8 @@ PyGetSetDef getset[] = {
     {"is_cuda", get_false, nullptr, nullptr, nullptr},
     {"is_sparse", get_is_sparse<SparseLayout::Coo>, nullptr, "Whether the layout is sparse_coo.", nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
-    {"is_sparse_csr", get_is_sparse<SparseLayout::Csr>, nullptr, "Whether the layout is sparse_csr.", nullptr},
+    {"is_sparse_csr", get_is_sparse<SparseLayout::Csr>, nullptr, "Whether the layout is sparse_csr.",
+     nullptr},
     {"is_nested", get_false, nullptr, nullptr, nullptr},
     {"is_mkldnn", get_false, nullptr, nullptr, nullptr},
     {"is_ipu", get_false, nullptr, nullptr, nullptr},
@@ -188,7 +200,7 @@ int set_member(PyObject* s, PyObject* v, void* member) {
   return r ? 0 : -1;
 }
 
-// --- methods ---------------------------------------------------------------------------------------------------------
+// --- methods --------------------------------------------------------------------------------------
 
 PyObject* m_dim(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).dim()); }
 PyObject* m_numel(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).numel()); }
@@ -196,20 +208,23 @@ PyObject* m_element_size(PyObject* s, PyObject*) { return PyLong_FromLongLong(un
 /// Refuse a sparse tensor where torch says of it that there is no memory to point to.
 void need_elements(const Tensor& t) {
   if (is_sparse(t))
-    fail("Cannot access data pointer of Tensor that doesn't have storage: its layout is ", name_of(sparse_parts(t).layout), "; use .to_dense(), or .values()");
+    fail("Cannot access data pointer of Tensor that doesn't have storage: its layout is ",
+         name_of(sparse_parts(t).layout), "; use .to_dense(), or .values()");
 }
 PyObject* m_data_ptr(PyObject* s, PyObject*) {
   return guard([&] {
     need_elements(unwrap(s));
     tell_read(unwrap(s), "data_ptr");
     refuse_memory(unwrap(s), "data_ptr");
-    return PyLong_FromVoidPtr(unwrap(s).numel() && device_of(unwrap(s)) != Device::Meta ? unwrap(s).bytes() : nullptr);
+    return PyLong_FromVoidPtr(unwrap(s).numel() && device_of(unwrap(s)) != Device::Meta ? unwrap(s).bytes()
+                                                                                        : nullptr);
   });
 }
 PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
 PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (!nargs && !names) return PyBool_FromLong(lies_in_order(unwrap(s)));
-  if (nargs + (names ? PyTuple_GET_SIZE(names) : 0) != 1 || (names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "memory_format") != 0))
+  if (nargs + (names ? PyTuple_GET_SIZE(names) : 0) != 1 ||
+      (names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "memory_format") != 0))
     return PyErr_Format(PyExc_TypeError, "is_contiguous() takes one argument, memory_format");
   PyObject* module = PyImport_ImportModule("adjoint._memory_format");
   PyObject* result = module ? PyObject_CallMethod(module, "is_laid", "OO", s, args[0]) : nullptr;
@@ -218,21 +233,34 @@ PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, 
 }
 PyObject* m_is_floating(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_floating()); }
 PyObject* m_is_complex(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_complex()); }
-PyObject* m_item(PyObject* s, PyObject*) { return guard([&] { return from_scalar(read_number(unwrap(s), "item")); }); }
-PyObject* m_detach(PyObject* s, PyObject*) { return guard([&] { return wrap(detach(unwrap(s))); }); }
+PyObject* m_item(PyObject* s, PyObject*) {
+  return guard([&] { return from_scalar(read_number(unwrap(s), "item")); });
+}
+PyObject* m_detach(PyObject* s, PyObject*) {
+  return guard([&] { return wrap(detach(unwrap(s))); });
+}
 PyObject* m_retain_grad(PyObject* s, PyObject*) {
-  return guard([&] { retain_grad(unwrap(s)); Py_RETURN_NONE; });
+  return guard([&] {
+    retain_grad(unwrap(s));
+    Py_RETURN_NONE;
+  });
 }
 PyObject* m_is_view(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kView)); }
-PyObject* m_is_inference(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s)->is(TensorImpl::kInference)); }
+PyObject* m_is_inference(PyObject* s, PyObject*) {
+  return PyBool_FromLong(unwrap(s)->is(TensorImpl::kInference));
+}
 PyObject* m_storage(PyObject* s, PyObject*) {
   return guard([&] {
     refuse_memory(unwrap(s), "storage");
     const Storage& storage = *unwrap(s)->storage;
-    return Py_BuildValue("(NnO)", PyLong_FromVoidPtr(storage.data), static_cast<Py_ssize_t>(storage.nbytes), storage.readonly ? Py_True : Py_False);
+    return Py_BuildValue("(NnO)", PyLong_FromVoidPtr(storage.data), static_cast<Py_ssize_t>(storage.nbytes),
+                         storage.readonly ? Py_True : Py_False);
   });
 }
-PyObject* m_bump(PyObject* s, PyObject*) { count_write(unwrap(s), "_bump_version"); Py_RETURN_NONE; }
+PyObject* m_bump(PyObject* s, PyObject*) {
+  count_write(unwrap(s), "_bump_version");
+  Py_RETURN_NONE;
+}
 
 PyObject* one_of(PyObject* args, IntList values, const char* op, bool as_size) {
   PyObject* d = nullptr;
@@ -240,22 +268,28 @@ PyObject* one_of(PyObject* args, IntList values, const char* op, bool as_size) {
   if (!d || d == Py_None) return as_size ? size_from(values) : tuple_from(values);
   return guard([&] {
     const int64_t dim = as_int(d, "dim");
-    if (values.empty()) fail<IndexError>(op, "(): Dimension specified as ", dim, " but tensor has no dimensions");
-    return PyLong_FromLongLong(values[static_cast<size_t>(wrap_dim(dim, static_cast<int64_t>(values.size()), op))]);
+    if (values.empty())
+      fail<IndexError>(op, "(): Dimension specified as ", dim, " but tensor has no dimensions");
+    return PyLong_FromLongLong(
+        values[static_cast<size_t>(wrap_dim(dim, static_cast<int64_t>(values.size()), op))]);
   });
 }
 PyObject* kw_one_of(PyObject* args, PyObject* kwargs, IntList values, const char* op, bool as_size) {
   if (!kwargs || !PyDict_Size(kwargs)) return one_of(args, values, op, as_size);
   PyObject* d = PyDict_GetItemString(kwargs, "dim");
-  if (!d || PyDict_Size(kwargs) != 1 || PyTuple_GET_SIZE(args)) return PyErr_Format(PyExc_TypeError, "%s() takes one argument, dim", op);
+  if (!d || PyDict_Size(kwargs) != 1 || PyTuple_GET_SIZE(args))
+    return PyErr_Format(PyExc_TypeError, "%s() takes one argument, dim", op);
   PyObject* packed = PyTuple_Pack(1, d);
   PyObject* r = one_of(packed, values, op, as_size);
   Py_DECREF(packed);
   return r;
 }
-PyObject* m_size(PyObject* s, PyObject* args, PyObject* kw) { return kw_one_of(args, kw, unwrap(s).sizes(), "size", true); }
+PyObject* m_size(PyObject* s, PyObject* args, PyObject* kw) {
+  return kw_one_of(args, kw, unwrap(s).sizes(), "size", true);
+}
 PyObject* m_stride(PyObject* s, PyObject* args, PyObject* kw) {
-  if (is_sparse(unwrap(s))) return kw_one_of(args, kw, Dims(unwrap(s).sizes().size(), 0).span(), "stride", false);
+  if (is_sparse(unwrap(s)))
+    return kw_one_of(args, kw, Dims(unwrap(s).sizes().size(), 0).span(), "stride", false);
   return kw_one_of(args, kw, unwrap(s).strides(), "stride", false);
 }
 
@@ -275,7 +309,9 @@ PyObject* list_from(const char* data, DType dtype, IntList sizes, IntList stride
   PyObject* list = PyList_New(sizes[0]);
   const int64_t step = strides[0] * itemsize(dtype);
   for (int64_t i = 0; list && i < sizes[0]; ++i) {
-    PyObject* e = (i & 0xffff) == 0xffff && PyErr_CheckSignals() < 0 ? nullptr : list_from(data + i * step, dtype, sizes.subspan(1), strides.subspan(1));
+    PyObject* e = (i & 0xffff) == 0xffff && PyErr_CheckSignals() < 0
+                      ? nullptr
+                      : list_from(data + i * step, dtype, sizes.subspan(1), strides.subspan(1));
     if (!e) {
       Py_DECREF(list);
       return nullptr;
@@ -302,161 +338,95 @@ const char* name_of_method(PyCFunction method) {
     if (m.ml_meth == method) return m.ml_name;
   return "?";
 }
-PyObject* ask_member(PyCFunction method, PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+PyObject* ask_member(PyCFunction method, PyObject* s, PyObject* const* args, Py_ssize_t nargs,
+                     PyObject* names) {
   std::vector<PyObject*> all{s};
   all.insert(all.end(), args, args + nargs + (names ? PyTuple_GET_SIZE(names) : 0));
   return ask_method(name_of_method(method), all.data(), nargs + 1, names);
 }
 PyObject* ask_spread(PyCFunction method, PyObject* s, PyObject* args, PyObject* kw) {
-  std::vector<PyObject*> all(PySequence_Fast_ITEMS(args), PySequence_Fast_ITEMS(args) + PyTuple_GET_SIZE(args));
+  std::vector<PyObject*> all(PySequence_Fast_ITEMS(args),
+                             PySequence_Fast_ITEMS(args) + PyTuple_GET_SIZE(args));
   PyObject* names = kw ? PySequence_Tuple(kw) : nullptr;
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) all.push_back(PyDict_GetItem(kw, PyTuple_GET_ITEM(names, i)));
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+    all.push_back(PyDict_GetItem(kw, PyTuple_GET_ITEM(names, i)));
   PyObject* r = ask_member(method, s, all.data(), PyTuple_GET_SIZE(args), names);
   Py_XDECREF(names);
   return r;
 }
 
-PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
-  static const char* names[] = {"cls", "data", "requires_grad", nullptr};
-  PyObject *type = nullptr, *data = nullptr;
-  int on = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &type, &data, &on)) return nullptr;
-  (void)cls;
-  return guard([&]() -> PyObject* {
-    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
-      fail<TypeError>("_make_subclass: the first argument must be a subclass of Tensor");
-    if (!is_tensor(data)) fail<TypeError>("_make_subclass: the second argument must be a Tensor, not ", Py_TYPE(data)->tp_name);
-    Tensor t = alias(unwrap(data));
-    set_requires_grad(t, on);
-    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
-  });
-}
-
-// --- protocols ---------------------------------------------------------------------------------------------------------
-
-bool answered(PyObject* s) { return may_be_overridden(s) && overridden(&s, 1); }
-
-Py_ssize_t length(PyObject* s) {
-  if (answered(s)) {
-    PyObject* r = ask_method("__len__", &s, 1);
-    const Py_ssize_t n = r ? PyNumber_AsSsize_t(r, PyExc_OverflowError) : -1;
-    Py_XDECREF(r);
-    return n;
-  }
-  const Tensor& t = unwrap(s);
-  if (t.dim() == 0) {
-    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
-    return -1;
-  }
-  return t.size(0);
-}
-int truth(PyObject* s) {
-  if (answered(s)) {
-    PyObject* r = ask_method("__bool__", &s, 1);
-    const int yes = r ? PyObject_IsTrue(r) : -1;
-    Py_XDECREF(r);
-    return yes;
-  }
-  try {
-    const Tensor& t = unwrap(s);
-    if (t.numel() != 1)
-      fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value", " is ambiguous: its shape is ",
-           to_string(t.sizes()), "; use .any() or .all()");
-    if (is_batched(t)) refuse_values(t, Asked::Truth, "bool");
-    return read_number(t, "bool").to<bool>();
-  } catch (...) {
-    raise();
-    return -1;
-  }
-}
-PyObject* as_float(PyObject* s) {
-  if (answered(s)) return ask_method("__float__", &s, 1);
-  return guard([&] {
-    const Scalar v = read_number(unwrap(s), "float");
-    if (v.is_complex()) fail("value cannot be converted to type double without overflow: it is complex; take .real first");
-    return PyFloat_FromDouble(v.as_double());
-  });
-}
-PyObject* as_long(PyObject* s) {
-  if (answered(s)) return ask_method("__int__", &s, 1);
-  return guard([&]() -> PyObject* {
-    const Scalar v = read_number(unwrap(s), "int");
-    if (v.is_complex()) fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
-    if (!v.is_integral()) return PyLong_FromDouble(v.as_double());
-    return PyLong_FromLongLong(v.as_int());
-  });
-}
-PyObject* as_index(PyObject* s) {
-  if (answered(s)) return ask_method("__index__", &s, 1);
-  return guard([&]() -> PyObject* {
-    const Tensor& t = unwrap(s);
-    if (!is_integral(t.dtype()) || t.numel() != 1)
-      fail<TypeError>("only integer tensors of a single element can be converted to an index: this one is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()));
-    return PyLong_FromLongLong(read_number(t, "index").as_int());
-  });
-}
 PyObject* m_complex(PyObject* s, PyObject*) {
   return guard([&] {
     const auto z = read_number(unwrap(s), "complex").as_complex();
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }
-PyObject* getitem(PyObject* s, PyObject* key) {
-  PyObject* const args[] = {s, key};
-  if (overridden(args, 2)) return ask_method("__getitem__", args, 2);
-  return guard([&] { return tensor_getitem(unwrap(s), key); });
-}
-int setitem(PyObject* s, PyObject* key, PyObject* value) {
-  PyObject* const args[] = {s, key, value};
-  if (value && overridden(args, 3)) {
-    PyObject* r = ask_method("__setitem__", args, 3);
-    Py_XDECREF(r);
-    return r ? 0 : -1;
-  }
-  try {
-    if (!value) fail<TypeError>("Tensor does not support deleting items");
-    return tensor_setitem(unwrap(s), key, value);
-  } catch (...) {
-    raise();
-    return -1;
-  }
+
+PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
+  static const char* names[] = {"cls", "data", "requires_grad", nullptr};
+  PyObject *type = nullptr, *data = nullptr;
+  int on = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &type, &data, &on))
+    return nullptr;
+  (void)cls;
+  return guard([&]() -> PyObject* {
+    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
+      fail<TypeError>("_make_subclass: the first argument must be a subclass of Tensor");
+    if (!is_tensor(data))
+      fail<TypeError>("_make_subclass: the second argument must be a Tensor, not ", Py_TYPE(data)->tp_name);
+    Tensor t = alias(unwrap(data));
+    set_requires_grad(t, on);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
+  });
 }
 
-template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
+template <class F>
+PyCFunction method(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
 
 /// A method as the type has it: F, where nobody else answers. A second name of F has another number.
-template <auto F, int second> struct Guarded;
-template <PyObject* (*F)(PyObject*, PyObject*), int second> struct Guarded<F, second> {
-  static PyObject* call(PyObject* s, PyObject* none) { return may_be_overridden(s) && overridden(&s, 1) ? ask_member(method(call), s, nullptr, 0, nullptr) : F(s, none); }
+template <auto F, int second>
+struct Guarded;
+template <PyObject* (*F)(PyObject*, PyObject*), int second>
+struct Guarded<F, second> {
+  static PyObject* call(PyObject* s, PyObject* none) {
+    return may_be_overridden(s) && overridden(&s, 1) ? ask_member(method(call), s, nullptr, 0, nullptr)
+                                                     : F(s, none);
+  }
 };
-template <PyObject* (*F)(PyObject*, PyObject*, PyObject*), int second> struct Guarded<F, second> {
+template <PyObject* (*F)(PyObject*, PyObject*, PyObject*), int second>
+struct Guarded<F, second> {
   static PyObject* call(PyObject* s, PyObject* args, PyObject* kw) {
-    return overridden(&s, 1) || overridden(PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)) ? ask_spread(method(call), s, args, kw) : F(s, args, kw);
+    return overridden(&s, 1) || overridden(PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args))
+               ? ask_spread(method(call), s, args, kw)
+               : F(s, args, kw);
   }
 };
-template <PyObject* (*F)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*), int second> struct Guarded<F, second> {
+template <PyObject* (*F)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*), int second>
+struct Guarded<F, second> {
   static PyObject* call(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-    return may_be_overridden(s) && overridden(&s, 1) ? ask_member(method(call), s, args, nargs, names) : F(s, args, nargs, names);
+    return may_be_overridden(s) && overridden(&s, 1) ? ask_member(method(call), s, args, nargs, names)
+                                                     : F(s, args, nargs, names);
   }
 };
-template <auto F, int second = 0> PyCFunction guarded() { return method(Guarded<F, second>::call); }
+template <auto F, int second = 0>
+PyCFunction guarded() {
+  return method(Guarded<F, second>::call);
+}
 
 }  // namespace
 
 void add_member_slots(std::vector<PyType_Slot>& slots) {
   static std::vector<PyGetSetDef> members(std::begin(getset), std::end(getset));
   for (size_t i = 0; members[i].name; ++i)
-    if (getset[i].get != PyObject_GenericGetDict) members[i] = {getset[i].name, get_member, getset[i].set ? set_member : nullptr, getset[i].doc, &getset[i]};
+    if (getset[i].get != PyObject_GenericGetDict)
+      members[i] = {getset[i].name, get_member, getset[i].set ? set_member : nullptr, getset[i].doc,
+                    &getset[i]};
   slots.push_back({Py_tp_getset, members.data()});
-  slots.push_back({Py_mp_length, reinterpret_cast<void*>(length)});
-  slots.push_back({Py_mp_subscript, reinterpret_cast<void*>(getitem)});
-  slots.push_back({Py_mp_ass_subscript, reinterpret_cast<void*>(setitem)});
-  slots.push_back({Py_nb_bool, reinterpret_cast<void*>(truth)});
-  slots.push_back({Py_nb_float, reinterpret_cast<void*>(as_float)});
-  slots.push_back({Py_nb_int, reinterpret_cast<void*>(as_long)});
-  slots.push_back({Py_nb_index, reinterpret_cast<void*>(as_index)});
   slots.push_back({Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)});
   slots.push_back({Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)});
+  add_protocol_slots(slots);
 }
 
 std::vector<PyMethodDef> member_methods() {
@@ -468,7 +438,8 @@ std::vector<PyMethodDef> member_methods() {
       {"nelement", guarded<m_numel, 1>(), METH_NOARGS, "Number of elements."},
       {"element_size", guarded<m_element_size>(), METH_NOARGS, "Bytes per element."},
       {"data_ptr", guarded<m_data_ptr>(), METH_NOARGS, "Address of the first element."},
-      {"storage_offset", guarded<m_storage_offset>(), METH_NOARGS, "Elements before the first one in the storage."},
+      {"storage_offset", guarded<m_storage_offset>(), METH_NOARGS,
+       "Elements before the first one in the storage."},
       {"is_contiguous", guarded<m_is_contiguous>(), METH_FASTCALL | METH_KEYWORDS,
        "Whether the elements lie in row-major order without gaps, or in that of a memory format."},
       {"is_floating_point", guarded<m_is_floating>(), METH_NOARGS, nullptr},
@@ -478,14 +449,16 @@ std::vector<PyMethodDef> member_methods() {
       {"item", guarded<m_item>(), METH_NOARGS, "The value of a tensor of one element as a Python number."},
       {"tolist", guarded<m_tolist>(), METH_NOARGS, "The values as nested lists of Python numbers."},
       {"detach", guarded<m_detach>(), METH_NOARGS, "The same values without history; shares memory."},
-      {"requires_grad_", guarded<m_requires_grad_>(), kw, "Set whether gradients are wanted; returns the tensor."},
+      {"requires_grad_", guarded<m_requires_grad_>(), kw,
+       "Set whether gradients are wanted; returns the tensor."},
       {"retain_grad", guarded<m_retain_grad>(), METH_NOARGS, "Let this non-leaf tensor keep its gradient."},
       {"is_inference", guarded<m_is_inference>(), METH_NOARGS, "Whether it was made in inference mode."},
       {"_storage", m_storage, METH_NOARGS, "Address and bytes of the storage, and whether it is read-only."},
       {"_is_view", m_is_view, METH_NOARGS, nullptr},
       {"_bump_version", m_bump, METH_NOARGS, nullptr},
       {"__complex__", guarded<m_complex>(), METH_NOARGS, nullptr},
-      {"_make_subclass", method(m_make_subclass), kw | METH_STATIC, "A tensor of a subclass over the same memory."},
+      {"_make_subclass", method(m_make_subclass), kw | METH_STATIC,
+       "A tensor of a subclass over the same memory."},
   };
 }
 

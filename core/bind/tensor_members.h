@@ -8,6 +8,8 @@
 namespace adjoint::bind {
 
 void add_member_slots(std::vector<PyType_Slot>& slots);
+/// What len(), bool(), float(), int() and x[…] call.
+void add_protocol_slots(std::vector<PyType_Slot>& slots);
 std::vector<PyMethodDef> member_methods();
 
 }  // namespace adjoint::bind

@@ -1,10 +1,11 @@
-// Nested containers taken apart and put together: the walks of utils/_pytree_trees.py, which says what trees and their forms are.
+// Nested containers taken apart and put together: the walks of utils/_pytree_trees.py, which says what trees
+// and their forms are.
 //
-// What a container is, Python says: `kinds` has for each type the definition by which it is taken apart, or None for leaves.
-// Tuples, lists and dicts, of which nearly all trees are made, are taken as they are. Start reading at `take_apart`.
-#include "for_size.h"
-
+// What a container is, Python says: `kinds` has for each type the definition by which it is taken apart, or
+// None for leaves. Tuples, lists and dicts, of which nearly all trees are made, are taken as they are. Start
+// reading at `take_apart`.
 #include "bind/caster.h"
+#include "for_size.h"
 
 namespace nb = nanobind;
 
@@ -50,12 +51,14 @@ struct Counts {
 };
 
 /// The form of a tree, whose leaves are appended.
-nb::object take_apart(nb::handle tree, nb::list& leaves, nb::handle kinds, nb::handle is_leaf, Counts& counts) {
+nb::object take_apart(nb::handle tree, nb::list& leaves, nb::handle kinds, nb::handle is_leaf,
+                      Counts& counts) {
   PyTypeObject* const cls = Py_TYPE(tree.ptr());
   const bool dict = cls == &PyDict_Type, listed = cls == &PyTuple_Type || cls == &PyList_Type;
   nb::object definition;
   if (!dict && !listed) definition = owned(PyObject_GetItem(kinds.ptr(), reinterpret_cast<PyObject*>(cls)));
-  if ((definition.is_valid() && definition.is_none()) || (!is_leaf.is_none() && nb::cast<bool>(is_leaf(tree)))) {
+  if ((definition.is_valid() && definition.is_none()) ||
+      (!is_leaf.is_none() && nb::cast<bool>(is_leaf(tree)))) {
     leaves.append(tree);
     ++counts.nodes;
     ++counts.leaves;
@@ -77,7 +80,8 @@ nb::object take_apart(nb::handle tree, nb::list& leaves, nb::handle kinds, nb::h
   Counts own{1, 0};
   nb::list forms;
   const Py_ssize_t count = PyList_GET_SIZE(children.ptr());
-  for (Py_ssize_t i = 0; i < count; ++i) forms.append(take_apart(PyList_GET_ITEM(children.ptr(), i), leaves, kinds, is_leaf, own));
+  for (Py_ssize_t i = 0; i < count; ++i)
+    forms.append(take_apart(PyList_GET_ITEM(children.ptr(), i), leaves, kinds, is_leaf, own));
   auto* const form_type = reinterpret_cast<PyTypeObject*>(form_class->ptr());
   const nb::object form = owned(form_type->tp_alloc(form_type, 0));
   set(form, names().type, type);
@@ -100,17 +104,20 @@ nb::object put_together(nb::handle form, nb::handle leaves, Py_ssize_t& at) {
   const nb::object type = owned(PyObject_GetAttr(form.ptr(), names().type));
   if (type.is_none()) return put_together(*leaf_form, leaves, at);
   const Deeper deeper;
-  const nb::object forms = owned(PySequence_Tuple(owned(PyObject_GetAttr(form.ptr(), names().children)).ptr()));
+  const nb::object forms =
+      owned(PySequence_Tuple(owned(PyObject_GetAttr(form.ptr(), names().children)).ptr()));
   const nb::object context = owned(PyObject_GetAttr(form.ptr(), names().context));
   const Py_ssize_t count = PyTuple_GET_SIZE(forms.ptr());
   nb::list children;
-  for (Py_ssize_t i = 0; i < count; ++i) children.append(put_together(PyTuple_GET_ITEM(forms.ptr(), i), leaves, at));
+  for (Py_ssize_t i = 0; i < count; ++i)
+    children.append(put_together(PyTuple_GET_ITEM(forms.ptr(), i), leaves, at));
   if (type.is(&PyList_Type)) return children;
   if (type.is(&PyTuple_Type)) return owned(PyList_AsTuple(children.ptr()));
   if (type.is(&PyDict_Type) && PyList_Check(context.ptr()) && PyList_GET_SIZE(context.ptr()) == count) {
     nb::object made = owned(PyDict_New());
     for (Py_ssize_t i = 0; i < count; ++i)
-      if (PyDict_SetItem(made.ptr(), PyList_GET_ITEM(context.ptr(), i), PyList_GET_ITEM(children.ptr(), i))) throw nb::python_error();
+      if (PyDict_SetItem(made.ptr(), PyList_GET_ITEM(context.ptr(), i), PyList_GET_ITEM(children.ptr(), i)))
+        throw nb::python_error();
     return made;
   }
   return nb::object((*all_kinds)[type]).attr("unflatten_fn")(children, context);
@@ -124,14 +131,21 @@ void bind_trees(nb::module_& m) {
     leaf_form = new nb::object(std::move(leaf));
     all_kinds = new nb::object(std::move(kinds));
   });
-  m.def("_take_apart", [](nb::handle tree, nb::list leaves, nb::handle kinds, nb::handle is_leaf) {
-    Counts counts;
-    return take_apart(tree, leaves, kinds, is_leaf, counts);
-  }, nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(), "The form of a tree, whose leaves are appended to a list.");
-  m.def("_put_together", [](nb::handle form, nb::handle leaves) {
-    Py_ssize_t at = 0;
-    return put_together(form, owned(PySequence_Tuple(leaves.ptr())), at);
-  }, "The tree of a form with these leaves.");
+  m.def(
+      "_take_apart",
+      [](nb::handle tree, nb::list leaves, nb::handle kinds, nb::handle is_leaf) {
+        Counts counts;
+        return take_apart(tree, leaves, kinds, is_leaf, counts);
+      },
+      nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(),
+      "The form of a tree, whose leaves are appended to a list.");
+  m.def(
+      "_put_together",
+      [](nb::handle form, nb::handle leaves) {
+        Py_ssize_t at = 0;
+        return put_together(form, owned(PySequence_Tuple(leaves.ptr())), at);
+      },
+      "The tree of a form with these leaves.");
 }
 
 }  // namespace adjoint::bind

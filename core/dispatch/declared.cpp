@@ -1,15 +1,14 @@
-#include "for_size.h"
-
 #include "dispatch/declared.h"
 
 #include <algorithm>
 
+#include "for_size.h"
 #include "transforms/batching_call.h"
 #include "transforms/forward.h"
 
 namespace adjoint {
 
-// --- The row -----------------------------------------------------------------------------------------------------------
+// --- The row --------------------------------------------------------------------------------------
 
 DeclaredOperator::DeclaredOperator(Declaration d) : Operator{}, declaration(std::move(d)) {
   name = declaration.name.c_str();
@@ -34,9 +33,12 @@ DeclaredOperator::DeclaredOperator(Declaration d) : Operator{}, declaration(std:
   results = declaration.results;
   linear_terms = declaration.linear_terms;
   linear_factors = declaration.linear_factors;
-  if (declaration.has_jvp) tangents = [](const DualCall& c) { return static_cast<const DeclaredOperator&>(c.op).jvp(c); };
-  if (declaration.has_batch) batch = [](BatchedCall& c) { static_cast<const DeclaredOperator&>(c.op).compute_batch(c); };
-  else if (declaration.leading) batch = batching::leading;
+  if (declaration.has_jvp)
+    tangents = [](const DualCall& c) { return static_cast<const DeclaredOperator&>(c.op).jvp(c); };
+  if (declaration.has_batch)
+    batch = [](BatchedCall& c) { static_cast<const DeclaredOperator&>(c.op).compute_batch(c); };
+  else if (declaration.leading)
+    batch = batching::leading;
   table_.row = this;
   table_.name = name;
   table_.signature = order;
@@ -44,9 +46,12 @@ DeclaredOperator::DeclaredOperator(Declaration d) : Operator{}, declaration(std:
   table_.list = -1;
   bool others = false;
   for (size_t i = 0; i < kinds.size(); ++i) {
-    if (kinds[i]->form == Form::Tensor) table_.tensors |= static_cast<uint16_t>(1u << i);
-    else if (kinds[i]->form == Form::Tensors) table_.list = static_cast<int>(i);
-    else others = true;
+    if (kinds[i]->form == Form::Tensor)
+      table_.tensors |= static_cast<uint16_t>(1u << i);
+    else if (kinds[i]->form == Form::Tensors)
+      table_.list = static_cast<int>(i);
+    else
+      others = true;
   }
   table_.ruled = declaration.ruled;
   table_.needs = declaration.needs.data();
@@ -73,9 +78,12 @@ const OwnedArguments DeclaredOperator::kKept{
     },
     [](void* owned) noexcept { static_cast<KeptArguments*>(owned)->~KeptArguments(); }};
 
-void DeclaredOperator::keep(const RuleTable& table, void* owned, const Value* arguments) { new (owned) KeptArguments(of(table), arguments); }
+void DeclaredOperator::keep(const RuleTable& table, void* owned, const Value* arguments) {
+  new (owned) KeptArguments(of(table), arguments);
+}
 
-KeptArguments::KeptArguments(const Operator& row, const Value* arguments) : op(&row), values(row.kinds.size()) {
+KeptArguments::KeptArguments(const Operator& row, const Value* arguments)
+    : op(&row), values(row.kinds.size()) {
   for (size_t i = 0; i < values.size(); ++i) {
     const Form form = row.kinds[i]->form;
     if (form == Form::Tensor || form == Form::Tensors) continue;
@@ -88,7 +96,11 @@ KeptArguments::KeptArguments(const Operator& row, const Value* arguments) : op(&
   }
 }
 
-Tensor DeclaredOperator::run_rule(RuleNode& node, int parameter, Gradients& in) { return of(node.table()).vjp(node, parameter, in); }
-Tensors DeclaredOperator::run_joint(RuleNode& node, uint32_t wanted, Gradients& in) { return of(node.table()).joint_vjp(node, wanted, in); }
+Tensor DeclaredOperator::run_rule(RuleNode& node, int parameter, Gradients& in) {
+  return of(node.table()).vjp(node, parameter, in);
+}
+Tensors DeclaredOperator::run_joint(RuleNode& node, uint32_t wanted, Gradients& in) {
+  return of(node.table()).joint_vjp(node, wanted, in);
+}
 
 }  // namespace adjoint

@@ -1,10 +1,10 @@
-// Operators that are declared while the program runs: rows of the table like the others, whose parts are functions of another
-// language.
+// Operators that are declared while the program runs: rows of the table like the others, whose parts are
+// functions of another language.
 //
-// A family's operator says by C++ types what its arguments are and what its rules take. A declared one says the same by
-// values, a `Declaration`; what is computed, its derivative and its rules for transforms are virtual functions. Its calls pass
-// the same door as families', and its node is the same `RuleNode`. Rows are never destroyed, like all others.
-// Start reading at `DeclaredOperator`; who declares is bind/primitive.cpp.
+// A family's operator says by C++ types what its arguments are and what its rules take. A declared one says
+// the same by values, a `Declaration`; what is computed, its derivative and its rules for transforms are
+// virtual functions. Its calls pass the same door as families', and its node is the same `RuleNode`. Rows are
+// never destroyed, like all others. Start reading at `DeclaredOperator`; who declares is bind/primitive.cpp.
 #pragma once
 
 #include <deque>
@@ -23,11 +23,13 @@ struct Declaration {
   size_t results = 1;
   bool several = false;
   uint32_t linear_terms = 0, linear_factors = 0;
-  /// The parameters whose gradient has a rule, as bits, and what each of these rules takes. `joint`: one rule makes all.
+  /// The parameters whose gradient has a rule, as bits, and what each of these rules takes. `joint`: one rule
+  /// makes all.
   uint16_t ruled = 0;
   bool joint = false;
   std::vector<Need> needs;
-  /// Whether it states rules of its own for forward mode and for batches; `leading`: it takes a batch in front.
+  /// Whether it states rules of its own for forward mode and for batches; `leading`: it takes a batch in
+  /// front.
   bool has_jvp = false, has_batch = false, leading = false;
 };
 
@@ -58,7 +60,9 @@ class DeclaredOperator : public Operator {
 
   const Declaration declaration;
   /// The arguments that the node of a call keeps.
-  static const std::vector<Value>& kept(RuleNode& node) { return static_cast<const KeptArguments*>(node.owned())->values; }
+  static const std::vector<Value>& kept(RuleNode& node) {
+    return static_cast<const KeptArguments*>(node.owned())->values;
+  }
 
  private:
   /// A table that leads back to the row.

@@ -1,8 +1,10 @@
-// The door of structured operators, which every call of one passes: families' and those that programs declare.
+// The door of structured operators, which every call of one passes: families' and those that programs
+// declare.
 //
-// What it must know of the operator stands in the row; what it is called with, in the boxed arguments. In order: who sees
-// calls, what carries tangents or is elsewhere, which inputs need a gradient, whether what is written may be; the computation,
-// or that of a batch; the marks of views, and the node. Start reading at `pass_door`.
+// What it must know of the operator stands in the row; what it is called with, in the boxed arguments. In
+// order: who sees calls, what carries tangents or is elsewhere, which inputs need a gradient, whether what is
+// written may be; the computation, or that of a batch; the marks of views, and the node. Start reading at
+// `pass_door`.
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "dispatch/operator.h"
@@ -16,13 +18,15 @@ namespace adjoint {
 namespace {
 
 /// f of each tensor in the lists that the operator writes.
-template <class F> void each_written(const Operator& row, const Value* arguments, F&& f) {
+template <class F>
+void each_written(const Operator& row, const Value* arguments, F&& f) {
   for (uint32_t mask = row.writes_lists; mask; mask &= mask - 1)
     for (const Tensor& t : arguments[std::countr_zero(mask)].tensors()) f(t);
 }
 
 /// Compute, where somebody looks on who may have the results.
-[[gnu::cold, gnu::noinline]] void compute_observed(const Operator& row, const Value* arguments, Results& results) {
+[[gnu::cold, gnu::noinline]] void compute_observed(const Operator& row, const Value* arguments,
+                                                   Results& results) {
   {
     const NoInterpretation inner;
     if (supplied(row, {arguments, row.kinds.size()}, results)) return;
@@ -51,7 +55,9 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
     wanted |= uint32_t{t.requires_grad()} << i;
   });
   if (row.writes_lists && flags & (TensorImpl::kDual | TensorImpl::kBatched)) [[unlikely]]
-    fail<NotImplemented>(row.name, "(): tensors that carry tangents, or stand for a batch, are not written in one call with others");
+    fail<NotImplemented>(
+        row.name,
+        "(): tensors that carry tangents, or stand for a batch, are not written in one call with others");
   if (may_be_transformed(flags) && !past_transforms) [[unlikely]]
     if (transformed(row, all, results)) return;
   bool tracked = wanted && thread_state.grad && !row.constant;
@@ -61,8 +67,8 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
   // A write changes what its inputs are: their edges are taken before it.
   Ref<Node> owner;
   if (in_place) {
-    // Integers take the values, and no history. A recorded write gives each of its elements a gradient, so that two at one
-    // address would count twice.
+    // Integers take the values, and no history. A recorded write gives each of its elements a gradient, so
+    // that two at one address would count twice.
     tracked = tracked && row.writes && is_differentiable(arguments[0].tensor->dtype());
     check_written(row, arguments, tracked);
     if (tracked && row.rules) owner = node_before_write(*row.rules, arguments, wanted);
@@ -73,15 +79,18 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
     compute_observed(row, arguments, results);
   } else {
     const NoInterpretation inner;
-    if (row.writes) write(*arguments[0].tensor, row.name, [&] { row.compute(row, arguments, results); });
-    else row.compute(row, arguments, results);
+    if (row.writes)
+      write(*arguments[0].tensor, row.name, [&] { row.compute(row, arguments, results); });
+    else
+      row.compute(row, arguments, results);
   }
   const std::span<const Tensor> made = results.all();
   each_written(row, arguments, [&](const Tensor& t) { count_write(t, row.name); });
   if (row.view)
     for (const Tensor& t : made) register_view(*arguments[0].tensor, t, results.kind == Results::Kind::List);
   if (!tracked) return;
-  record(row.rules ? *row.rules : *row.refusal, wanted, arguments, made, std::move(owner), row.writes ? &results.one : nullptr);
+  record(row.rules ? *row.rules : *row.refusal, wanted, arguments, made, std::move(owner),
+         row.writes ? &results.one : nullptr);
 }
 
 }  // namespace adjoint

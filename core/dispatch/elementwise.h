@@ -5,8 +5,9 @@
 //     elementwise_node.cpp     what is recorded of a call, and derivatives
 //     elementwise_tangent.cpp  its tangents
 //
-// Everything that does a call, or follows it, reads a `Resolved` and decides none of these again. `resolve_straight` is
-// the quick half of the decision, for inputs that loops take as they are; `resolve` is the whole. Start reading there.
+// Everything that does a call, or follows it, reads a `Resolved` and decides none of these again.
+// `resolve_straight` is the quick half of the decision, for inputs that loops take as they are; `resolve` is
+// the whole. Start reading there.
 #pragma once
 
 #include "dispatch/operator.h"
@@ -17,10 +18,14 @@ namespace adjoint {
 /// The type of the result, given that computed in.
 inline DType result_dtype(const ElementwiseInfo& op, DType type) {
   switch (op.result) {
-    case ResultType::Bool: return DType::Bool;
-    case ResultType::Real: return real_dtype(type);
-    case ResultType::Complex: return complex_dtype(type);
-    default: return type;
+    case ResultType::Bool:
+      return DType::Bool;
+    case ResultType::Real:
+      return real_dtype(type);
+    case ResultType::Complex:
+      return complex_dtype(type);
+    default:
+      return type;
   }
 }
 /// The type of a call by torch's rules: categories first, bare numbers and zero-dimensional tensors weak.
@@ -38,13 +43,16 @@ struct Resolved {
   IntList sizes;
 };
 
-/// Decide a call, and refuse types and shapes that do not fit. `inplace`: the result takes the place of the first input.
+/// Decide a call, and refuse types and shapes that do not fit. `inplace`: the result takes the place of the
+/// first input.
 Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims& shape);
 
-/// Decide a call whose A inputs are of one type, row-major and of one shape, or single numbers beside it: nothing has to be
-/// converted, and nothing looked at twice. The input that has the shape of the result, which is left out of `r`; null where they
-/// are not so.
-template <int A> [[gnu::always_inline]] inline const TensorImpl* resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
+/// Decide a call whose A inputs are of one type, row-major and of one shape, or single numbers beside it:
+/// nothing has to be converted, and nothing looked at twice. The input that has the shape of the result,
+/// which is left out of `r`; null where they are not so.
+template <int A>
+[[gnu::always_inline]] inline const TensorImpl* resolve_straight(const ElementwiseInfo& op, const Tensor* in,
+                                                                 Resolved& r) {
   const TensorImpl* lead = in[0].get();
   const DType type = A == 3 && op.condition == 0 ? in[1].dtype() : lead->dtype;
   if (loop_slot(type) < 0 || !(op.direct >> index_of(type) & 1)) return nullptr;
@@ -60,14 +68,18 @@ template <int A> [[gnu::always_inline]] inline const TensorImpl* resolve_straigh
   for (int i = 1; i < A; ++i) {
     const TensorImpl* t = in[i].get();
     if (!t->ndim) continue;
-    if (!lead->ndim) lead = t;
-    else if (!same(t->sizes(), lead->sizes())) return nullptr;
+    if (!lead->ndim)
+      lead = t;
+    else if (!same(t->sizes(), lead->sizes()))
+      return nullptr;
   }
   r.type = type;
   r.result_type = op.result == ResultType::Same ? type : result_dtype(op, type);
   r.flags = any;
-  r.tracked = any & (TensorImpl::kRequiresGrad | TensorImpl::kView) && thread_state.grad && op.result != ResultType::Bool && is_differentiable(type) &&
-              (in[0].requires_grad() || (A > 1 && in[1].requires_grad()) || (A > 2 && in[A - 1].requires_grad()));
+  r.tracked =
+      any & (TensorImpl::kRequiresGrad | TensorImpl::kView) && thread_state.grad &&
+      op.result != ResultType::Bool && is_differentiable(type) &&
+      (in[0].requires_grad() || (A > 1 && in[1].requires_grad()) || (A > 2 && in[A - 1].requires_grad()));
   return lead;
 }
 /// For any number of inputs, and with the shape.
@@ -76,7 +88,8 @@ bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r);
 /// The name of input number i.
 std::string input_name(const ElementwiseInfo& op, int i);
 /// The gradient of input i, not recorded: one loop over `g`, the inputs and (number 3) the result.
-Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values);
+Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g,
+                      const Tensor* values);
 /// The arguments of a call as boxed ones.
 std::vector<Value> boxed_call(const ElementwiseInfo& op, const Tensor* in, const double* parameters);
 /// The result of a call that the first input is then written with: rules keep that as it was.
@@ -86,6 +99,7 @@ Device device_of_call(const ElementwiseInfo& op, const Tensor* in, const Tensor*
 /// Refuses an out= that is not where the result is.
 void need_device(const char* op, Device device, const Tensor& out);
 /// Do the call with its transforms, if it has any.
-bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, Tensor& result);
+bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
+                             Tensor& result);
 
 }  // namespace adjoint

@@ -26,17 +26,22 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   const bool given = parameter.value != "None" || (value != absent && (value == value || absent == absent));
   char digits[32];
   const std::string number(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-  return {.name = std::string(parameter.name()), .text = !given ? "None" : std::isfinite(value) ? number : "float('" + number + "')"};
+  return {.name = std::string(parameter.name()),
+          .text = !given                 ? "None"
+                  : std::isfinite(value) ? number
+                                         : "float('" + number + "')"};
 }
 
 /// `fused_gradient` where operands have to be converted or broadcast.
-[[gnu::noinline]] Tensor fused_general(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
+[[gnu::noinline]] Tensor fused_general(const ElementwiseInfo& op, int i, DType type, const double* parameters,
+                                       const Tensor& g, const Tensor* values) {
   const int takes = op.takes[i];
   unsigned flags = g->flags;
   for (int k = 0; k < 4; ++k)
     if (takes >> k & 1) flags |= values[k]->flags;
   // What carries a tangent or stands for a batch is no memory for a loop.
-  if (flags & TensorImpl::kTransformed) [[unlikely]] return op.recorded[i](g, values, values[3], parameters);
+  if (flags & TensorImpl::kTransformed) [[unlikely]]
+    return op.recorded[i](g, values, values[3], parameters);
   const DType c = compute_dtype(type);
   Tensor out = empty(g.sizes(), type);
   LoopCall call{op.loops.backward[i][loop_slot(c)], parameters};
@@ -53,7 +58,8 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   return out;
 }
 
-[[gnu::always_inline]] inline Tensor fused(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
+[[gnu::always_inline]] inline Tensor fused(const ElementwiseInfo& op, int i, DType type,
+                                           const double* parameters, const Tensor& g, const Tensor* values) {
   const int takes = op.takes[i];
   const DType g_type = result_dtype(op, type);
   const int slot = loop_slot(type);
@@ -74,7 +80,8 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   return out;
 }
 
-template <int A, int S> class ElementwiseNode final : public Node {
+template <int A, int S>
+class ElementwiseNode final : public Node {
  public:
   ElementwiseNode(const ElementwiseInfo& op, DType type, const double* parameters) : op_(&op) {
     info.computed = type;
@@ -94,15 +101,23 @@ template <int A, int S> class ElementwiseNode final : public Node {
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s) {
         if (!saved_[s].saved()) continue;
-        if (thread_state.grad || saved_[s].is_packed()) values[saved_[s].which] = (with_history[s] = saved_[s].unpack(this)).get();
-        else values[saved_[s].which] = saved_[s].lend(this);
+        if (thread_state.grad || saved_[s].is_packed())
+          values[saved_[s].which] = (with_history[s] = saved_[s].unpack(this)).get();
+        else
+          values[saved_[s].which] = saved_[s].lend(this);
       }
     for (int i = 0; i < A; ++i) {
       if (!edges_[i]) continue;
       switch (op_->rules[i]) {
-        case RuleKind::Zero: out[i] = zeros(g.sizes(), info.computed); break;
-        case RuleKind::Missing: fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i, " is not implemented");
-        case RuleKind::One: out[i] = g; break;
+        case RuleKind::Zero:
+          out[i] = zeros(g.sizes(), info.computed);
+          break;
+        case RuleKind::Missing:
+          fail<NotImplemented>("the derivative of '", op_->name, "' with respect to input ", i,
+                               " is not implemented");
+        case RuleKind::One:
+          out[i] = g;
+          break;
         default:
           // Where somebody interprets calls, the derivative is some.
           if (op_->rules[i] == RuleKind::MinusOne || thread_state.grad || thread_state.interpreter)
@@ -110,10 +125,15 @@ template <int A, int S> class ElementwiseNode final : public Node {
           else
             out[i] = fused(*op_, i, info.computed, parameters_.get(), g, values);
       }
-      // A rule that takes an input is not linear in it: its result can be differentiated by it, to 0 if need be.
-      if (thread_state.grad && op_->rules[i] != RuleKind::One && op_->rules[i] != RuleKind::MinusOne) [[unlikely]] {
+      // A rule that takes an input is not linear in it: its result can be differentiated by it, to 0 if need
+      // be.
+      if (thread_state.grad && op_->rules[i] != RuleKind::One && op_->rules[i] != RuleKind::MinusOne)
+          [[unlikely]] {
         const int takes = op_->takes[i];
-        keep_history(out[i], {edges_, A}, op_->rules[i] == RuleKind::Zero ? uint64_t{1} << i : takes & kResult ? ~uint64_t{0} : static_cast<uint64_t>(takes));
+        keep_history(out[i], {edges_, A},
+                     op_->rules[i] == RuleKind::Zero ? uint64_t{1} << i
+                     : takes & kResult               ? ~uint64_t{0}
+                                                     : static_cast<uint64_t>(takes));
       }
     }
   }
@@ -127,13 +147,17 @@ template <int A, int S> class ElementwiseNode final : public Node {
     std::vector<SavedValue> v;
     if constexpr (S > 0)
       for (int s = 0; s < S; ++s)
-        if (saved_[s].saved()) v.push_back({.name = saved_[s].which == 3 ? "result" : input_name(*op_, saved_[s].which), .slot = &saved_[s]});
+        if (saved_[s].saved())
+          v.push_back({.name = saved_[s].which == 3 ? "result" : input_name(*op_, saved_[s].which),
+                       .slot = &saved_[s]});
     // What this node had no need of, though its operator may have.
     for (int k = 0; k < A; ++k) {
       const std::string name = input_name(*op_, k);
-      if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; })) v.push_back({.name = name, .text = "None"});
+      if (std::none_of(v.begin(), v.end(), [&](const SavedValue& x) { return x.name == name; }))
+        v.push_back({.name = name, .text = "None"});
     }
-    for (int k = 0; k < op_->parameters && parameters_; ++k) v.push_back(saved_parameter(*op_, info.computed, k, parameters_[k]));
+    for (int k = 0; k < op_->parameters && parameters_; ++k)
+      v.push_back(saved_parameter(*op_, info.computed, k, parameters_[k]));
     return v;
   }
 
@@ -156,47 +180,57 @@ template <int A, int S> class ElementwiseNode final : public Node {
 namespace {
 
 template <int A, int S>
-void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type, const double* parameters,
-               int takes) {
+void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type,
+               const double* parameters, int takes) {
   auto* node = new ElementwiseNode<A, S>(op, type, parameters);
   Ref<Node> owner = Ref<Node>::steal(node);
   for (int i = 0; i < A; ++i)
-    if (before) [[unlikely]] node->edges_[i] = std::move(before->edges[i]);
-    else if (in[i].requires_grad()) node->edges_[i] = gradient_edge(in[i]);
+    if (before) [[unlikely]]
+      node->edges_[i] = std::move(before->edges[i]);
+    else if (in[i].requires_grad())
+      node->edges_[i] = gradient_edge(in[i]);
   int slot = 0;
   for (int k = 0; k < A; ++k)
     if (takes >> k & 1) node->save(slot++, k, before && before->kept[k].defined() ? before->kept[k] : in[k]);
   if (takes & kResult) node->save(slot++, 3, out);
   node->info.describe(out);
-  if (before) [[unlikely]] write_history(out, std::move(owner), 0, 2);  // held by the program, and by the door
-  else set_history(out, std::move(owner), 0);
+  if (before) [[unlikely]]
+    write_history(out, std::move(owner), 0, 2);  // held by the program, and by the door
+  else
+    set_history(out, std::move(owner), 0);
 }
 
 }  // namespace
 
 template <int A>
-void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type, const double* parameters) {
+void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type,
+            const double* parameters) {
   int takes = 0;
   for (int i = 0; i < A; ++i)
     if (before ? bool(before->edges[i]) : in[i].requires_grad()) takes |= op.takes[i];
   static constexpr uint8_t kBits[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
   switch (kBits[takes & 15]) {
-    case 0: return record_as<A, 0>(op, in, out, before, type, parameters, takes);
-    case 1: return record_as<A, 1>(op, in, out, before, type, parameters, takes);
-    case 2: return record_as<A, 2>(op, in, out, before, type, parameters, takes);
-    default: return record_as<A, 4>(op, in, out, before, type, parameters, takes);
+    case 0:
+      return record_as<A, 0>(op, in, out, before, type, parameters, takes);
+    case 1:
+      return record_as<A, 1>(op, in, out, before, type, parameters, takes);
+    case 2:
+      return record_as<A, 2>(op, in, out, before, type, parameters, takes);
+    default:
+      return record_as<A, 4>(op, in, out, before, type, parameters, takes);
   }
 }
 template void record<1>(const ElementwiseInfo&, const Tensor*, Tensor&, Before*, DType, const double*);
 template void record<2>(const ElementwiseInfo&, const Tensor*, Tensor&, Before*, DType, const double*);
 template void record<3>(const ElementwiseInfo&, const Tensor*, Tensor&, Before*, DType, const double*);
 
-Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g, const Tensor* values) {
+Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g,
+                      const Tensor* values) {
   return fused(op, i, type, parameters, g, values);
 }
 
-/// Before a write in place: edges, and copies of what rules need and the write destroys. A copy has the history of what
-/// it stands for.
+/// Before a write in place: edges, and copies of what rules need and the write destroys. A copy has the
+/// history of what it stands for.
 void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& before) {
   int takes = 0;
   for (int i = 0; i < op.arity; ++i)
@@ -207,7 +241,8 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   for (int k = 0; k < op.arity; ++k) {
     if (!(takes >> k & 1) || in[k]->storage != in[0]->storage) continue;
     Tensor& copy = before.kept[k] = copy_of(in[k]);
-    if (before.edges[k]) set_history(copy, Ref<Node>::share(before.edges[k].node.get()), before.edges[k].input_nr);
+    if (before.edges[k])
+      set_history(copy, Ref<Node>::share(before.edges[k].node.get()), before.edges[k].input_nr);
   }
 }
 

@@ -1,23 +1,22 @@
 // The forward rule of an element-wise operator, from its derivative or its reverse rule.
 //
-// An element's derivative d is a number: the tangent is t d, and the reverse rule g ↦ g conj(d) gives it, with conj(t) for g
-// where numbers are complex. A rule stated as a vjp is, on real numbers, the product with a number, too. On complex numbers it
-// may be linear over the reals only; then its values at 1 and at i say all of it: <g, J t> = <vjp(g), t> with <a, b> the real
-// part of conj(a) b, so that the real part of J t is <vjp(1), t> and the imaginary part <vjp(i), t>.
-#include "for_size.h"
-
-#include "dispatch/elementwise.h"
-
+// An element's derivative d is a number: the tangent is t d, and the reverse rule g ↦ g conj(d) gives it,
+// with conj(t) for g where numbers are complex. A rule stated as a vjp is, on real numbers, the product with
+// a number, too. On complex numbers it may be linear over the reals only; then its values at 1 and at i say
+// all of it: <g, J t> = <vjp(g), t> with <a, b> the real part of conj(a) b, so that the real part of J t is
+// <vjp(1), t> and the imaginary part <vjp(i), t>.
 #include <algorithm>
 
 #include "autograd/arithmetic.h"
+#include "dispatch/elementwise.h"
+#include "for_size.h"
 #include "kernels/run_loop.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
 #include "runtime/parallel.h"
-#include "transforms/forward.h"
 #include "tensor/access.h"
+#include "transforms/forward.h"
 #include "transforms/transformed.h"
 
 namespace adjoint {
@@ -37,8 +36,8 @@ std::vector<Value> boxed_call(const ElementwiseInfo& op, const Tensor* in, const
 
 void need_device(const char* op, Device device, const Tensor& out) {
   if (device_of(out) != device)
-    fail("Attempting to copy from device ", name_of(device), " to device ", name_of(device_of(out)), ", but cross-device copies are not allowed! ", op,
-         "(): out= must be on the device of the result");
+    fail("Attempting to copy from device ", name_of(device), " to device ", name_of(device_of(out)),
+         ", but cross-device copies are not allowed! ", op, "(): out= must be on the device of the result");
 }
 
 Device device_of_call(const ElementwiseInfo& op, const Tensor* in, const Tensor* out) {
@@ -48,16 +47,19 @@ Device device_of_call(const ElementwiseInfo& op, const Tensor* in, const Tensor*
   return where.device();
 }
 
-[[gnu::cold]] bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, Tensor& result) {
+[[gnu::cold]] bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in,
+                                           const double* parameters, Tensor& result) {
   Results r;
   if (!transformed(*op.row, boxed_call(op, in, parameters), r)) return false;
   result = std::move(r.one);
   return true;
 }
 
-[[gnu::cold]] Tensor elementwise_aside(const ElementwiseInfo& op, const Tensor* in, const double* parameters) {
+[[gnu::cold]] Tensor elementwise_aside(const ElementwiseInfo& op, const Tensor* in,
+                                       const double* parameters) {
   Tensor kept[kMostInputs];
-  for (int i = 0; i < op.arity; ++i) kept[i] = thread_state.grad && in[i]->storage == in[0]->storage ? call<Clone>(in[i]) : in[i];
+  for (int i = 0; i < op.arity; ++i)
+    kept[i] = thread_state.grad && in[i]->storage == in[0]->storage ? call<Clone>(in[i]) : in[i];
   return call_elementwise(op, kept, parameters);
 }
 
@@ -73,20 +75,23 @@ struct TangentRule {
   const ElementwiseInfo& op;
   const Tensor* in;  // the inputs, and as number 3 the result
   const double* parameters;
-  DType type;     // computed in
-  bool fused;     // nothing is recorded, and nothing carries anything
-  bool complex;   // numbers that are, on either side
+  DType type;    // computed in
+  bool fused;    // nothing is recorded, and nothing carries anything
+  bool complex;  // numbers that are, on either side
 
   Tensor gradient(int i, const Tensor& g) const {
     if (!fused) return op.recorded[i](g, in, in[3], parameters);
-    return fused_gradient(op, i, type, parameters, same(g.sizes(), in[3].sizes()) ? g : call<Expand>(g, in[3].sizes()), in);
+    return fused_gradient(op, i, type, parameters,
+                          same(g.sizes(), in[3].sizes()) ? g : call<Expand>(g, in[3].sizes()), in);
   }
 
   Tensor tangent(int i, Tensor t) const {
     const RuleKind kind = op.rules[i];
     if (kind == RuleKind::Missing)
-      fail<NotImplemented>("Trying to use forward AD with ", op.name, " that does not support it because it has not been implemented yet: "
-                           "its derivative with respect to input ", i, " is not");
+      fail<NotImplemented>("Trying to use forward AD with ", op.name,
+                           " that does not support it because it has not been implemented yet: its "
+                           "derivative with respect to input ",
+                           i, " is not");
     if (t.dtype() != type) t = call<To>(t, type);
     if (kind == RuleKind::One) return op.result == ResultType::Real && t.is_complex() ? call<RealPart>(t) : t;
     if (kind == RuleKind::MinusOne) return call<Neg>(t);
@@ -105,7 +110,8 @@ Tensor elementwise_tangent(const DualCall& c) {
   Tensor given[4];
   const ElementwiseInfo& op = given_inputs(*c.op.elementwise, c.arguments.data(), given);
   double parameters[kMostParameters];
-  for (int k = 0; k < op.parameters; ++k) parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
+  for (int k = 0; k < op.parameters; ++k)
+    parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
   bool carries = false;
   for (int i = 0; i < op.arity; ++i) {
     given[i] = c.primals[i];
@@ -113,7 +119,12 @@ Tensor elementwise_tangent(const DualCall& c) {
   }
   given[3] = c.results[0];
   const DType type = promoted(op, given);
-  const TangentRule rule{op, given, parameters, type, !carries && !c.is_recorded(), is_complex(type) || is_complex(result_dtype(op, type))};
+  const TangentRule rule{op,
+                         given,
+                         parameters,
+                         type,
+                         !carries && !c.is_recorded(),
+                         is_complex(type) || is_complex(result_dtype(op, type))};
   Tensor sum;
   bool own = false;
   for (int i = 0; i < op.arity; ++i) {
@@ -134,7 +145,8 @@ Tensor elementwise_tangent(const DualCall& c) {
 
 namespace {
 
-/// A walk over memory in blocks, in which loops of the value and of the tangent follow one another while a block is near.
+/// A walk over memory in blocks, in which loops of the value and of the tangent follow one another while a
+/// block is near.
 struct DualWalk {
   static constexpr int64_t kBlock = 512;
   static constexpr int kMost = 2 * kMostInputs;
@@ -146,14 +158,17 @@ struct DualWalk {
   /// Take an operand of n elements, or of one number, in; false where it lies otherwise.
   bool add(const Tensor& t, int64_t n) {
     const bool one = t.numel() == 1;
-    if (t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere) || !t.is_contiguous() || (t.numel() != n && !one)) return false;
+    if (t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere) || !t.is_contiguous() ||
+        (t.numel() != n && !one))
+      return false;
     constant |= unsigned{one} << count;
     data[count] = t.bytes();
     item[count++] = t.itemsize();
     return true;
   }
   /// f(addresses of the operands, at, elements) for each block.
-  template <class F> void run(int64_t n, const F& f) const {
+  template <class F>
+  void run(int64_t n, const F& f) const {
     runtime::parallel_for(0, n, StraightCall::kSerial, [&](int64_t begin, int64_t end) {
       alignas(64) char repeated[kMost][kBlock * sizeof(double)];
       const char* p[kMost];
@@ -190,9 +205,12 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   bool computes = false;
   for (int i = 0; i < op.arity; ++i) {
     tangents[i] = -1;
-    const Tensor t = i == op.condition || op.rules[i] == RuleKind::Zero ? Tensor() : tangent_of(in[i], *level);
+    const Tensor t =
+        i == op.condition || op.rules[i] == RuleKind::Zero ? Tensor() : tangent_of(in[i], *level);
     if (!t.defined()) continue;
-    if (op.rules[i] == RuleKind::Missing || t.dtype() != type || t.numel() != in[i].numel() || (thread_state.grad && t.requires_grad())) return false;
+    if (op.rules[i] == RuleKind::Missing || t.dtype() != type || t.numel() != in[i].numel() ||
+        (thread_state.grad && t.requires_grad()))
+      return false;
     tangents[i] = walk.count;
     if (!walk.add(t, n)) return false;
     ++terms;
@@ -202,7 +220,8 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   // One term is a walk of its own as quickly: processors read few streams ahead better than many.
   if (terms < 2 || !computes) return false;
   double parameters[kMostParameters];
-  for (int k = 0; k < op.parameters; ++k) parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
+  for (int k = 0; k < op.parameters; ++k)
+    parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
   const Tensor value = empty(r.sizes, type), tangent = empty(r.sizes, type);
   const Loop add = info_of<Add>().loops.forward[slot], negate = info_of<Neg>().loops.forward[slot];
   walk.run(n, [&](const char* const* p, int64_t at, int64_t m) {

@@ -2,13 +2,15 @@
 //
 //     ADJOINT_FAMILY(Reduction)
 //
-// which makes the rows and the doors of its operators there. A family of element-wise operators has loops besides; its source
-// is ops/<family>.isa.cpp, which the build compiles once like the others, and once more per instruction set with
-// ADJOINT_KERNELS_ONLY defined: then the same line makes the loops (ops/loops.h). ADJOINT_RARE_FAMILY says that few programs
-// spend their time in them: the widest registers get no loops of their own, and the next narrower serve. ADJOINT_PORTABLE_FAMILY
-// says that of all registers: its loops are compiled once, and serve every processor.
+// which makes the rows and the doors of its operators there. A family of element-wise operators has loops
+// besides; its source is ops/<family>.isa.cpp, which the build compiles once like the others, and once more
+// per instruction set with ADJOINT_KERNELS_ONLY defined: then the same line makes the loops (ops/loops.h).
+// ADJOINT_RARE_FAMILY says that few programs spend their time in them: the widest registers get no loops of
+// their own, and the next narrower serve. ADJOINT_PORTABLE_FAMILY says that of all registers: its loops are
+// compiled once, and serve every processor.
 //
-// The build finds these files by their names and knows nothing else of operators. Start reading at `add_family`.
+// The build finds these files by their names and knows nothing else of operators. Start reading at
+// `add_family`.
 #pragma once
 
 #ifdef ADJOINT_KERNELS_ONLY
@@ -29,8 +31,8 @@
 #else
 #include "dispatch/derived.h"
 
-#define ADJOINT_FAMILY(family) \
-  namespace adjoint {          \
+#define ADJOINT_FAMILY(family)                                                               \
+  namespace adjoint {                                                                        \
   static const bool family##_is_in_the_table = (table::add_family(#family, family()), true); \
   }
 #define ADJOINT_RARE_FAMILY(family) ADJOINT_FAMILY(family)
@@ -45,54 +47,78 @@ Tensor recorded_rule(const Tensor& g, const Tensor* in, const Tensor& result, co
     return (-Recorded(g)).tensor;
   } else {
     return [&]<size_t... K>(std::index_sequence<K...>) {
-      auto r = Rule<Op, I>::apply(Recorded(g), Recorded(in[0]), Recorded(in[1]), Recorded(in[2]), Recorded(result),
-                                  Recorded(static_cast<double>(p ? p[K] : 0.0))...);
+      auto r = Rule<Op, I>::apply(Recorded(g), Recorded(in[0]), Recorded(in[1]), Recorded(in[2]),
+                                  Recorded(result), Recorded(static_cast<double>(p ? p[K] : 0.0))...);
       return Recorded(r).tensor;
     }(std::make_index_sequence<count_parameters(Op::parameters)>{});
   }
 }
 
-template <class Op, int I> constexpr auto rule_pointer() {
+template <class Op, int I>
+constexpr auto rule_pointer() {
   using Pointer = Tensor (*)(const Tensor&, const Tensor*, const Tensor&, const double*);
   if constexpr (I < Op::arity) {
     constexpr RuleKind kind = Rule<Op, I>::kind;
     if constexpr (kind == RuleKind::Derivative || kind == RuleKind::Vjp || kind == RuleKind::MinusOne)
       return Pointer(&recorded_rule<Op, I>);
-    else return Pointer(nullptr);
+    else
+      return Pointer(nullptr);
   } else {
     return Pointer(nullptr);
   }
 }
 
-template <class Op, int I> constexpr RuleKind kind_at() {
-  if constexpr (I < Op::arity) return Rule<Op, I>::kind;
-  else return RuleKind::Zero;
+template <class Op, int I>
+constexpr RuleKind kind_at() {
+  if constexpr (I < Op::arity)
+    return Rule<Op, I>::kind;
+  else
+    return RuleKind::Zero;
 }
-template <class Op, int I> constexpr uint8_t takes_at() {
-  if constexpr (I < Op::arity) return static_cast<uint8_t>(Rule<Op, I>::takes);
-  else return 0;
+template <class Op, int I>
+constexpr uint8_t takes_at() {
+  if constexpr (I < Op::arity)
+    return static_cast<uint8_t>(Rule<Op, I>::takes);
+  else
+    return 0;
 }
 
-template <class Op> concept Checks = requires { &Op::check; };
-template <class Op> constexpr auto check_of() -> void (*)(const Tensor*, DType) {
-  if constexpr (Checks<Op>) return &Op::check;
-  else return nullptr;
+template <class Op>
+concept Checks = requires { &Op::check; };
+template <class Op>
+constexpr auto check_of() -> void (*)(const Tensor*, DType) {
+  if constexpr (Checks<Op>)
+    return &Op::check;
+  else
+    return nullptr;
 }
-template <class Op> constexpr auto absent_of() -> double (*)(int, DType) {
-  if constexpr (requires { &Op::absent; }) return &Op::absent;
-  else return nullptr;
+template <class Op>
+constexpr auto absent_of() -> double (*)(int, DType) {
+  if constexpr (requires { &Op::absent; })
+    return &Op::absent;
+  else
+    return nullptr;
 }
-template <class Op> constexpr const ElementwiseInfo* without_second() {
-  if constexpr (requires { typename Op::without_second; }) return &InfoOf<typename Op::without_second>::value;
-  else return nullptr;
+template <class Op>
+constexpr const ElementwiseInfo* without_second() {
+  if constexpr (requires { typename Op::without_second; })
+    return &InfoOf<typename Op::without_second>::value;
+  else
+    return nullptr;
 }
-template <class Op> constexpr const ElementwiseInfo* without_third() {
-  if constexpr (requires { typename Op::without_third; }) return &InfoOf<typename Op::without_third>::value;
-  else return nullptr;
+template <class Op>
+constexpr const ElementwiseInfo* without_third() {
+  if constexpr (requires { typename Op::without_third; })
+    return &InfoOf<typename Op::without_third>::value;
+  else
+    return nullptr;
 }
 // Inputs of one type, not bool, need no check but of their values.
-template <class Op> constexpr TypeSet direct_types() {
-  return Op::keeps_type ? 0 : Op::types & ~Op::identity & ~(Op::checks_values ? types::boolean | types::integer : 0);
+template <class Op>
+constexpr TypeSet direct_types() {
+  return Op::keeps_type
+             ? 0
+             : Op::types & ~Op::identity & ~(Op::checks_values ? types::boolean | types::integer : 0);
 }
 
 /// Whether parameter number k has the default None.
@@ -109,23 +135,47 @@ constexpr bool some_none(std::string_view parameters, int n) {
     if (defaults_to_none(parameters, k)) return true;
   return false;
 }
-static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, a=1, b=None", 1) && !defaults_to_none("*, a=1, b=None", 0));
+static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, a=1, b=None", 1) &&
+              !defaults_to_none("*, a=1, b=None", 0));
 
 }  // namespace table
 
 /// What errors and nodes call an operator: a form that has no name of its own has that of its function.
-template <class Op> constexpr const char* known_as() { return *Op::name == '_' && *Op::overloads ? Op::overloads : Op::name; }
+template <class Op>
+constexpr const char* known_as() {
+  return *Op::name == '_' && *Op::overloads ? Op::overloads : Op::name;
+}
 
-template <class Op> ElementwiseInfo InfoOf<Op>::value = {
-    known_as<Op>(), Op::doc, Op::inputs, Op::arity, count_parameters(Op::parameters), Op::condition, Op::types, Op::identity, table::direct_types<Op>(),
-    Op::result, Op::promotes_integers, Op::promotes_bool, Op::keeps_type, Op::inplace, Op::samples, table::check_of<Op>(), table::absent_of<Op>(), {nullptr, table::without_second<Op>(), table::without_third<Op>()},
+template <class Op>
+ElementwiseInfo InfoOf<Op>::value = {
+    known_as<Op>(),
+    Op::doc,
+    Op::inputs,
+    Op::arity,
+    count_parameters(Op::parameters),
+    Op::condition,
+    Op::types,
+    Op::identity,
+    table::direct_types<Op>(),
+    Op::result,
+    Op::promotes_integers,
+    Op::promotes_bool,
+    Op::keeps_type,
+    Op::inplace,
+    Op::samples,
+    table::check_of<Op>(),
+    table::absent_of<Op>(),
+    {nullptr, table::without_second<Op>(), table::without_third<Op>()},
     {table::kind_at<Op, 0>(), table::kind_at<Op, 1>(), table::kind_at<Op, 2>()},
     {table::takes_at<Op, 0>(), table::takes_at<Op, 1>(), table::takes_at<Op, 2>()},
-    {table::rule_pointer<Op, 0>(), table::rule_pointer<Op, 1>(), table::rule_pointer<Op, 2>()}, {}, nullptr};
+    {table::rule_pointer<Op, 0>(), table::rule_pointer<Op, 1>(), table::rule_pointer<Op, 2>()},
+    {},
+    nullptr};
 
 namespace table {
 
-template <class Op> void boxed_elementwise(const Operator&, const Value* v, Results& results) {
+template <class Op>
+void boxed_elementwise(const Operator&, const Value* v, Results& results) {
   Tensor in[Op::arity];
   const ElementwiseInfo& op = given_inputs(info_of<Op>(), v, in);
   double p[count_parameters(Op::parameters) + 1];
@@ -134,7 +184,8 @@ template <class Op> void boxed_elementwise(const Operator&, const Value* v, Resu
 }
 
 /// What both kinds of operators say in the same way.
-template <class Op> Operator* new_row(const char* family, const char* order) {
+template <class Op>
+Operator* new_row(const char* family, const char* order) {
   auto* row = new Operator{};
   row->name = Op::name;
   row->doc = Op::doc;
@@ -150,24 +201,35 @@ template <class Op> Operator* new_row(const char* family, const char* order) {
   return row;
 }
 
-template <class Op> void add_elementwise(const char* family, int index) {
-  static_assert(Op::arity == parameters_in(Op::inputs) && count_parameters(Op::parameters) == parameters_in(Op::parameters),
+template <class Op>
+void add_elementwise(const char* family, int index) {
+  static_assert(Op::arity == parameters_in(Op::inputs) &&
+                    count_parameters(Op::parameters) == parameters_in(Op::parameters),
                 "the names of an element-wise operator's inputs or parameters are not as many as it has");
-  static_assert(Op::arity <= kMostInputs && parameters_in(Op::parameters) <= kMostParameters, "more than an element-wise call has room for");
-  static_assert(Op::condition < 0 || Op::arity == 3, "an operator with a condition chooses between two others");
-  static_assert(names_are_unique(Op::inputs) && names_are_unique(Op::parameters), "two arguments of one name");
-  static_assert(!some_none(Op::parameters, count_parameters(Op::parameters)) || requires { &Op::absent; }, "says what a parameter left out stands for");
+  static_assert(Op::arity <= kMostInputs && parameters_in(Op::parameters) <= kMostParameters,
+                "more than an element-wise call has room for");
+  static_assert(Op::condition < 0 || Op::arity == 3,
+                "an operator with a condition chooses between two others");
+  static_assert(names_are_unique(Op::inputs) && names_are_unique(Op::parameters),
+                "two arguments of one name");
+  static_assert(
+      !some_none(Op::parameters, count_parameters(Op::parameters)) || requires { &Op::absent; },
+      "says what a parameter left out stands for");
   // (Asked of the types: the address of a row is no constant under sanitizers.)
-  static_assert((Op::arity < 2 || !defaults_to_none(Op::inputs, 1) || requires { typename Op::without_second; }) &&
-                    (Op::arity < 3 || !defaults_to_none(Op::inputs, 2) || requires { typename Op::without_third; }),
-                "says which operator a call is that leaves an input out");
+  static_assert(
+      (Op::arity < 2 || !defaults_to_none(Op::inputs, 1) || requires { typename Op::without_second; }) &&
+          (Op::arity < 3 || !defaults_to_none(Op::inputs, 2) || requires { typename Op::without_third; }),
+      "says which operator a call is that leaves an input out");
   InfoOf<Op>::value.loops = choose_loops(family, index);
-  static const std::string order = std::string(Op::inputs) + (*Op::parameters ? std::string(", ") + Op::parameters : "");
+  static const std::string order =
+      std::string(Op::inputs) + (*Op::parameters ? std::string(", ") + Op::parameters : "");
   Operator* row = new_row<Op>(family, order.c_str());
   row->module = row->returns = "";
-  for (int i = 0; i < Op::arity; ++i) row->kinds.push_back(defaults_to_none(Op::inputs, i) ? &kind_of<OptionalTensor> : &kind_of<Tensor>);
+  for (int i = 0; i < Op::arity; ++i)
+    row->kinds.push_back(defaults_to_none(Op::inputs, i) ? &kind_of<OptionalTensor> : &kind_of<Tensor>);
   for (int k = 0; k < count_parameters(Op::parameters); ++k)
-    row->kinds.push_back(defaults_to_none(Op::parameters, k) ? &kind_of<std::optional<double>> : &kind_of<double>);
+    row->kinds.push_back(defaults_to_none(Op::parameters, k) ? &kind_of<std::optional<double> >
+                                                             : &kind_of<double>);
   row->door = &boxed_elementwise<Op>;
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
@@ -180,11 +242,15 @@ template <class Op> void add_elementwise(const char* family, int index) {
   add_row(row);
 }
 
-template <class Op, class R, class... P> void add_structured(const char* family, R (*)(P...)) {
-  static_assert((IsArgument<P> && ...), "a parameter has a type that calls cannot carry: see ops/arguments.h");
-  static_assert(parameters_in(Op::signature) == sizeof...(P), "the signature names another number of arguments than forward takes");
+template <class Op, class R, class... P>
+void add_structured(const char* family, R (*)(P...)) {
+  static_assert((IsArgument<P> && ...),
+                "a parameter has a type that calls cannot carry: see ops/arguments.h");
+  static_assert(parameters_in(Op::signature) == sizeof...(P),
+                "the signature names another number of arguments than forward takes");
   static_assert(names_are_unique(Op::signature), "two arguments of one name");
-  static_assert(orders_fit(Op::signature, Op::orders) && orders_fit(Op::signature, Op::old_orders), "an order names what the signature does not");
+  static_assert(orders_fit(Op::signature, Op::orders) && orders_fit(Op::signature, Op::old_orders),
+                "an order names what the signature does not");
   static_assert(sizeof...(P) <= kMostArguments, "more arguments than calls have room for");
   Operator* row = new_row<Op>(family, Op::signature);
   row->module = Op::module;
@@ -193,7 +259,8 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   row->types = Op::types;
   row->kinds = {&kind_of<P>...};
   row->compute = &door::compute<Op, R, P...>;
-  row->door = Op::composite ? row->compute : [](const Operator& o, const Value* v, Results& r) { pass_door(o, v, r); };
+  row->door = Op::composite ? row->compute
+                            : [](const Operator& o, const Value* v, Results& r) { pass_door(o, v, r); };
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;
@@ -205,8 +272,10 @@ template <class Op, class R, class... P> void add_structured(const char* family,
   row->function = Op::function;
   row->method = Op::method;
   row->several = !std::is_same_v<R, Tensor>;
-  if constexpr (std::is_same_v<R, Tensors>) row->results = 0;
-  else if constexpr (!std::is_same_v<R, Tensor>) row->results = std::tuple_size_v<R>;
+  if constexpr (std::is_same_v<R, Tensors>)
+    row->results = 0;
+  else if constexpr (!std::is_same_v<R, Tensor>)
+    row->results = std::tuple_size_v<R>;
   row->composite = Op::composite;
   row->crosses_devices = Op::crosses_devices;
   row->takes_sparse = Op::takes_sparse;
@@ -222,11 +291,14 @@ template <class Op, class R, class... P> void add_structured(const char* family,
 }
 
 /// Add the rows of every operator of a family.
-template <class... Ops> void add_family(const char* family, Family<Ops...>) {
+template <class... Ops>
+void add_family(const char* family, Family<Ops...>) {
   int index = 0;
   auto add = [&]<class Op>() {
-    if constexpr (IsElementwise<Op>) add_elementwise<Op>(family, index++);
-    else add_structured<Op>(family, &Op::forward);
+    if constexpr (IsElementwise<Op>)
+      add_elementwise<Op>(family, index++);
+    else
+      add_structured<Op>(family, &Op::forward);
   };
   (add.template operator()<Ops>(), ...);
 }

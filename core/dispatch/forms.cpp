@@ -9,11 +9,11 @@
 #include "kernels/slices.h"
 #include "ops/writing.h"
 #include "runtime/warning.h"
+#include "tensor/access.h"
 #include "tensor/checked.h"
 #include "tensor/destination.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -31,42 +31,47 @@ void write_elementwise(const Call& call, Results& results) {
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  return a->storage == b->storage || (a->storage->data < b->storage->data + b->storage->nbytes && b->storage->data < a->storage->data + a->storage->nbytes);
+  return a->storage == b->storage || (a->storage->data < b->storage->data + b->storage->nbytes &&
+                                      b->storage->data < a->storage->data + a->storage->nbytes);
 }
 
-/// Whether results may be made in the tensors given as out=: they are row-major and may be written as they are, and nothing
-/// that the call reads lies there.
+/// Whether results may be made in the tensors given as out=: they are row-major and may be written as they
+/// are, and nothing that the call reads lies there.
 bool may_be_made_there(const Call& call) {
   if (thread_state.watched || call.op.declared) return false;
   for (const Tensor& t : call.out) {
     const Storage& storage = *t->storage;
-    if (!t.is_contiguous() || t->flags & (TensorImpl::kDual | TensorImpl::kBatched) || storage.readonly || storage.device == Device::Meta ||
-        (t->is(TensorImpl::kInference) && !thread_state.inference) || (thread_state.grad && t.requires_grad()))
+    if (!t.is_contiguous() || t->flags & (TensorImpl::kDual | TensorImpl::kBatched) || storage.readonly ||
+        storage.device == Device::Meta || (t->is(TensorImpl::kInference) && !thread_state.inference) ||
+        (thread_state.grad && t.requires_grad()))
       return false;
     for (const Tensor& other : call.out)
       if (&other != &t && overlap(t, other)) return false;
   }
   const auto harmless = [&](const Tensor& x) {
-    if (x->flags & (TensorImpl::kDual | TensorImpl::kBatched) || (thread_state.grad && x.requires_grad())) return false;
+    if (x->flags & (TensorImpl::kDual | TensorImpl::kBatched) || (thread_state.grad && x.requires_grad()))
+      return false;
     return std::none_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return overlap(x, t); });
   };
   return !find_tensor(call.op, call.arguments.data(), [&](const Tensor& x) { return !harmless(x); });
 }
 
 bool lies_in(const Tensor& result, const Tensor& out) {
-  return result.defined() && result->storage == out->storage && result->data == out->data && result.dtype() == out.dtype() && result.is_contiguous() &&
-         same(result.sizes(), out.sizes());
+  return result.defined() && result->storage == out->storage && result->data == out->data &&
+         result.dtype() == out.dtype() && result.is_contiguous() && same(result.sizes(), out.sizes());
 }
 
 /// Whether nobody but the one who holds this result looks at its memory, all of which it is.
 bool is_fresh(const Tensor& t) {
-  return t.defined() && t.unique() && t.is_contiguous() && t->storage->kind != Storage::Kind::External && t->data == t->storage->data &&
-         !t->storage->viewed.load(std::memory_order_relaxed) && t->storage->refcount.load(std::memory_order_acquire) == 1;
+  return t.defined() && t.unique() && t.is_contiguous() && t->storage->kind != Storage::Kind::External &&
+         t->data == t->storage->data && !t->storage->viewed.load(std::memory_order_relaxed) &&
+         t->storage->refcount.load(std::memory_order_acquire) == 1;
 }
 
 void write_result(const Tensor& out, const Tensor& result, const char* name, bool converts, bool fresh);
 
-/// A call of a structured operator with out=. Its results are made there (tensor/destination.h), or copied there.
+/// A call of a structured operator with out=. Its results are made there (tensor/destination.h), or copied
+/// there.
 void perform_into(const Call& call, const std::vector<Value>& values) {
   const char* const name = call.op.name;
   const bool there = may_be_made_there(call);
@@ -82,11 +87,14 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
     }
   }
   const std::span<Tensor> made = r.kind == Results::Kind::One ? std::span(&r.one, 1) : std::span(r.many);
-  if (call.out.size() != made.size()) fail<TypeError>(name, "(): out must be a tuple of ", made.size(), " Tensors");
-  // What lies in the place of another result, or otherwise in its own, is parted from it before that is written.
+  if (call.out.size() != made.size())
+    fail<TypeError>(name, "(): out must be a tuple of ", made.size(), " Tensors");
+  // What lies in the place of another result, or otherwise in its own, is parted from it before that is
+  // written.
   for (size_t i = 0; there && i < made.size(); ++i)
     if (made[i].defined() && !lies_in(made[i], call.out[i]) &&
-        std::any_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return made[i]->storage == t->storage; }))
+        std::any_of(call.out.begin(), call.out.end(),
+                    [&](const Tensor& t) { return made[i]->storage == t->storage; }))
       made[i] = copy_of(made[i]);
   for (size_t i = 0; i < made.size(); ++i) {
     if (there && lies_in(made[i], call.out[i])) {
@@ -124,25 +132,31 @@ void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
   const char *a = t.bytes(), *b = x.bytes();
   const char *a_end = a + t.numel() * t.itemsize(), *b_end = b + x.numel() * x.itemsize();
   if (a >= b_end || b >= a_end) return;
-  const bool full = a == b && a_end == b_end && t.itemsize() == x.itemsize() && same(t.sizes(), x.sizes()) && same(t.strides(), x.strides());
+  const bool full = a == b && a_end == b_end && t.itemsize() == x.itemsize() && same(t.sizes(), x.sizes()) &&
+                    same(t.strides(), x.strides());
   if (full ? same_too : is_dense(t) && is_dense(x))
-    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-         "Please clone() the tensor before performing the operation.");
+    fail(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+        "single memory location. Please clone() the tensor before performing the operation.");
 }
 
-/// torch refuses what it would compute wrongly. Here results are right, and this is asked for by `as_torch` alone.
+/// torch refuses what it would compute wrongly. Here results are right, and this is asked for by `as_torch`
+/// alone.
 void refuse_shared(const Call& call) {
   const bool inplace = call.form == CallForm::InPlace;
-  const std::span<const Tensor> written = inplace ? std::span(call.arguments[0].tensor, 1) : std::span(call.out.begin(), call.out.end());
+  const std::span<const Tensor> written =
+      inplace ? std::span(call.arguments[0].tensor, 1) : std::span(call.out.begin(), call.out.end());
   const auto each = [&](auto&& f) {
     each_tensor(call.op, call.arguments.data(), [&](const Tensor& x, int i) {
       if (i >= inplace) f(x);
     });
   };
   bool places = false;
-  if (!call.op.elementwise && !call.op.writes) each([&](const Tensor& x) { places |= category(x.dtype()) <= Category::Integer; });
+  if (!call.op.elementwise && !call.op.writes)
+    each([&](const Tensor& x) { places |= category(x.dtype()) <= Category::Integer; });
   for (const Tensor& t : written)
-    if (!(t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere))) each([&](const Tensor& x) { refuse_shared(t, x, places && inplace); });
+    if (!(t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere)))
+      each([&](const Tensor& x) { refuse_shared(t, x, places && inplace); });
 }
 
 }  // namespace
@@ -150,7 +164,8 @@ void refuse_shared(const Call& call) {
 void perform(const Call& call, Results& results) {
   const Operator& op = call.op;
   if (call.form == CallForm::Function) return op.boxed(call.arguments.data(), results);
-  if (refuses_shared_memory.load(std::memory_order_relaxed)) [[unlikely]] refuse_shared(call);
+  if (refuses_shared_memory.load(std::memory_order_relaxed)) [[unlikely]]
+    refuse_shared(call);
   if (call.form == CallForm::InPlace && op.writes) return op.boxed(call.arguments.data(), results);
   if (op.elementwise) return write_elementwise(call, results);
   if (interpreted(call, results)) return;
@@ -183,37 +198,50 @@ void perform(const Call& call, Results& results) {
 
 void need_out_type(DType type, DType out, const char* name, bool converts) {
   if (!converts && type != out)
-    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out), " instead: expected scalar_type ",
-         type_name_of(type), " but found ", type_name_of(out));
-  if (!can_cast(type, out)) fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out), " in ", name, "(out=)");
+    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out),
+         " instead: expected scalar_type ", type_name_of(type), " but found ", type_name_of(out));
+  if (!can_cast(type, out))
+    fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out),
+         " in ", name, "(out=)");
 }
 
-void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) { write_result(t, result, name, converts, false); }
+void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) {
+  write_result(t, result, name, converts, false);
+}
 
 namespace {
 /// As write_out. A `fresh` result gives its memory to a tensor that has to get another anyhow.
 void write_result(const Tensor& t, const Tensor& result, const char* name, bool converts, bool fresh) {
-  if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]] need_device(name, device_of(result), t);
+  if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]]
+    need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
-    fail(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+    fail(name,
+         "(): functions with out=... arguments don't support automatic differentiation, but one of the "
+         "arguments requires grad.");
   need_out_type(result.dtype(), t.dtype(), name, converts);
   refuse_overlap(t, name);
   if (!same(t.sizes(), result.sizes())) {
     if (t.numel() != 0)
-      runtime::warn(text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()),
-                         ", which does not match the required output shape ", to_string(result.sizes()),
-                         ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. "
-                         "You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).").c_str());
+      runtime::warn(text("An output with one or more elements was resized since it had shape ",
+                         to_string(t.sizes()), ", which does not match the required output shape ",
+                         to_string(result.sizes()),
+                         ". This behavior is deprecated, and in a future PyTorch release outputs will not be "
+                         "resized unless they have zero elements. You can explicitly reuse an out tensor t "
+                         "by resizing it, inplace, to zero elements with t.resize_(0).")
+                        .c_str());
     tell_replaced(t, "out");
     if (fresh && t.dtype() == result.dtype() && !is_transformed(t) && !is_transformed(result)) {
-      t->replace_storage(Ref<Storage>::share(result->storage), result.bytes(), t.dtype(), result.sizes(), nullptr);
+      t->replace_storage(Ref<Storage>::share(result->storage), result.bytes(), t.dtype(), result.sizes(),
+                         nullptr);
       count_write(t, name);
       return;
     }
     const DeviceScope scope(device_of(t));
-    Ref<Storage> storage = allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
+    Ref<Storage> storage =
+        allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
     char* const data = storage->data;
-    t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(), without_gaps(result) ? result.strides().data() : nullptr);
+    t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(),
+                       without_gaps(result) ? result.strides().data() : nullptr);
   }
   if (is_transformed(t) || is_transformed(result)) [[unlikely]] {
     write_transformed(t, result);
@@ -227,12 +255,14 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
 
 void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!same(self.sizes(), result.sizes()))
-    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ", to_string(result.sizes()));
+    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ",
+         to_string(result.sizes()));
   if (!can_cast(result.dtype(), self.dtype()))
-    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ", type_name_of(self.dtype()), " in ", name, "_()");
+    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ",
+         type_name_of(self.dtype()), " in ", name, "_()");
   // A result without history leaves none of what was there before. An interpreter sees a copy.
-  if ((thread_state.grad && self.requires_grad() && !history(result)) || (thread_state.watched && thread_state.interpreter) || is_transformed(self) ||
-      is_transformed(result)) {
+  if ((thread_state.grad && self.requires_grad() && !history(result)) ||
+      (thread_state.watched && thread_state.interpreter) || is_transformed(self) || is_transformed(result)) {
     call<Copy>(self, result);
     return;
   }

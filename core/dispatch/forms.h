@@ -1,8 +1,9 @@
 // The forms of a call: the function itself, in place, and into a tensor given as out=.
 //
-// Element-wise operators write where they are told to. Of others the function makes a result: with out= in that tensor's memory,
-// where this fits and nothing that is read lies there (tensor/destination.h), else elsewhere, and it is copied over. What
-// the copy needs of history and of checks is here, for compositions that have such forms as well.
+// Element-wise operators write where they are told to. Of others the function makes a result: with out= in
+// that tensor's memory, where this fits and nothing that is read lies there (tensor/destination.h), else
+// elsewhere, and it is copied over. What the copy needs of history and of checks is here, for compositions
+// that have such forms as well.
 #pragma once
 
 #include "dispatch/operator.h"
@@ -20,8 +21,8 @@ extern std::atomic<uint64_t> results_copied;
 /// The tensor takes the value and the history of a result that was computed beside it: `name` in place.
 void become_result(const Tensor& self, const Tensor& result, const char* name);
 
-/// The tensor takes the value of a result, and its shape where it has another: `name` with out=, which may be of another type
-/// if `converts`.
+/// The tensor takes the value of a result, and its shape where it has another: `name` with out=, which may be
+/// of another type if `converts`.
 void write_out(const Tensor& out, const Tensor& result, const char* name, bool converts);
 
 /// Refuse out= of a type that it may not have, where the result is of type `type`.

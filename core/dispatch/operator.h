@@ -1,7 +1,7 @@
 // An operator at run time: what the table holds, and the boxed form of a call.
 //
-// The table is made from the families (dispatch/family.h) when the library is loaded. Bindings, transforms, stubs
-// and tests iterate over it; a transform sees a call as an Operator and an array of Values.
+// The table is made from the families (dispatch/family.h) when the library is loaded. Bindings, transforms,
+// stubs and tests iterate over it; a transform sees a call as an Operator and an array of Values.
 #pragma once
 
 #include <bit>
@@ -35,7 +35,8 @@ struct Operator {
   const char* name;
   const char* doc;
   std::string signature;  // as users read it
-  /// As the operator writes it: the plain order of its arguments, further ones, and those that torch warns of.
+  /// As the operator writes it: the plain order of its arguments, further ones, and those that torch warns
+  /// of.
   const char *order, *orders, *old_orders;
   const char* family;
   const char* module;
@@ -50,11 +51,13 @@ struct Operator {
   std::vector<const ArgKind*> kinds;
   /// A call whose arguments are boxed: `pass_door`, or for element-wise operators what unboxes them.
   void (*door)(const Operator& row, const Value* arguments, Results& results);
-  /// What the door computes, of structured operators: `forward` itself. Nothing is recorded, transforms are out of sight.
+  /// What the door computes, of structured operators: `forward` itself. Nothing is recorded, transforms are
+  /// out of sight.
   void (*compute)(const Operator& row, const Value* arguments, Results& results) = nullptr;
   const ElementwiseInfo* elementwise;  // null for structured operators
   const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
-  /// Of an operator whose derivative is not implemented: its nodes refuse when they are asked for it. Set by `add_row`.
+  /// Of an operator whose derivative is not implemented: its nodes refuse when they are asked for it. Set by
+  /// `add_row`.
   const RuleTable* refusal = nullptr;
   bool view, writes, inplace, differentiable, function, method;
   /// Where it writes, elements at one address get one value.
@@ -92,8 +95,10 @@ struct Operator {
   void boxed(const Value* arguments, Results& results) const { door(*this, arguments, results); }
 };
 
-/// f(tensor, parameter) of each tensor among the arguments of a call, those in lists too; what is left out is passed over.
-template <class F> void each_tensor(const Operator& op, const Value* arguments, F&& f) {
+/// f(tensor, parameter) of each tensor among the arguments of a call, those in lists too; what is left out is
+/// passed over.
+template <class F>
+void each_tensor(const Operator& op, const Value* arguments, F&& f) {
   for (uint32_t mask = op.tensors; mask; mask &= mask - 1) {
     const int i = std::countr_zero(mask);
     if (const Value& v = arguments[i]; v.present && v.tensor->defined()) f(*v.tensor, i);
@@ -106,7 +111,8 @@ template <class F> void each_tensor(const Operator& op, const Value* arguments, 
   }
 }
 /// The first of them, in the order of the parameters, of which f(tensor) is true; null without one.
-template <class F> const Tensor* find_tensor(const Operator& op, const Value* arguments, F&& f) {
+template <class F>
+const Tensor* find_tensor(const Operator& op, const Value* arguments, F&& f) {
   for (uint32_t mask = op.tensors | op.lists; mask; mask &= mask - 1) {
     const int i = std::countr_zero(mask);
     const Value& v = arguments[i];
@@ -120,7 +126,8 @@ template <class F> const Tensor* find_tensor(const Operator& op, const Value* ar
 /// What is done with the result: it is given back, it takes the place of the first argument, or that of out=.
 enum class CallForm : uint8_t { Function, InPlace, Out };
 
-/// A call: which operator, in which form, on what. See dispatch/forms.h, and transforms/interpreter.h for who sees calls.
+/// A call: which operator, in which form, on what. See dispatch/forms.h, and transforms/interpreter.h for who
+/// sees calls.
 struct Call {
   const Operator& op;
   CallForm form;
@@ -131,7 +138,8 @@ struct Call {
 };
 
 /// Each of the other names of a row.
-template <class F> void each_alias(std::string_view aliases, F&& f) {
+template <class F>
+void each_alias(std::string_view aliases, F&& f) {
   while (!aliases.empty()) f(std::string(cut(aliases, ',')));
 }
 
@@ -140,8 +148,9 @@ std::vector<const Operator*>& operators();
 /// Put a row among them, whose parameters are known.
 void add_row(Operator* row);
 
-/// The door of structured operators, declared ones too: transforms, checks of what is written, the computation, views, the node.
-/// `past_transforms`: the call comes from a transform, which has dealt with what its inputs carry.
+/// The door of structured operators, declared ones too: transforms, checks of what is written, the
+/// computation, views, the node. `past_transforms`: the call comes from a transform, which has dealt with
+/// what its inputs carry.
 void pass_door(const Operator& row, const Value* arguments, Results& results, bool past_transforms = false);
 
 /// What the door knows of an element-wise operator.
@@ -160,8 +169,8 @@ struct ElementwiseInfo {
   Domain samples;
   /// Refuses inputs, given the type computed in; null where there is nothing to refuse.
   void (*check)(const Tensor* in, DType type);
-  /// What a parameter stands for that is left out, and the operator of a call that leaves an input out; null where all
-  /// have to be given.
+  /// What a parameter stands for that is left out, and the operator of a call that leaves an input out; null
+  /// where all have to be given.
   double (*absent)(int k, DType type);
   const ElementwiseInfo* without[3];
   RuleKind rules[3];
@@ -180,79 +189,114 @@ inline double parameter_of(const ElementwiseInfo& op, const Value* v, int k) {
 }
 
 /// The row of a structured operator; set when its family is registered.
-template <class Op> inline const Operator* row_of = nullptr;
+template <class Op>
+inline const Operator* row_of = nullptr;
 
 /// Defined where the operator's family is instantiated.
-template <class Op> struct InfoOf { static ElementwiseInfo value; };
-template <class Op> const ElementwiseInfo& info_of() { return InfoOf<Op>::value; }
+template <class Op>
+struct InfoOf {
+  static ElementwiseInfo value;
+};
+template <class Op>
+const ElementwiseInfo& info_of() {
+  return InfoOf<Op>::value;
+}
 
 /// Call an element-wise operator: broadcast, promote, run, record. With `out`, the result is written there;
 /// `inplace` says that out is the first input.
-Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out = nullptr,
-                        bool inplace = false);
+Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
+                        const Tensor* out = nullptr, bool inplace = false);
 
 /// The same on boxed arguments, for a transform that has dealt with what the inputs carry.
 void call_elementwise_plain(const Operator& row, const Value* arguments, Results& results);
 
-template <class Op> concept IsElementwise = std::is_base_of_v<Elementwise, Op>;
+template <class Op>
+concept IsElementwise = std::is_base_of_v<Elementwise, Op>;
 
-template <class F> struct FunctionTypes;
-template <class R, class... P> struct FunctionTypes<R (*)(P...)> {
+template <class F>
+struct FunctionTypes;
+template <class R, class... P>
+struct FunctionTypes<R (*)(P...)> {
   using Return = R;
   using Parameters = std::tuple<P...>;
 };
 
 /// The results of a call as its forward returns them.
-template <class R> R from_results(Results& r) {
-  if constexpr (std::is_same_v<R, Tensor>) return std::move(r.one);
-  else if constexpr (std::is_same_v<R, Tensors>) return std::move(r.many);
-  else return [&]<size_t... I>(std::index_sequence<I...>) { return R{std::move(r.many[I])...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
+template <class R>
+R from_results(Results& r) {
+  if constexpr (std::is_same_v<R, Tensor>)
+    return std::move(r.one);
+  else if constexpr (std::is_same_v<R, Tensors>)
+    return std::move(r.many);
+  else
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return R{std::move(r.many[I])...};
+    }(std::make_index_sequence<std::tuple_size_v<R>>{});
 }
 
 /// A structured operator called from C++: its arguments are boxed, and pass the door.
-template <class Op, class R, class... P> struct DoorOf {
+template <class Op, class R, class... P>
+struct DoorOf {
   static R call(P... arguments) {
     if constexpr (Op::composite) return Op::forward(arguments...);
     Value values[sizeof...(P) + 1];
-    [&]<size_t... I>(std::index_sequence<I...>) { (argument_t<P>::box(arguments, values[I]), ...); }(std::index_sequence_for<P...>{});
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      (argument_t<P>::box(arguments, values[I]), ...);
+    }(std::index_sequence_for<P...>{});
     Results r;
     pass_door(*row_of<Op>, values, r);
     return from_results<R>(r);
   }
 };
-template <class Op, class F> struct MakeDoor;
-template <class Op, class R, class... P> struct MakeDoor<Op, R (*)(P...)> { using type = DoorOf<Op, R, P...>; };
-template <class Op> using Door = typename MakeDoor<Op, decltype(&Op::forward)>::type;
+template <class Op, class F>
+struct MakeDoor;
+template <class Op, class R, class... P>
+struct MakeDoor<Op, R (*)(P...)> {
+  using type = DoorOf<Op, R, P...>;
+};
+template <class Op>
+using Door = typename MakeDoor<Op, decltype(&Op::forward)>::type;
 
 namespace detail {
-template <class T> Tensor first_result(T&& result) {
-  if constexpr (std::is_convertible_v<T, Tensor>) return std::forward<T>(result);
-  else if constexpr (requires { result.size(); }) return result[0];
-  else return std::get<0>(result);
+template <class T>
+Tensor first_result(T&& result) {
+  if constexpr (std::is_convertible_v<T, Tensor>)
+    return std::forward<T>(result);
+  else if constexpr (requires { result.size(); })
+    return result[0];
+  else
+    return std::get<0>(result);
 }
-template <class X> Tensor as_input(const X& x) {
-  if constexpr (std::is_convertible_v<X, Tensor>) return x;
-  else return wrap_number(Scalar(x), DType::Float64);
+template <class X>
+Tensor as_input(const X& x) {
+  if constexpr (std::is_convertible_v<X, Tensor>)
+    return x;
+  else
+    return wrap_number(Scalar(x), DType::Float64);
 }
 }  // namespace detail
 
-template <class Op, class... A> Tensor call(A&&... args) {
+template <class Op, class... A>
+Tensor call(A&&... args) {
   if constexpr (IsElementwise<Op>) {
     return [&]<size_t... I, size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>, auto all) {
       const Tensor in[] = {detail::as_input(std::get<I>(all))...};
       const double p[] = {static_cast<double>(std::get<Op::arity + K>(all))..., 0.0};
       return call_elementwise(info_of<Op>(), in, p);
     }(std::make_index_sequence<Op::arity>{}, std::make_index_sequence<sizeof...(A) - Op::arity>{},
-      std::tuple<const std::decay_t<A>&...>(args...));
+           std::tuple<const std::decay_t<A>&...>(args...));
   } else {
     return detail::first_result(Door<Op>::call(std::forward<A>(args)...));
   }
 }
 
-template <class Op, class... A> Tensors call_all(A&&... args) {
+template <class Op, class... A>
+Tensors call_all(A&&... args) {
   auto r = Door<Op>::call(std::forward<A>(args)...);
-  if constexpr (std::is_same_v<decltype(r), Tensors>) return r;
-  else return std::apply([](auto&... t) { return Tensors{t...}; }, r);
+  if constexpr (std::is_same_v<decltype(r), Tensors>)
+    return r;
+  else
+    return std::apply([](auto&... t) { return Tensors{t...}; }, r);
 }
 
 }  // namespace adjoint

@@ -1,4 +1,5 @@
-// What an element-wise call comes to, by torch's rules: the type to compute in, the shape, whether it is recorded.
+// What an element-wise call comes to, by torch's rules: the type to compute in, the shape, whether it is
+// recorded.
 #include <algorithm>
 
 #include "dispatch/elementwise.h"
@@ -9,9 +10,11 @@ namespace {
 
 [[noreturn, gnu::cold]] void refuse_type(const ElementwiseInfo& op, DType type) {
   if (type == DType::Bool)
-    fail(op.name, "(): not supported on a bool tensor. If you are trying to invert a mask, use the `~` or `logical_not()` operator; "
-         "otherwise convert it first, for example with .to(int64)");
-  fail(op.name, "(): not implemented for '", name_of(type), "'; convert the input first, for example with .to(float32)");
+    fail(op.name,
+         "(): not supported on a bool tensor. If you are trying to invert a mask, use the `~` or "
+         "`logical_not()` operator; otherwise convert it first, for example with .to(int64)");
+  fail(op.name, "(): not implemented for '", name_of(type),
+       "'; convert the input first, for example with .to(float32)");
 }
 
 bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {
@@ -46,10 +49,12 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in) {
   bool have = false;
   for (int rank = 0; rank < 3; ++rank) {
     if (!any[rank]) continue;
-    if (!have) type = best[rank];
+    if (!have)
+      type = best[rank];
     else if (category(best[rank]) > category(type))
-      type = category(best[rank]) == Category::Complex ? (is_floating(type) ? complex_dtype(type) : best[rank])
-                                                       : best[rank];
+      type = category(best[rank]) == Category::Complex
+                 ? (is_floating(type) ? complex_dtype(type) : best[rank])
+                 : best[rank];
     have = true;
   }
   if (type == DType::Bool && op.promotes_bool) return DType::Int64;
@@ -62,21 +67,26 @@ Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims
   r.type = promoted(op, in);
   if (op.check && !(r.flags & TensorImpl::kBatched)) op.check(in, r.type);
   if (!(op.types >> index_of(r.type) & 1)) refuse_type(op, r.type);
-  if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool && (in[op.condition].dtype() != DType::UInt8 || op.keeps_type))
-    fail(op.name, "(): expected ", input_name(op, op.condition), " to be a boolean tensor, but got a tensor with dtype ",
-         name_of(in[op.condition].dtype()), ": it only supports boolean masks");
+  if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool &&
+      (in[op.condition].dtype() != DType::UInt8 || op.keeps_type))
+    fail(op.name, "(): expected ", input_name(op, op.condition),
+         " to be a boolean tensor, but got a tensor with dtype ", name_of(in[op.condition].dtype()),
+         ": it only supports boolean masks");
   r.result_type = result_dtype(op, r.type);
   shape = Dims(in[0].sizes());
   for (int i = 1; i < op.arity; ++i)
     if (!same(in[i].sizes(), shape.span())) shape = broadcast_shapes(shape.span(), in[i].sizes(), op.name);
   r.sizes = shape.span();
   // An answer has no history, but written in place it takes away that of what it overwrites.
-  r.tracked = thread_state.grad && (op.result != ResultType::Bool || inplace) && is_differentiable(r.type) && any_requires_grad(op, in);
+  r.tracked = thread_state.grad && (op.result != ResultType::Bool || inplace) && is_differentiable(r.type) &&
+              any_requires_grad(op, in);
   return r;
 }
 
 bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
-  const TensorImpl* lead = op.arity == 1 ? resolve_straight<1>(op, in, r) : op.arity == 2 ? resolve_straight<2>(op, in, r) : resolve_straight<3>(op, in, r);
+  const TensorImpl* lead = op.arity == 1   ? resolve_straight<1>(op, in, r)
+                           : op.arity == 2 ? resolve_straight<2>(op, in, r)
+                                           : resolve_straight<3>(op, in, r);
   if (lead) r.sizes = lead->sizes();
   return lead;
 }

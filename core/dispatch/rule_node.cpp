@@ -12,7 +12,8 @@ namespace adjoint {
 namespace {
 
 /// The numbers in a mask, in order.
-template <class F> void each_of(uint32_t mask, F&& f) {
+template <class F>
+void each_of(uint32_t mask, F&& f) {
   for (; mask; mask &= mask - 1) f(std::countr_zero(mask));
 }
 size_t count(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
@@ -22,7 +23,9 @@ const Tensor absent;
 const Tensor& tensor_at(const Value* arguments, int parameter) {
   return arguments[parameter].present ? *arguments[parameter].tensor : absent;
 }
-TensorList list_at(const Value* arguments, int parameter) { return arguments[parameter].present ? arguments[parameter].tensors() : TensorList(); }
+TensorList list_at(const Value* arguments, int parameter) {
+  return arguments[parameter].present ? arguments[parameter].tensors() : TensorList();
+}
 
 Edge edge_to(const Tensor& t) { return t.defined() && t.requires_grad() ? gradient_edge(t) : Edge(); }
 
@@ -36,9 +39,10 @@ std::string argument_name(std::string_view signature, int i) {
 
 }  // namespace
 
-// --- The block -------------------------------------------------------------------------------------------------------
+// --- The block ------------------------------------------------------------------------------------
 
-RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Kept& need, size_t edges, size_t list) {
+RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Kept& need, size_t edges,
+                                   size_t list) {
   uintptr_t at = block + sizeof(RuleNode);
   const auto take = [&]<class T>(std::span<T>& part, size_t n) {
     static_assert(sizeof(T) % 8 == 0 && alignof(T) <= 8);
@@ -76,7 +80,8 @@ Ref<Node> RuleNode::make(const RuleTable& table, const Value* arguments, uint32_
   if (table.all.arguments) table.owned->own(table, parts.owned, arguments);
   Ref<Node> owner = Ref<Node>::steal(node);  // from here on it is whole, and edges may be refused
   each_of(table.tensors, [&](int p) { parts.edges[node->edge_of(p)] = edge_to(tensor_at(arguments, p)); });
-  for (size_t i = 0; i < list; ++i) parts.edges[node->edge_of(table.list) + i] = edge_to(list_at(arguments, table.list)[i]);
+  for (size_t i = 0; i < list; ++i)
+    parts.edges[node->edge_of(table.list) + i] = edge_to(list_at(arguments, table.list)[i]);
   return owner;
 }
 
@@ -93,11 +98,12 @@ void RuleNode::operator delete(RuleNode* node, std::destroying_delete_t) noexcep
 }
 
 size_t RuleNode::edge_of(int parameter) const {
-  const size_t number = static_cast<size_t>(before(table_.tensors, parameter)) + (table_.list >= 0 && parameter > table_.list ? list_ : 0);
+  const size_t number = static_cast<size_t>(before(table_.tensors, parameter)) +
+                        (table_.list >= 0 && parameter > table_.list ? list_ : 0);
   return table_.edges_from_last ? edges_ - 1 - number : number;
 }
 
-// --- Keeping ---------------------------------------------------------------------------------------------------------
+// --- Keeping --------------------------------------------------------------------------------------
 
 void RuleNode::keep(const Value* arguments, std::span<const Tensor> results) {
   const Parts parts = this->parts();
@@ -114,16 +120,19 @@ void RuleNode::keep(const Value* arguments, std::span<const Tensor> results) {
   for (i = 0; i < parts.list.size(); ++i) save(parts.list[i], list_at(arguments, table_.list)[i], false);
   i = 0;
   each_of(need_.shapes, [&](int p) {
-    if (const Tensor& t = tensor_at(arguments, p); t.defined()) parts.shapes[i] = {Dims(t.sizes()), t.dtype()};
+    if (const Tensor& t = tensor_at(arguments, p); t.defined())
+      parts.shapes[i] = {Dims(t.sizes()), t.dtype()};
     ++i;
   });
   i = 0;
   each_of(need_.layouts, [&](int p) {
-    if (const Tensor& t = tensor_at(arguments, p); t.defined()) parts.layouts[i] = {Dims(t.sizes()), Dims(t.strides()), t.offset(), t.dtype()};
+    if (const Tensor& t = tensor_at(arguments, p); t.defined())
+      parts.layouts[i] = {Dims(t.sizes()), Dims(t.strides()), t.offset(), t.dtype()};
     ++i;
   });
   for (i = 0; i < parts.list_sizes.size(); ++i)
-    if (const Tensor& t = list_at(arguments, table_.list)[i]; t.defined()) parts.list_sizes[i] = Dims(t.sizes());
+    if (const Tensor& t = list_at(arguments, table_.list)[i]; t.defined())
+      parts.list_sizes[i] = Dims(t.sizes());
   if (any) saves_something();
 }
 
@@ -150,16 +159,19 @@ ListSizes RuleNode::list_sizes() {
   return all;
 }
 
-// --- Running ---------------------------------------------------------------------------------------------------------
+// --- Running --------------------------------------------------------------------------------------
 
-std::string RuleNode::name() const { return backward_name(table_.recorded_as ? table_.recorded_as(parts().owned) : table_.name); }
+std::string RuleNode::name() const {
+  return backward_name(table_.recorded_as ? table_.recorded_as(parts().owned) : table_.name);
+}
 
 void RuleNode::apply(Gradients& in, Gradients& out) {
   const std::span<Edge> edges = this->edges();
   uint32_t wanted = 0;
   each_of(table_.tensors, [&](int p) { wanted |= uint32_t{bool(edges[edge_of(p)])} << p; });
   if (table_.list >= 0)
-    wanted |= uint32_t{std::ranges::any_of(edges.subspan(edge_of(table_.list), list_), &Edge::operator bool)} << table_.list;
+    wanted |= uint32_t{std::ranges::any_of(edges.subspan(edge_of(table_.list), list_), &Edge::operator bool)}
+              << table_.list;
   if (const uint32_t missing = wanted & ~table_.ruled)
     fail<NotImplemented>("the derivative of '", table_.name, "' with respect to argument '",
                          argument_name(table_.signature, std::countr_zero(missing)), "' is not implemented");
@@ -169,7 +181,8 @@ void RuleNode::apply(Gradients& in, Gradients& out) {
   } else {
     each_of(wanted, [&](int p) { out[edge_of(p)] = table_.rule(*this, p, in); });
   }
-  if (!thread_state.grad) [[likely]] return;
+  if (!thread_state.grad) [[likely]]
+    return;
   each_of(wanted, [&](int p) {
     const size_t first = edge_of(p), n = p == table_.list ? list_ : 1;
     for (size_t e = first; e < first + n; ++e)
@@ -177,7 +190,8 @@ void RuleNode::apply(Gradients& in, Gradients& out) {
   });
 }
 
-/// The edges of the tensors in which the rule of a parameter is not linear: those that it takes; all, where it takes a result.
+/// The edges of the tensors in which the rule of a parameter is not linear: those that it takes; all, where
+/// it takes a result.
 uint64_t RuleNode::read_by(int parameter) const {
   const Need& need = table_.needs[parameter];
   if (table_.gradient_keeps_history || need.outputs || need.list) return ~uint64_t{0};
@@ -191,23 +205,28 @@ std::vector<SavedValue> RuleNode::saved() {
   std::vector<SavedValue> v;
   each_of(table_.all.inputs, [&](int p) {
     SavedTensor* s = need_.inputs >> p & 1 ? &parts.inputs[before(need_.inputs, p)] : nullptr;
-    v.push_back({.name = argument_name(table_.signature, p), .slot = s && s->saved() ? s : nullptr, .text = "None"});
+    v.push_back(
+        {.name = argument_name(table_.signature, p), .slot = s && s->saved() ? s : nullptr, .text = "None"});
   });
   each_of(need_.outputs, [&](int o) {
     SavedTensor& s = parts.outputs[before(need_.outputs, o)];
-    if (s.saved()) v.push_back({.name = o ? "result" + std::to_string(o) : "result", .slot = &s, .output_nr = static_cast<uint32_t>(o)});
+    if (s.saved())
+      v.push_back({.name = o ? "result" + std::to_string(o) : "result",
+                   .slot = &s,
+                   .output_nr = static_cast<uint32_t>(o)});
   });
   if (table_.all.arguments) {
     Value values[kMostArguments];
     const ArgKind* kinds[kMostArguments] = {};
     table_.owned->box(parts.owned, values, kinds);
     for (int p = 0; p < table_.parameters; ++p)
-      if (kinds[p]) v.push_back({.name = argument_name(table_.signature, p), .text = describe(*kinds[p], values[p])});
+      if (kinds[p])
+        v.push_back({.name = argument_name(table_.signature, p), .text = describe(*kinds[p], values[p])});
   }
   return v;
 }
 
-// --- Recording -------------------------------------------------------------------------------------------------------
+// --- Recording ------------------------------------------------------------------------------------
 
 Ref<Node> node_before_write(const RuleTable& table, const Value* arguments, uint32_t wanted) {
   Ref<Node> owner = RuleNode::make(table, arguments, wanted);
@@ -215,17 +234,20 @@ Ref<Node> node_before_write(const RuleTable& table, const Value* arguments, uint
   return owner;
 }
 
-void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results, Ref<Node> owner,
-            Tensor* written) {
+void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results,
+            Ref<Node> owner, Tensor* written) {
   // An input given back as it is (contiguous() of a row-major tensor) has its history already.
   if (!written && results.size() == 1) {
     bool given_back = false;
     each_of(table.tensors, [&](int p) { given_back |= tensor_at(arguments, p).get() == results[0].get(); });
     if (given_back) return;
   }
-  if (std::ranges::none_of(results, [](const Tensor& t) { return t.defined() && is_differentiable(t.dtype()); })) return;
+  if (std::ranges::none_of(results,
+                           [](const Tensor& t) { return t.defined() && is_differentiable(t.dtype()); }))
+    return;
   if (results.size() > 0xffff)
-    fail(table.name, "(): ", results.size(), " results of one recorded call are more than the 65535 that a node can have");
+    fail(table.name, "(): ", results.size(),
+         " results of one recorded call are more than the 65535 that a node can have");
   if (!owner) owner = RuleNode::make(table, arguments, wanted);
   auto* node = static_cast<RuleNode*>(owner.get());
   node->set_results(static_cast<uint16_t>(results.size()));
@@ -235,8 +257,10 @@ void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std
     node->set_result(i, results[i]);
     // No rule takes its gradient: it is a constant, like the factors beside a determinant.
     if (!is_differentiable(results[i].dtype()) || !(table.all.gradients >> std::min(i, 15u) & 1)) continue;
-    if (written) write_history(*written, owner, i, 2);  // held by the program, and here
-    else set_history(results[i], owner, i);
+    if (written)
+      write_history(*written, owner, i, 2);  // held by the program, and here
+    else
+      set_history(results[i], owner, i);
   }
 }
 

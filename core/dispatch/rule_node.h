@@ -1,13 +1,15 @@
 // The node of structured operators: it keeps what the rules of one call need, and runs them.
 //
-// One class serves all operators. What it must know of one is a constant, a `RuleTable`, which dispatch/derived.h derives
-// from the types of the operator's parameters and rules. A rule says by its types what it takes; kept is what the rules
-// take of those parameters that need a gradient, and nothing else. The node lies in one block with all that it keeps:
+// One class serves all operators. What it must know of one is a constant, a `RuleTable`, which
+// dispatch/derived.h derives from the types of the operator's parameters and rules. A rule says by its types
+// what it takes; kept is what the rules take of those parameters that need a gradient, and nothing else. The
+// node lies in one block with all that it keeps:
 //
-//     RuleNode | edges | saved tensors (inputs, results, list) | shapes | layouts | sizes of the list | other arguments
+//     RuleNode | edges | saved tensors (inputs, results, list) | shapes | layouts | sizes of the list | other
+//     arguments
 //
-// each part as long as this call needs it. Everything is numbered by the parameters of `forward`, from 0; the edges alone
-// by tensors, where a list counts as many as it has. Start reading at `RuleTable`.
+// each part as long as this call needs it. Everything is numbered by the parameters of `forward`, from 0; the
+// edges alone by tensors, where a list counts as many as it has. Start reading at `RuleTable`.
 #pragma once
 
 #include <bit>
@@ -29,8 +31,9 @@ struct Need {
   /// The results whose gradient it takes; those from 15 on share a bit.
   uint16_t gradients = 0;
   constexpr Need operator|(const Need& o) const {
-    return {uint16_t(inputs | o.inputs), uint16_t(outputs | o.outputs), uint16_t(shapes | o.shapes), uint16_t(layouts | o.layouts),
-            arguments || o.arguments,    list || o.list,                list_sizes || o.list_sizes,    uint16_t(gradients | o.gradients)};
+    return {uint16_t(inputs | o.inputs),   uint16_t(outputs | o.outputs),    uint16_t(shapes | o.shapes),
+            uint16_t(layouts | o.layouts), arguments || o.arguments,         list || o.list,
+            list_sizes || o.list_sizes,    uint16_t(gradients | o.gradients)};
   }
 };
 
@@ -40,8 +43,16 @@ struct Kept {
   uint8_t input_count, output_count, shape_count, layout_count;
   bool list, list_sizes;
   explicit Kept(const Need& n)
-      : inputs(n.inputs), outputs(n.outputs), shapes(n.shapes), layouts(n.layouts), input_count(count(inputs)), output_count(count(outputs)),
-        shape_count(count(shapes)), layout_count(count(layouts)), list(n.list), list_sizes(n.list_sizes) {}
+      : inputs(n.inputs),
+        outputs(n.outputs),
+        shapes(n.shapes),
+        layouts(n.layouts),
+        input_count(count(inputs)),
+        output_count(count(outputs)),
+        shape_count(count(shapes)),
+        layout_count(count(layouts)),
+        list(n.list),
+        list_sizes(n.list_sizes) {}
 
  private:
   static uint8_t count(uint16_t mask) { return static_cast<uint8_t>(mask ? std::popcount(mask) : 0); }
@@ -74,7 +85,8 @@ struct RuleTable {
   const OwnedArguments* owned;
   /// The name to be recorded by, where it depends on the arguments; null else.
   const char* (*recorded_as)(const void* owned);
-  /// The gradient of one parameter; or, where one rule makes all (null else), those of the tensors in `wanted`, in order.
+  /// The gradient of one parameter; or, where one rule makes all (null else), those of the tensors in
+  /// `wanted`, in order.
   Tensor (*rule)(RuleNode& node, int parameter, Gradients& in);
   Tensors (*joint)(RuleNode& node, uint32_t wanted, Gradients& in);
 };
@@ -94,7 +106,8 @@ class RuleNode final : public Node {
   /// The edge of tensor number i among the arguments, those of a list counted.
   size_t edge_of_tensor(size_t i) const { return table_.edges_from_last ? edges_ - 1 - i : i; }
 
-  // What rules take. Tensors that were not kept, since no parameter that needs them needs a gradient, are undefined.
+  // What rules take. Tensors that were not kept, since no parameter that needs them needs a gradient, are
+  // undefined.
   Tensor input(int parameter);
   Tensor output(int result);
   const Shape<0>& shape(int parameter) { return parts().shapes[before(need_.shapes, parameter)]; }
@@ -120,9 +133,12 @@ class RuleNode final : public Node {
     std::span<Dims> list_sizes;
     void* owned;
     size_t bytes;
-    std::span<SavedTensor> all_saved() const { return {inputs.data(), inputs.size() + outputs.size() + list.size()}; }
+    std::span<SavedTensor> all_saved() const {
+      return {inputs.data(), inputs.size() + outputs.size() + list.size()};
+    }
   };
-  RuleNode(const RuleTable& table, const Kept& need, uint32_t edges, uint32_t list) : table_(table), need_(need), edges_(edges), list_(list) {}
+  RuleNode(const RuleTable& table, const Kept& need, uint32_t edges, uint32_t list)
+      : table_(table), need_(need), edges_(edges), list_(list) {}
   static Parts parts_of(uintptr_t block, const RuleTable& table, const Kept& need, size_t edges, size_t list);
   Parts parts() const { return parts_of(reinterpret_cast<uintptr_t>(this), table_, need_, edges_, list_); }
   /// How many of the bits in a mask stand before number i.
@@ -134,10 +150,10 @@ class RuleNode final : public Node {
   const uint32_t edges_, list_;
 };
 
-/// Record a structured call that was computed. `owner` is its node where that had to be made before: of a call that
-/// wrote its first argument, which is `written` then.
-void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results, Ref<Node> owner,
-            Tensor* written);
+/// Record a structured call that was computed. `owner` is its node where that had to be made before: of a
+/// call that wrote its first argument, which is `written` then.
+void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results,
+            Ref<Node> owner, Tensor* written);
 
 /// The node of a call that is about to write its first argument: what edges it has, is decided before that.
 Ref<Node> node_before_write(const RuleTable& table, const Value* arguments, uint32_t wanted);

@@ -1,4 +1,3 @@
-#include "for_size.h"
 #include "dispatch/signature.h"
 
 #include <map>
@@ -6,6 +5,7 @@
 #include <mutex>
 
 #include "dispatch/operator.h"
+#include "for_size.h"
 
 namespace adjoint {
 
@@ -15,8 +15,10 @@ namespace {
 struct Synonym {
   std::string_view name, other;
 };
-constexpr Synonym kSynonyms[] = {{"self", "input"}, {"self", "x"}, {"self", "a"}, {"self", "x1"}, {"input", "self"}, {"input", "x"}, {"dim", "axis"},
-                                 {"keepdim", "keepdims"}, {"other", "x2"}, {"size", "shape"}, {"shape", "size"}};
+constexpr Synonym kSynonyms[] = {{"self", "input"}, {"self", "x"},           {"self", "a"},
+                                 {"self", "x1"},    {"input", "self"},       {"input", "x"},
+                                 {"dim", "axis"},   {"keepdim", "keepdims"}, {"other", "x2"},
+                                 {"size", "shape"}, {"shape", "size"}};
 
 }  // namespace
 
@@ -32,9 +34,15 @@ std::string shown_signature(std::string_view signature) {
   return shown;
 }
 
-Signature::Signature(const Operator& op, std::string_view order, bool old) : op(&op), old(old), text(shown_signature(order)) {
+Signature::Signature(const Operator& op, std::string_view order, bool old)
+    : op(&op), old(old), text(shown_signature(order)) {
   each_parameter(order, [&](const ParameterText& p) {
-    Parameter to{.name = std::string(p.name()), .synonyms = {}, .kind = nullptr, .has_default = p.has_default, .keyword_only = p.keyword_only, .index = 0};
+    Parameter to{.name = std::string(p.name()),
+                 .synonyms = {},
+                 .kind = nullptr,
+                 .has_default = p.has_default,
+                 .keyword_only = p.keyword_only,
+                 .index = 0};
     int i = 0;
     each_parameter(op.order, [&](const ParameterText& own) {
       each_name(own.names, [&](std::string_view name) {

@@ -2,9 +2,10 @@
 //
 //     self, dim=None, correction|unbiased=1.0, keepdim=False, *, dtype=None
 //
-// After a bar stand other names of the same argument. An operator may state further orders of its arguments (`orders`,
-// `old_orders`), separated by semicolons: each names some of them, and the rest have their defaults. The text is checked
-// against the types of `forward` when it is compiled (dispatch/family.h) and read once at run time, defaults included.
+// After a bar stand other names of the same argument. An operator may state further orders of its arguments
+// (`orders`, `old_orders`), separated by semicolons: each names some of them, and the rest have their
+// defaults. The text is checked against the types of `forward` when it is compiled (dispatch/family.h) and
+// read once at run time, defaults included.
 #pragma once
 
 #include <deque>
@@ -34,14 +35,16 @@ constexpr std::string_view trimmed(std::string_view s) {
 constexpr std::string_view cut(std::string_view& rest, char separator) {
   int depth = 0;
   size_t end = 0;
-  for (; end < rest.size() && (rest[end] != separator || depth); ++end) depth += (rest[end] == '(') - (rest[end] == ')');
+  for (; end < rest.size() && (rest[end] != separator || depth); ++end)
+    depth += (rest[end] == '(') - (rest[end] == ')');
   const std::string_view part = trimmed(rest.substr(0, end));
   rest.remove_prefix(end < rest.size() ? end + 1 : end);
   return part;
 }
 
 /// Call f with each parameter that a signature names.
-template <class F> constexpr void each_parameter(std::string_view signature, F&& f) {
+template <class F>
+constexpr void each_parameter(std::string_view signature, F&& f) {
   bool keyword_only = false;
   while (!trimmed(signature).empty()) {
     std::string_view part = cut(signature, ',');
@@ -57,10 +60,12 @@ template <class F> constexpr void each_parameter(std::string_view signature, F&&
     f(p);
   }
 }
-template <class F> constexpr void each_order(std::string_view orders, F&& f) {
+template <class F>
+constexpr void each_order(std::string_view orders, F&& f) {
   while (!trimmed(orders).empty()) f(cut(orders, ';'));
 }
-template <class F> constexpr void each_name(std::string_view names, F&& f) {
+template <class F>
+constexpr void each_name(std::string_view names, F&& f) {
   while (!names.empty()) f(cut(names, '|'));
 }
 
@@ -70,14 +75,17 @@ constexpr int parameters_in(std::string_view signature) {
   return n;
 }
 constexpr bool names_parameter(std::string_view signature, std::string_view name, int times) {
-  each_parameter(signature, [&](const ParameterText& p) { each_name(p.names, [&](std::string_view other) { times -= other == name; }); });
+  each_parameter(signature, [&](const ParameterText& p) {
+    each_name(p.names, [&](std::string_view other) { times -= other == name; });
+  });
   return times == 0;
 }
 /// No name is given twice.
 constexpr bool names_are_unique(std::string_view signature) {
   bool unique = true;
   each_parameter(signature, [&](const ParameterText& p) {
-    each_name(p.names, [&](std::string_view name) { unique &= !name.empty() && names_parameter(signature, name, 1); });
+    each_name(p.names,
+              [&](std::string_view name) { unique &= !name.empty() && names_parameter(signature, name, 1); });
   });
   return unique;
 }
@@ -91,7 +99,8 @@ constexpr bool orders_fit(std::string_view signature, std::string_view orders) {
   return fit;
 }
 static_assert(parameters_in("self, dim=(0, 1), *, dtype=None") == 3 && parameters_in("") == 0);
-static_assert(names_are_unique("a, b|c=1") && !names_are_unique("a, b|a") && orders_fit("a, b|c=1", "b, a; c") && !orders_fit("a", "b"));
+static_assert(names_are_unique("a, b|c=1") && !names_are_unique("a, b|a") &&
+              orders_fit("a, b|c=1", "b, a; c") && !orders_fit("a", "b"));
 
 /// More would not fit into the room that calls have for them.
 inline constexpr int kMostArguments = 16;

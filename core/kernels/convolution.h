@@ -19,7 +19,8 @@ struct Geometry {
 /// Whether there are loops for images of this type whose channels are innermost.
 bool takes_pixels(const Geometry& s, DType dtype);
 
-// All tensors are row-major, but for images and results where `pixels` says so, and of one type; what is written is written whole.
+// All tensors are row-major, but for images and results where `pixels` says so, and of one type; what is
+// written is written whole.
 
 /// y from x and w, plus a bias where that is defined.
 void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y);

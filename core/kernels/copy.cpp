@@ -15,14 +15,16 @@ namespace {
 
 /// Elements of one type, in any steps.
 void move(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n, int64_t item) {
-  if (to_stride == item && from_stride == item) std::memmove(to, from, static_cast<size_t>(n * item));
-  else best_variant<CopyTable>().plane(to, 0, to_stride, from, 0, from_stride, 1, n, item);
+  if (to_stride == item && from_stride == item)
+    std::memmove(to, from, static_cast<size_t>(n * item));
+  else
+    best_variant<CopyTable>().plane(to, 0, to_stride, from, 0, from_stride, 1, n, item);
 }
 
 }  // namespace
 
-void convert_strided(char* to, DType to_type, int64_t to_stride, const char* from, DType from_type, int64_t from_stride,
-                     int64_t n) {
+void convert_strided(char* to, DType to_type, int64_t to_stride, const char* from, DType from_type,
+                     int64_t from_stride, int64_t n) {
   const int64_t item = itemsize(to_type), from_item = itemsize(from_type);
   if (from_stride == 0 && to_stride == item && n > 1) {
     convert_strided(to, to_type, to_stride, from, from_type, 0, 1);
@@ -65,19 +67,23 @@ void move_planes(const Walk& walk, int64_t item) {
   const int64_t n = walk.shape()[inner];
   const bool transposed = inner > 0 && walk.stride(0, inner) == item && walk.stride(1, inner - 1) == item;
   if (inner == 0 || n > (1 << 20) || (walk.crosses() && !transposed))
-    return walk.run(32768, [&](char* const* p, const int64_t* strides, int64_t m) { move(p[0], strides[0], p[1], strides[1], m, item); });
+    return walk.run(32768, [&](char* const* p, const int64_t* strides, int64_t m) {
+      move(p[0], strides[0], p[1], strides[1], m, item);
+    });
   const int64_t rows = walk.numel() / n;
   runtime::parallel_for(0, rows, std::max<int64_t>(1, 32768 / n), [&](int64_t b, int64_t e) {
     Walk::Row at(walk, b);
     for (int64_t row = b, taken; row < e; row += taken, at.skip(taken)) {
       taken = std::min(e - row, at.left());
-      plane(at.pointer(0), walk.stride(0, inner - 1), walk.stride(0, inner), at.pointer(1), walk.stride(1, inner - 1), walk.stride(1, inner), taken, n, item);
+      plane(at.pointer(0), walk.stride(0, inner - 1), walk.stride(0, inner), at.pointer(1),
+            walk.stride(1, inner - 1), walk.stride(1, inner), taken, n, item);
     }
   });
 }
 
 void copy_into(const Tensor& to, const Tensor& from) {
-  if ((to->flags | from->flags) & TensorImpl::kBatched) [[unlikely]] refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
+  if ((to->flags | from->flags) & TensorImpl::kBatched) [[unlikely]]
+    refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
   const Access written(to);
   if (!written) return;
   const Access read(from, "copy");
@@ -87,8 +93,11 @@ void copy_into(const Tensor& to, const Tensor& from) {
   if (const int64_t n = to.numel(); n <= 32768 && from.numel() == (from.dim() ? n : 1)) {
     const bool straight = to.is_contiguous() && from.is_contiguous() && same(to.sizes(), from.sizes());
     if (straight || (to.dim() <= 1 && from.dim() <= 1) || (from.dim() == 0 && to.is_contiguous())) {
-      const int64_t to_step = to.is_contiguous() ? 1 : to.stride(0), from_step = from.dim() == 0 ? 0 : straight ? 1 : from.stride(0);
-      return convert_strided(to.bytes(), a, to_step * itemsize(a), from.bytes(), b, from_step * itemsize(b), n);
+      const int64_t to_step = to.is_contiguous() ? 1 : to.stride(0), from_step = from.dim() == 0 ? 0
+                                                                                 : straight ? 1
+                                                                                            : from.stride(0);
+      return convert_strided(to.bytes(), a, to_step * itemsize(a), from.bytes(), b, from_step * itemsize(b),
+                             n);
     }
   }
   Walk walk(to.sizes());

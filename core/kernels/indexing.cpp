@@ -1,9 +1,9 @@
 // Where the elements are that indices name. Start reading at `IndexPlan` in kernels/indexing.h.
-#include "for_size.h"
 #include "kernels/indexing.h"
 
 #include <algorithm>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
@@ -26,11 +26,12 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
       continue;
     }
     if (t.dtype() != DType::Int64 && t.dtype() != DType::Int32 && !is_mask(t))
-      fail<IndexError>("tensors used as indices must be long, int, byte or bool tensors, but entry ", k, " is ", name_of(t.dtype()));
+      fail<IndexError>("tensors used as indices must be long, int, byte or bool tensors, but entry ", k,
+                       " is ", name_of(t.dtype()));
     if (device_of(t) != device_of(self)) {  // where the elements are
       if (device_of(t) != Device::CPU)
-        fail("indices should be either on cpu or on the same device as the indexed tensor (", name_of(device_of(self)), "), but entry ", k, " is on ",
-             name_of(device_of(t)));
+        fail("indices should be either on cpu or on the same device as the indexed tensor (",
+             name_of(device_of(self)), "), but entry ", k, " is on ", name_of(device_of(t)));
       Tensors moved(indices.begin(), indices.end());
       moved[k] = copy_of(t);
       return without_masks(self, moved);
@@ -39,15 +40,19 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
       out.push_back(t);
       continue;
     }
-    if (out.size() + t.sizes().size() > self.sizes().size()) fail<IndexError>("too many indices for tensor of dimension ", self.dim());
+    if (out.size() + t.sizes().size() > self.sizes().size())
+      fail<IndexError>("too many indices for tensor of dimension ", self.dim());
     for (size_t j = 0; j < t.sizes().size(); ++j)
       if (t.sizes()[j] != self.sizes()[out.size() + j])
-        fail<IndexError>("The shape of the mask ", to_string(t.sizes()), " at index ", j, " does not match the shape of the indexed tensor ",
-                         to_string(self.sizes()), " at index ", out.size() + j);
-    if (t.dim() == 0) fail<IndexError>("a mask without dimensions selects no dimension: index with True or False instead");
+        fail<IndexError>("The shape of the mask ", to_string(t.sizes()), " at index ", j,
+                         " does not match the shape of the indexed tensor ", to_string(self.sizes()),
+                         " at index ", out.size() + j);
+    if (t.dim() == 0)
+      fail<IndexError>("a mask without dimensions selects no dimension: index with True or False instead");
     for (Tensor& p : positions_of(t)) out.push_back(std::move(p));
   }
-  if (out.size() > self.sizes().size()) fail<IndexError>("too many indices for tensor of dimension ", self.dim());
+  if (out.size() > self.sizes().size())
+    fail<IndexError>("too many indices for tensor of dimension ", self.dim());
   return out;
 }
 
@@ -105,15 +110,18 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
   // Indices are checked where they lie, before they are broadcast; where that leaves none, not at all.
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
-    const Tensor index = dense(indices[d].dtype() == DType::Int64 ? indices[d] : copy_of(indices[d], DType::Int64));
+    const Tensor index =
+        dense(indices[d].dtype() == DType::Int64 ? indices[d] : copy_of(indices[d], DType::Int64));
     const int64_t n = index.numel(), size = sizes[d], lowest = wrap ? -size : 0;
     const int64_t* v = index.data<int64_t>();
     const Access access(index);
     if (access && positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
       for (const int64_t* const last = v + n - 1; v < last && *v >= lowest && *v < size;) ++v;
-      if (size == 0) fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
-      fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d, " with size ", size,
-                       phrase[0] ? ": INDICES element is out of DATA bounds" : "");
+      if (size == 0)
+        fail<IndexError>(op, op[0] ? "(): " : "", phrase,
+                         "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
+      fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d,
+                       " with size ", size, phrase[0] ? ": INDICES element is out of DATA bounds" : "");
     }
     Entry e{index, Dims(common_.size(), 0), size, strides[d] * item};
     const auto own = index.sizes();
@@ -136,7 +144,8 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
   for (const Entry& e : entries_) {
     const int64_t* index = e.index.data<int64_t>();
     if (e.index.numel() == positions) {
-      if (!table.offsets(to, index + begin, n, e.size, e.step, add)) [[unlikely]] refuse_changed_index("");
+      if (!table.offsets(to, index + begin, n, e.size, e.step, add)) [[unlikely]]
+        refuse_changed_index("");
       add = true;
       continue;
     }
@@ -151,10 +160,12 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
       }
       int64_t* o = to + (p - begin);
       if (stride) {
-        if (!table.offsets(o, index + at, run, e.size, e.step, add)) [[unlikely]] refuse_changed_index("");
+        if (!table.offsets(o, index + at, run, e.size, e.step, add)) [[unlikely]]
+          refuse_changed_index("");
       } else {
         int64_t offset;
-        if (!table.offsets(&offset, index + at, 1, e.size, e.step, false)) [[unlikely]] refuse_changed_index("");
+        if (!table.offsets(&offset, index + at, 1, e.size, e.step, false)) [[unlikely]]
+          refuse_changed_index("");
         for (int64_t i = 0; i < run; ++i) o[i] = (add ? o[i] : 0) + offset;
       }
       p += run;
@@ -164,12 +175,16 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
 }
 
 void refuse_changed_index(const char* op) {
-  fail<IndexError>(op, op[0] ? "(): " : "", "an index is out of bounds that was within them before: another thread writes the index tensor (through a NumPy array, "
-                   "for example) while it is used. Index by a clone() of it");
+  fail<IndexError>(op, op[0] ? "(): " : "",
+                   "an index is out of bounds that was within them before: another thread writes the index "
+                   "tensor (through a NumPy array, for example) while it is used. Index by a clone() of it");
 }
 
-IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap, const char* phrase) {
-  if (index.dim() > 1) fail<IndexError>(op, "(): Index is supposed to be a vector (1-D), but its shape is ", to_string(index.sizes()));
+IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap,
+                          const char* phrase) {
+  if (index.dim() > 1)
+    fail<IndexError>(op, "(): Index is supposed to be a vector (1-D), but its shape is ",
+                     to_string(index.sizes()));
   if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32)
     fail(op, "(): Expected dtype int32 or int64 for index, but got ", name_of(index.dtype()));
   Tensors indices(static_cast<size_t>(d) + 1);
@@ -180,24 +195,30 @@ IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const 
 
 Tensor gather_index(const Tensor& index, const char* op) {
   if (index.dtype() == DType::Int64) return index;
-  if (index.dtype() != DType::Int32 && index.numel() != 0) fail(op, "(): Expected dtype int32/int64 for index, but got ", name_of(index.dtype()));
+  if (index.dtype() != DType::Int32 && index.numel() != 0)
+    fail(op, "(): Expected dtype int32/int64 for index, but got ", name_of(index.dtype()));
   return copy_of(index, DType::Int64);
 }
 
 Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Tensor* src, const char* op) {
   const Tensor index = gather_index(given, op);
   if (src && src->dtype() != out.dtype())
-    fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ", name_of(src->dtype()));
+    fail(op, "(): Expected self.dtype to be equal to src.dtype, but got ", name_of(out.dtype()), " and ",
+         name_of(src->dtype()));
   if (index.numel() == 0) return index;
-  if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) || (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
+  if (std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) ||
+      (src && std::max<int64_t>(1, src->dim()) != std::max<int64_t>(1, index.dim())))
     fail(op, "(): Index tensor must have the same number of dimensions as ",
-         std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) ? "self" : "src", " tensor: index has ", index.dim(), ", self ", out.dim(),
+         std::max<int64_t>(1, out.dim()) != std::max<int64_t>(1, index.dim()) ? "self" : "src",
+         " tensor: index has ", index.dim(), ", self ", out.dim(),
          src ? text(", src ", src->dim()) : std::string());
   for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
     if (i != d && index.size(i) > out.size(i))
-      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ", to_string(out.sizes()), " apart from dimension ", d);
+      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ",
+           to_string(out.sizes()), " apart from dimension ", d);
     if (src && src->dim() && index.size(i) > src->size(i))
-      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ", to_string(src->sizes()));
+      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ",
+           to_string(src->sizes()));
   }
   return index;
 }
@@ -219,8 +240,10 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op) {
   if (!fits) {
     std::string where;
     if (wrong < sizes.size() && sizes.size() <= shape.size())
-      where = text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (", sizes[wrong],
-                   ") at non-singleton dimension ", lead + wrong, ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
+      where =
+          text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (",
+               sizes[wrong], ") at non-singleton dimension ", lead + wrong,
+               ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
     fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
          " cannot be broadcast to indexing result of shape ", to_string(shape), where);
   }
@@ -232,7 +255,8 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op) {
 
 bool all_masked(const Tensor& self, TensorList indices) {
   return indices.size() == 1 && indices[0].defined() && indices[0].dtype() == DType::Bool && self.dim() > 0 &&
-         same(indices[0].sizes(), self.sizes()) && self.is_contiguous() && device_of(indices[0]) == device_of(self);
+         same(indices[0].sizes(), self.sizes()) && self.is_contiguous() &&
+         device_of(indices[0]) == device_of(self);
 }
 
 void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool accumulate) {
@@ -243,7 +267,8 @@ void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool a
     const int64_t count[] = {single ? 1 : count_true(mask)};
     const Tensor v = single ? values : fitted(values, count, "");
     const bool apart = v->storage != self->storage && mask->storage != self->storage;
-    return expand_into(self, mask, v.dtype() == self.dtype() && apart ? dense(v) : copy_of(v, self.dtype()), false, single);
+    return expand_into(self, mask, v.dtype() == self.dtype() && apart ? dense(v) : copy_of(v, self.dtype()),
+                       false, single);
   }
   const Tensors plain = without_masks(self, indices);
   const IndexPlan plan(self, plain, true, "");

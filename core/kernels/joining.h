@@ -5,8 +5,8 @@
 
 namespace adjoint::kernels {
 
-/// Copy tensor number i, of length lengths[i] along dimension d, behind those before it into `out`, whose length is the sum
-/// of them all. Tensors that lack dimension d have length 1 there.
+/// Copy tensor number i, of length lengths[i] along dimension d, behind those before it into `out`, whose
+/// length is the sum of them all. Tensors that lack dimension d have length 1 there.
 void join(const Tensor& out, TensorList tensors, int d, const Dims& lengths);
 
 }  // namespace adjoint::kernels

@@ -1,4 +1,5 @@
-// Decompositions and solvers over batches of matrices, by LAPACK; those of many small ones by loops of our own.
+// Decompositions and solvers over batches of matrices, by LAPACK; those of many small ones by loops of our
+// own.
 //
 // LAPACK reads matrices column by column: results are batches of column-major matrices, made by `columns` and
 // filled in place. Every function takes such batches and writes `info` per matrix: 0 is success, else what
@@ -22,19 +23,21 @@ Dims batch_and(const Tensor& a, std::initializer_list<int64_t> tail);
 /// Whether every element is finite.
 bool all_finite(const Tensor& a);
 
-/// a becomes L and U of `from` in one; pivots are LAPACK's, counted from 1. Without pivoting they say that nothing
-/// moved.
+/// a becomes L and U of `from` in one; pivots are LAPACK's, counted from 1. Without pivoting they say that
+/// nothing moved.
 void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot);
-/// x becomes the solution of A x = b, or Aᴴ x = b, Aᵀ x = b ('N', 'C', 'T'); an undefined b is the identity. The
-/// batches of lu and x are the same. lu may lie anyhow.
+/// x becomes the solution of A x = b, or Aᴴ x = b, Aᵀ x = b ('N', 'C', 'T'); an undefined b is the identity.
+/// The batches of lu and x are the same. lu may lie anyhow.
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, const Tensor& x, char op);
 /// Where each row of PᵀA comes from: permutations, counted from 0.
 void permutation_of(const Tensor& pivots, const Tensor& permutation);
 /// a becomes L, zero above the diagonal; the lower triangle of `from` is read.
 void cholesky(const Tensor& from, const Tensor& a, const Tensor& info);
 /// x becomes X with A X = b, or X A = b where `left` is false. a may lie anyhow.
-void solve_triangular(const Tensor& a, const Tensor& b, const Tensor& x, bool upper, bool left, bool unit_diagonal);
-/// Q of `wide` columns and R of as many rows of a batch of small matrices; nothing where the batch is another.
+void solve_triangular(const Tensor& a, const Tensor& b, const Tensor& x, bool upper, bool left,
+                      bool unit_diagonal);
+/// Q of `wide` columns and R of as many rows of a batch of small matrices; nothing where the batch is
+/// another.
 std::pair<Tensor, Tensor> small_qr(const Tensor& from, int64_t wide);
 /// a becomes R above its diagonal and the reflectors below.
 void reflectors(const Tensor& a, const Tensor& tau);

@@ -19,7 +19,9 @@ int processor_level() {
   __builtin_cpu_init();
   int level = 0;
   if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) level = 2;
-  if (level == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) level = 3;
+  if (level == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("bmi2"))
+    level = 3;
   if (level == 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     level = 4;
@@ -74,10 +76,14 @@ Loops choose_loops(const char* family, int index) {
 
 const char* instruction_set() {
   switch (instruction_level()) {
-    case 4: return "x86-64-v4";
-    case 3: return "x86-64-v3";
-    case 2: return "x86-64-v2";
-    default: return "portable";
+    case 4:
+      return "x86-64-v4";
+    case 3:
+      return "x86-64-v3";
+    case 2:
+      return "x86-64-v2";
+    default:
+      return "portable";
   }
 }
 

@@ -1,5 +1,5 @@
-// What the element-wise room hands out: for each operator, loops over contiguous elements, chosen at load for the
-// processor. Declarations only; the loops are made by ops/loops.h, once per family and instruction set.
+// What the element-wise room hands out: for each operator, loops over contiguous elements, chosen at load for
+// the processor. Declarations only; the loops are made by ops/loops.h, once per family and instruction set.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,36 @@
 
 namespace adjoint {
 
-/// out[i] = f(in[0][i], in[1][i], …, parameters). For a backward loop in[0] is the gradient of the result, in[1…3]
-/// the inputs, in[4] the result; those that the rule does not take are null.
+/// out[i] = f(in[0][i], in[1][i], …, parameters). For a backward loop in[0] is the gradient of the result,
+/// in[1…3] the inputs, in[4] the result; those that the rule does not take are null.
 using Loop = void (*)(void* out, const void* const* in, int64_t n, const double* parameters);
 
 /// Types that loops compute in, float32 and float64 first: these two vary with the instruction set.
 inline constexpr int kLoopTypes = 10;
 constexpr int loop_slot(DType d) {
   switch (d) {
-    case DType::Float32: return 0;
-    case DType::Float64: return 1;
-    case DType::Bool: return 2;
-    case DType::UInt8: return 3;
-    case DType::Int8: return 4;
-    case DType::Int16: return 5;
-    case DType::Int32: return 6;
-    case DType::Int64: return 7;
-    case DType::Complex64: return 8;
-    case DType::Complex128: return 9;
-    default: return -1;
+    case DType::Float32:
+      return 0;
+    case DType::Float64:
+      return 1;
+    case DType::Bool:
+      return 2;
+    case DType::UInt8:
+      return 3;
+    case DType::Int8:
+      return 4;
+    case DType::Int16:
+      return 5;
+    case DType::Int32:
+      return 6;
+    case DType::Int64:
+      return 7;
+    case DType::Complex64:
+      return 8;
+    case DType::Complex128:
+      return 9;
+    default:
+      return -1;
   }
 }
 

@@ -1,6 +1,6 @@
-#include "for_size.h"
 #include "kernels/memory_format.h"
 
+#include "for_size.h"
 #include "kernels/copy.h"
 
 namespace adjoint::kernels {
@@ -8,7 +8,8 @@ namespace adjoint::kernels {
 namespace {
 
 /// Dimensions from the innermost outwards: channels, then the last to the second, then images.
-template <class F> void from_inside(int64_t rank, F&& f) {
+template <class F>
+void from_inside(int64_t rank, F&& f) {
   f(1);
   for (int64_t d = rank - 1; d > 1; --d) f(d);
   f(0);
@@ -21,7 +22,8 @@ bool channels_last(const Tensor& t) {
   int64_t expected = 1;
   bool lies = true;
   from_inside(t.dim(), [&](int64_t d) {
-    // One image lies so where its stride would be that of several: a part of a batch with a new dimension in front does not.
+    // One image lies so where its stride would be that of several: a part of a batch with a new dimension in
+    // front does not.
     lies = lies && (t.size(d) == 1 ? t.stride(d) >= expected : t.stride(d) == expected);
     expected *= t.size(d);
   });

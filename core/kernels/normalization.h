@@ -11,18 +11,27 @@ namespace adjoint {
 namespace kernels {
 
 /// What is not `centred` is divided by its root mean square alone.
-Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op, bool centred = true);
-/// Gradients of the input, the weight and the bias; those not in `needs` are undefined. The weight is asked for by the input's alone.
-std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs, bool centred = true);
+Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias,
+                  double eps, const char* op, bool centred = true);
+/// Gradients of the input, the weight and the bias; those not in `needs` are undefined. The weight is asked
+/// for by the input's alone.
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self,
+                                                       const Tensor& weight, int64_t dims, double eps,
+                                                       int64_t needs, bool centred = true);
 
-/// Images (N, C, …), standardised over the channels of each of `groups` groups of an image, or, without groups, over the batch for
-/// each channel, or by a mean and a variance that are given for each channel; then scaled and shifted for each channel. Also the
-/// mean and the variance of each group, (N, groups) or (C), where they were found.
-std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance,
-                                                int64_t groups, double eps, const char* op);
-/// Gradients as of layer_norm_backward, from the statistics that channel_norm gave, or was given: these are `fixed`.
-std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& variance,
-                                                         int64_t groups, double eps, bool fixed, int64_t needs, const char* op);
+/// Images (N, C, …), standardised over the channels of each of `groups` groups of an image, or, without
+/// groups, over the batch for each channel, or by a mean and a variance that are given for each channel; then
+/// scaled and shifted for each channel. Also the mean and the variance of each group, (N, groups) or (C),
+/// where they were found.
+std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                const Tensor& mean, const Tensor& variance, int64_t groups,
+                                                double eps, const char* op);
+/// Gradients as of layer_norm_backward, from the statistics that channel_norm gave, or was given: these are
+/// `fixed`.
+std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const Tensor& self,
+                                                         const Tensor& weight, const Tensor& mean,
+                                                         const Tensor& variance, int64_t groups, double eps,
+                                                         bool fixed, int64_t needs, const char* op);
 
 }  // namespace kernels
 }  // namespace adjoint

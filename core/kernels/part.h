@@ -5,11 +5,12 @@
 
 namespace adjoint::kernels {
 
-/// False when each element has a place of its own: every stride is longer than all that the smaller ones reach.
+/// False when each element has a place of its own: every stride is longer than all that the smaller ones
+/// reach.
 bool may_overlap(IntList sizes, IntList strides);
 
-/// Write `from`, which has these sizes, into `to`, which is row-major, new and zero: element (i, j, …) at `offset` + i stride₀ +
-/// j stride₁ + … Elements that meet in one place are added, in order.
+/// Write `from`, which has these sizes, into `to`, which is row-major, new and zero: element (i, j, …) at
+/// `offset` + i stride₀ + j stride₁ + … Elements that meet in one place are added, in order.
 void put_strided(const Tensor& to, IntList sizes, IntList strides, int64_t offset, const Tensor& from);
 
 }  // namespace adjoint::kernels

@@ -5,14 +5,16 @@
 
 namespace adjoint::kernels {
 
-/// Copy into `out`, which has the shape and type of `self`, with the order turned round along the dimensions in `mask`.
+/// Copy into `out`, which has the shape and type of `self`, with the order turned round along the dimensions
+/// in `mask`.
 void flip(const Tensor& out, const Tensor& self, uint64_t mask);
 
 /// The matrices with zeros above a diagonal, or below it.
 enum class Triangle { Lower, Upper };
 Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal);
 
-/// The numbers 0, 1, …, each as often as `counts` says, which is row-major and of int64, or has one element for all.
+/// The numbers 0, 1, …, each as often as `counts` says, which is row-major and of int64, or has one element
+/// for all.
 Tensor repeated_numbers(const Tensor& counts, int64_t size, const char* op);
 
 }  // namespace adjoint::kernels

@@ -12,13 +12,16 @@ namespace adjoint {
 Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim) {
   Dims out;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!(mask >> i & 1)) out.push_back(sizes[i]);
-    else if (keepdim) out.push_back(1);
+    if (!(mask >> i & 1))
+      out.push_back(sizes[i]);
+    else if (keepdim)
+      out.push_back(1);
   }
   return out;
 }
 
-/// Orders the axes by stride, innermost last, and merges neighbours that lie without a gap, in memory and in the result.
+/// Orders the axes by stride, innermost last, and merges neighbours that lie without a gap, in memory and in
+/// the result.
 void Reducer::arrange(Axes& axes) {
   for (size_t i = 1; i < axes.size(); ++i)  // insertion: there are few, and equal ones keep their order
     for (size_t k = i; k > 0 && axes[k - 1].stride < axes[k].stride; --k) std::swap(axes[k - 1], axes[k]);
@@ -47,7 +50,8 @@ int64_t Reducer::offset_of(const Axes& axes, int64_t count, int64_t index, int64
   return offset;
 }
 
-Reducer::Reducer(const Tensor& self, uint64_t mask) : access_(self), base_(self.bytes()), have_(self.dtype()) {
+Reducer::Reducer(const Tensor& self, uint64_t mask)
+    : access_(self), base_(self.bytes()), have_(self.dtype()) {
   const int64_t item = self.itemsize();
   const auto sizes = self.sizes(), strides = self.strides();
   const int n = static_cast<int>(sizes.size());
@@ -68,13 +72,14 @@ Reducer::Reducer(const Tensor& self, uint64_t mask) : access_(self), base_(self.
   std::reverse(reduced_.begin(), reduced_.end());
   arrange(kept_);
   arrange(reduced_);
-  // Which axis is innermost in memory? One along which nothing moves (an expanded one) cannot be walked faster.
+  // Which axis is innermost in memory? One along which nothing moves (an expanded one) cannot be walked
+  // faster.
   const int64_t r = reduced_.back().stride, k = kept_.back().stride;
   columns_ = kept_.back().size > 1 && k != 0 && (r == 0 || k < r || reduced_.back().size == 1);
 }
 
-void Reducer::rows(const Plan& plan, char* acc, const char* p, int64_t row_stride, int64_t rows, int64_t n, int64_t stride,
-                   int64_t start) const {
+void Reducer::rows(const Plan& plan, char* acc, const char* p, int64_t row_stride, int64_t rows, int64_t n,
+                   int64_t stride, int64_t start) const {
   const int64_t size = plan.item;
   if (plan.same_type && (stride == size || n == 1)) {
     plan.loops.rows(acc, p, row_stride / size, rows, n, start, plan.parameter);
@@ -98,8 +103,8 @@ void Reducer::rows(const Plan& plan, char* acc, const char* p, int64_t row_strid
     }
 }
 
-void Reducer::columns(const Plan& plan, char* acc, const char* p, int64_t row_stride, int64_t rows, int64_t columns, int64_t stride,
-                      int64_t start) const {
+void Reducer::columns(const Plan& plan, char* acc, const char* p, int64_t row_stride, int64_t rows,
+                      int64_t columns, int64_t stride, int64_t start) const {
   const int64_t size = plan.item;
   if (plan.same_type && stride == size) {
     // Sums of whole vectors are fast as they are, and few rows do not repay the merging.
@@ -122,12 +127,14 @@ void Reducer::columns(const Plan& plan, char* acc, const char* p, int64_t row_st
   for (int64_t r = 0; r < rows; r += group) {
     const int64_t m = std::min(group, rows - r);
     for (int64_t k = 0; k < m; ++k)
-      convert_strided(buffer + k * columns * size, plan.type, size, p + (r + k) * row_stride, have_, stride, columns);
+      convert_strided(buffer + k * columns * size, plan.type, size, p + (r + k) * row_stride, have_, stride,
+                      columns);
     plan.loops.columns(acc, buffer, columns, m, columns, start + r, plan.parameter);
   }
 }
 
-template <class F> void Reducer::each_run(const char* base, int64_t b, int64_t e, const F& f) const {
+template <class F>
+void Reducer::each_run(const char* base, int64_t b, int64_t e, const F& f) const {
   const int64_t inner = static_cast<int64_t>(reduced_.size()) - 1;
   const Axis& run = reduced_[inner];
   while (b < e) {
@@ -150,9 +157,12 @@ void Reducer::run_rows(const Plan& plan) const {
         const int64_t at = last == 0 ? b : b % inner.size;
         const int64_t n = std::min({inner.size - at, e - b, kBatch});
         int64_t out = 0;
-        const char* p = base_ + at * inner.stride + (last == 0 ? 0 : offset_of(kept_, last, b / inner.size, &out));
+        const char* p =
+            base_ + at * inner.stride + (last == 0 ? 0 : offset_of(kept_, last, b / inner.size, &out));
         plan.begin(acc, n);
-        each_run(p, 0, length_, [&](const char* q, int64_t m, int64_t start) { rows(plan, acc, q, inner.stride, n, m, run.stride, start); });
+        each_run(p, 0, length_, [&](const char* q, int64_t m, int64_t start) {
+          rows(plan, acc, q, inner.stride, n, m, run.stride, start);
+        });
         plan.finish(acc, out + at * inner.out, inner.out, n);
         b += n;
       }
@@ -165,8 +175,10 @@ void Reducer::run_rows(const Plan& plan) const {
       const int64_t o = task / pieces, piece = task % pieces;
       alignas(64) char acc[kMostBytes];
       plan.begin(acc, 1);
-      each_run(base_ + offset_of(kept_, last + 1, o, nullptr), piece * kTask, std::min(length_, (piece + 1) * kTask),
-               [&](const char* q, int64_t m, int64_t start) { rows(plan, acc, q, 0, 1, m, run.stride, start); });
+      each_run(base_ + offset_of(kept_, last + 1, o, nullptr), piece * kTask,
+               std::min(length_, (piece + 1) * kTask), [&](const char* q, int64_t m, int64_t start) {
+                 rows(plan, acc, q, 0, 1, m, run.stride, start);
+               });
       std::memcpy(&partial[static_cast<size_t>(task * plan.size)], acc, static_cast<size_t>(plan.size));
     }
   });
@@ -197,18 +209,21 @@ void Reducer::run_columns(const Plan& plan) const {
   };
   auto fold = [&](char* acc, const char* p, int64_t n, int64_t b, int64_t e) {
     plan.begin(acc, n);
-    each_run(p, b, e, [&](const char* q, int64_t m, int64_t start) { columns(plan, acc, q, run.stride, m, n, inner.stride, start); });
+    each_run(p, b, e, [&](const char* q, int64_t m, int64_t start) {
+      columns(plan, acc, q, run.stride, m, n, inner.stride, start);
+    });
   };
   if (pieces == 1) {
-    runtime::parallel_for(0, blocks, std::max<int64_t>(1, kGrain / (width * length_)), [&](int64_t b, int64_t e) {
-      alignas(64) char acc[kMostColumns * kMostBytes];
-      for (int64_t block = b; block < e; ++block) {
-        int64_t out, n;
-        const char* p = place(block, out, n);
-        fold(acc, p, n, 0, length_);
-        plan.finish(acc, out, inner.out, n);
-      }
-    });
+    runtime::parallel_for(0, blocks, std::max<int64_t>(1, kGrain / (width * length_)),
+                          [&](int64_t b, int64_t e) {
+                            alignas(64) char acc[kMostColumns * kMostBytes];
+                            for (int64_t block = b; block < e; ++block) {
+                              int64_t out, n;
+                              const char* p = place(block, out, n);
+                              fold(acc, p, n, 0, length_);
+                              plan.finish(acc, out, inner.out, n);
+                            }
+                          });
     return;
   }
   const std::unique_ptr<char[]> partial(new char[static_cast<size_t>(blocks * pieces * width * plan.size)]);
@@ -238,8 +253,10 @@ void Reducer::run(const Plan& plan) const {
     for (int64_t i = 0; i < outputs_; ++i) plan.finish(acc, i, 0, 1);
     return;
   }
-  if (columns_) run_columns(plan);
-  else run_rows(plan);
+  if (columns_)
+    run_columns(plan);
+  else
+    run_rows(plan);
 }
 
 }  // namespace adjoint

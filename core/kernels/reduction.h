@@ -14,21 +14,28 @@ Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim);
 namespace kernels {
 
 using Pair = std::tuple<Tensor, Tensor>;
-Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
-Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
+Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+           const char* op);
+Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+              const char* op);
+Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+            const char* op);
+Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+            const char* op);
 /// Variance (or its root) and mean; the mean is undefined unless asked for.
-Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root, bool with_mean, const char* op);
+Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root,
+             bool with_mean, const char* op);
 Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op);
 /// The extreme of the whole tensor; an empty one has none.
 Tensor extreme_of_all(const Tensor& self, bool max, const char* op);
 Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);
-Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max, const char* op);
+Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max,
+                        const char* op);
 Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
 Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op);
 Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);
-Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op);
+Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
+                   const OptionalType& dtype, const char* op);
 
 }  // namespace kernels
 }  // namespace adjoint

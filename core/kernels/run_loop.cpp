@@ -12,10 +12,12 @@ namespace adjoint {
 
 namespace {
 
-// Elements per block of operands that need converting or gathering: inputs and result stay in the first-level cache.
+// Elements per block of operands that need converting or gathering: inputs and result stay in the first-level
+// cache.
 constexpr int64_t kBlock = 512;
 
-/// Rows shorter than this are gathered into blocks: a call of the loop costs as much as some tens of elements.
+/// Rows shorter than this are gathered into blocks: a call of the loop costs as much as some tens of
+/// elements.
 constexpr int64_t kShortRow = 48;
 
 /// Strides of elements that lie one behind the other in the walk's order.
@@ -26,25 +28,32 @@ bool dense_along(const Walk& walk, int operand, int64_t item) {
 }
 
 /// `rows` rows of n elements each, one behind the other.
-template <class Word> void gather(char* to, const char* from, int64_t rows, int64_t across, int64_t n, int64_t along) {
+template <class Word>
+void gather(char* to, const char* from, int64_t rows, int64_t across, int64_t n, int64_t along) {
   auto* out = reinterpret_cast<Word*>(to);
   for (int64_t row = 0; row < rows; ++row, from += across) {
     const char* at = from;
     for (int64_t i = 0; i < n; ++i, at += along) std::memcpy(out++, at, sizeof(Word));
   }
 }
-void gather(char* to, const char* from, int64_t item, int64_t rows, int64_t across, int64_t n, int64_t along) {
+void gather(char* to, const char* from, int64_t item, int64_t rows, int64_t across, int64_t n,
+            int64_t along) {
   switch (item) {
-    case 1: return gather<uint8_t>(to, from, rows, across, n, along);
-    case 2: return gather<uint16_t>(to, from, rows, across, n, along);
-    case 4: return gather<uint32_t>(to, from, rows, across, n, along);
-    case 8: return gather<uint64_t>(to, from, rows, across, n, along);
-    default: return gather<Complex<double>>(to, from, rows, across, n, along);
+    case 1:
+      return gather<uint8_t>(to, from, rows, across, n, along);
+    case 2:
+      return gather<uint16_t>(to, from, rows, across, n, along);
+    case 4:
+      return gather<uint32_t>(to, from, rows, across, n, along);
+    case 8:
+      return gather<uint64_t>(to, from, rows, across, n, along);
+    default:
+      return gather<Complex<double>>(to, from, rows, across, n, along);
   }
 }
 
-/// Short rows of operands of the loop's own types, with a result that lies in the walk's order: whole blocks at a time. False where
-/// they are not that.
+/// Short rows of operands of the loop's own types, with a result that lies in the walk's order: whole blocks
+/// at a time. False where they are not that.
 bool run_short_rows(const LoopCall& call, const Walk& walk, const int* slots, int n_inputs, DType out_type) {
   const int64_t n = walk.shape().back(), rows = walk.numel() / n, item = itemsize(out_type);
   if (n >= kShortRow || rows < 4 || out_type != call.out_type || !dense_along(walk, 0, item)) return false;
@@ -57,23 +66,27 @@ bool run_short_rows(const LoopCall& call, const Walk& walk, const int* slots, in
   }
   const int64_t per_block = kBlock / n;
   const size_t inner = walk.shape().size() - 1;
-  runtime::parallel_for(0, (rows - 1) / per_block + 1, std::max<int64_t>(1, StraightCall::kSerial / kBlock), [&](int64_t first, int64_t last) {
-    alignas(64) char blocks[5][kBlock * sizeof(Complex<double>)];
-    for (int64_t block = first; block < last; ++block) {
-      const int64_t begin = block * per_block, end = std::min(rows, begin + per_block);
-      const void* in[5] = {};
-      Walk::Row at(walk, begin);
-      char* const to = at.pointer(0);
-      for (int k = 0; k < n_inputs; ++k) in[slots[k]] = dense[k] ? at.pointer(k + 1) : blocks[k];
-      for (int64_t row = begin, taken; row < end; row += taken, at.skip(taken)) {
-        taken = std::min(end - row, at.left());
-        for (int k = 0; k < n_inputs; ++k)
-          if (!dense[k])
-            gather(blocks[k] + (row - begin) * n * items[k], at.pointer(k + 1), items[k], taken, walk.stride(k + 1, inner - 1), n, walk.stride(k + 1, inner));
-      }
-      call.loop(to, in, (end - begin) * n, call.parameters);
-    }
-  });
+  runtime::parallel_for(0, (rows - 1) / per_block + 1, std::max<int64_t>(1, StraightCall::kSerial / kBlock),
+                        [&](int64_t first, int64_t last) {
+                          alignas(64) char blocks[5][kBlock * sizeof(Complex<double>)];
+                          for (int64_t block = first; block < last; ++block) {
+                            const int64_t begin = block * per_block, end = std::min(rows, begin + per_block);
+                            const void* in[5] = {};
+                            Walk::Row at(walk, begin);
+                            char* const to = at.pointer(0);
+                            for (int k = 0; k < n_inputs; ++k)
+                              in[slots[k]] = dense[k] ? at.pointer(k + 1) : blocks[k];
+                            for (int64_t row = begin, taken; row < end; row += taken, at.skip(taken)) {
+                              taken = std::min(end - row, at.left());
+                              for (int k = 0; k < n_inputs; ++k)
+                                if (!dense[k])
+                                  gather(blocks[k] + (row - begin) * n * items[k], at.pointer(k + 1),
+                                         items[k], taken, walk.stride(k + 1, inner - 1), n,
+                                         walk.stride(k + 1, inner));
+                            }
+                            call.loop(to, in, (end - begin) * n, call.parameters);
+                          }
+                        });
   return true;
 }
 
@@ -98,7 +111,9 @@ void StraightCall::run_long(void* out, int64_t n) const {
     for (int64_t at = begin; at < end; at += step) {
       const void* p[kOperands];
       for (int k = 0; k < kOperands; ++k)
-        p[k] = constant >> k & 1 ? blocks[k] : data[k] ? static_cast<const char*>(data[k]) + at * item[k] : nullptr;
+        p[k] = constant >> k & 1 ? blocks[k]
+               : data[k]         ? static_cast<const char*>(data[k]) + at * item[k]
+                                 : nullptr;
       loop(static_cast<char*>(out) + at * out_item, p, std::min(step, end - at), parameters);
     }
   });
@@ -156,8 +171,10 @@ void run_loop(const LoopCall& call, const Tensor& out) {
         if (direct[k]) {
           in[s] = from;
         } else if (!constant[k] || at == 0) {
-          if (constant[k] && have == want) repeat_value(blocks[k], from, itemsize(want), m);
-          else convert_strided(blocks[k], want, itemsize(want), from, have, strides[k + 1], m);
+          if (constant[k] && have == want)
+            repeat_value(blocks[k], from, itemsize(want), m);
+          else
+            convert_strided(blocks[k], want, itemsize(want), from, have, strides[k + 1], m);
           in[s] = blocks[k];
         }
       }

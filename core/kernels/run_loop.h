@@ -1,7 +1,7 @@
 // Running a loop of kernels/loops.h, which knows only contiguous elements, over tensors.
 //
-// `StraightCall` takes operands that lie element by element as the loop wants them, or are one number throughout;
-// `run_loop` takes any, and brings blocks of each into the type computed in.
+// `StraightCall` takes operands that lie element by element as the loop wants them, or are one number
+// throughout; `run_loop` takes any, and brings blocks of each into the type computed in.
 #pragma once
 
 #include "kernels/loops.h"
@@ -29,8 +29,10 @@ struct StraightCall {
     return t.numel() == 1 || (t.numel() == n && repeats_one(t));
   }
   void run(void* out, int64_t n) const {
-    if (n == 1 || (!constant && n <= kSerial)) loop(out, data, n, parameters);
-    else run_long(out, n);
+    if (n == 1 || (!constant && n <= kSerial))
+      loop(out, data, n, parameters);
+    else
+      run_long(out, n);
   }
 
   /// Elements below which a second thread costs more than it brings.
@@ -52,10 +54,10 @@ void repeat_value(char* to, const void* value, int64_t item, int64_t n);
 struct LoopCall {
   Loop loop;
   const double* parameters;
-  int operands = 0;                   // inputs, in loop order; null where the loop takes none
+  int operands = 0;  // inputs, in loop order; null where the loop takes none
   const Tensor* inputs[5] = {};
-  DType types[5] = {};                // the type the loop wants of each input
-  DType out_type = DType::Float32;    // the type the loop writes
+  DType types[5] = {};              // the type the loop wants of each input
+  DType out_type = DType::Float32;  // the type the loop writes
 };
 
 void run_loop(const LoopCall& call, const Tensor& out);

@@ -32,7 +32,8 @@ Tensor empty_as(const Tensor& t, DType dtype) {
 
 namespace {
 
-/// The stride of `t` along dimension d of a shape of `rank` dimensions that it broadcasts to; 0 where it is repeated.
+/// The stride of `t` along dimension d of a shape of `rank` dimensions that it broadcasts to; 0 where it is
+/// repeated.
 int64_t stride_along(const Tensor& t, int64_t d, IntList sizes) {
   d -= static_cast<int64_t>(sizes.size()) - t.dim();
   return d < 0 || (t.size(d) == 1 && sizes[d + sizes.size() - t.dim()] != 1) ? 0 : t.stride(d);
@@ -53,11 +54,15 @@ int outer_than(std::span<const Tensor> inputs, int64_t a, int64_t b, IntList siz
 
 Dims strides_along(std::span<const Tensor> inputs, IntList sizes) {
   const Tensor& first = inputs[0];
-  if (std::all_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_contiguous(); })) return contiguous_strides(sizes);
+  if (std::all_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.is_contiguous(); }))
+    return contiguous_strides(sizes);
   if (same(first.sizes(), sizes) && without_gaps(first) &&
-      std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return same(t.sizes(), sizes) && same(t.strides(), first.strides()); }))
+      std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& t) {
+        return same(t.sizes(), sizes) && same(t.strides(), first.strides());
+      }))
     return Dims(first.strides());
-  // The dimensions from the innermost to the outermost, by insertion: the order is not total, so that one must not skip.
+  // The dimensions from the innermost to the outermost, by insertion: the order is not total, so that one
+  // must not skip.
   Dims order, strides(sizes);
   for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) order.push_back(d);
   for (size_t i = 1; i < order.size(); ++i)
@@ -109,8 +114,10 @@ Slices::Slices(const Tensor& t, int64_t dim, int64_t count) {
   // What lies within one step of the dimension is inner.
   for (int64_t d = 0; d < t.dim(); ++d) {
     if (d >= dim && d < dim + count) continue;
-    if (stride == 0 ? d > dim : t.stride(d) < stride) inner *= t.size(d);
-    else outer *= t.size(d);
+    if (stride == 0 ? d > dim : t.stride(d) < stride)
+      inner *= t.size(d);
+    else
+      outer *= t.size(d);
   }
 }
 

@@ -18,11 +18,12 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
 Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op);
 /// Where the element that is most frequent along a dimension, the least of several, stands last.
 Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op);
-/// How many elements of a rising sequence lie before each value (`right`: or equal it). The sequence is one row, or a row for each
-/// place in the first dimensions of the values, and of their type.
+/// How many elements of a rising sequence lie before each value (`right`: or equal it). The sequence is one
+/// row, or a row for each place in the first dimensions of the values, and of their type.
 Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op);
 Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op);
-std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op);
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts,
+                                          const char* op);
 Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim);
 Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size);
 

@@ -1,8 +1,9 @@
 // Walking several tensors of one (broadcast) shape together.
 //
-// `Walk` holds a shape and, per tensor, strides in bytes (0 where it is broadcast). `plan` drops dimensions of size 1,
-// orders the rest by stride and merges neighbours that lie without a gap, so that the innermost runs are as long as
-// they can be. `run` calls f(pointers, strides, n) for each innermost run, in parallel when there is enough work.
+// `Walk` holds a shape and, per tensor, strides in bytes (0 where it is broadcast). `plan` drops dimensions
+// of size 1, orders the rest by stride and merges neighbours that lie without a gap, so that the innermost
+// runs are as long as they can be. `run` calls f(pointers, strides, n) for each innermost run, in parallel
+// when there is enough work.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +68,8 @@ class Walk {
   }
 
   /// `grain`: elements below which a second thread is not worth it; INT64_MAX: one thread, in order.
-  template <class F> void run(int64_t grain, F&& f) const {
+  template <class F>
+  void run(int64_t grain, F&& f) const {
     const int inner = static_cast<int>(shape_.size()) - 1;
     const int64_t n = shape_[inner];
     int64_t rows = 1;
@@ -95,8 +97,8 @@ class Walk {
     });
   }
 
-  /// Whether an operand lies along the last dimension but one: runs along the last would use one element of each of
-  /// its cache lines.
+  /// Whether an operand lies along the last dimension but one: runs along the last would use one element of
+  /// each of its cache lines.
   bool crosses() const {
     const size_t inner = shape_.size() - 1;
     if (shape_[inner] < kTile || shape_[inner - 1] < 8) return false;
@@ -113,7 +115,9 @@ class Walk {
   /// One run after another, from number `row` on.
   class Row {
    public:
-    Row(const Walk& walk, int64_t row) : walk_(walk), at_(walk.shape_.size() - 1) { walk.locate(row, inner(), p_, at_); }
+    Row(const Walk& walk, int64_t row) : walk_(walk), at_(walk.shape_.size() - 1) {
+      walk.locate(row, inner(), p_, at_);
+    }
     char* pointer(int operand) const { return p_[operand]; }
     /// Runs up to the end of the dimension before the innermost.
     int64_t left() const { return walk_.shape_[inner() - 1] - at_[inner() - 1]; }
@@ -143,8 +147,10 @@ class Walk {
  private:
   static constexpr int64_t kTile = 64, kLong = int64_t{1} << 22;
 
-  /// f(b, e) for pieces of [0, count), each of `cost` elements: in parallel, or where `grain` is INT64_MAX in order.
-  template <class F> static void loop(int64_t count, int64_t grain, int64_t cost, F&& f) {
+  /// f(b, e) for pieces of [0, count), each of `cost` elements: in parallel, or where `grain` is INT64_MAX in
+  /// order.
+  template <class F>
+  static void loop(int64_t count, int64_t grain, int64_t cost, F&& f) {
     if (grain != INT64_MAX) return runtime::parallel_for(0, count, std::max<int64_t>(1, grain / cost), f);
     const int64_t piece = std::max<int64_t>(1, (1 << 18) / cost);
     for (int64_t b = 0; b < count;) {
@@ -165,25 +171,28 @@ class Walk {
   }
 
   /// Squares of the last two dimensions, so that what one run brings to the cache serves its neighbours.
-  template <class F> void run_tiles(int64_t matrices, int64_t grain, F&& f) const {
+  template <class F>
+  void run_tiles(int64_t matrices, int64_t grain, F&& f) const {
     const int inner = static_cast<int>(shape_.size()) - 1;
     const int64_t n = shape_[inner], m = shape_[inner - 1], strips = (m - 1) / kTile + 1;
     int64_t step[kMost];
     for (int k = 0; k < count_; ++k) step[k] = strides_[k][inner];
-    runtime::parallel_for(0, matrices * strips, std::max<int64_t>(1, grain / (n * kTile)), [&](int64_t b, int64_t e) {
-      Dims at(static_cast<size_t>(inner));
-      for (int64_t strip = b; strip < e; ++strip) {
-        char* start[kMost] = {};
-        locate(strip / strips, inner - 1, start, at);
-        const int64_t first = strip % strips * kTile, last = std::min(m, first + kTile);
-        for (int64_t column = 0; column < n; column += kTile)
-          for (int64_t row = first; row < last; ++row) {
-            char* p[kMost] = {};
-            for (int k = 0; k < count_; ++k) p[k] = start[k] + row * strides_[k][inner - 1] + column * step[k];
-            f(static_cast<char* const*>(p), step, std::min(kTile, n - column));
-          }
-      }
-    });
+    runtime::parallel_for(0, matrices * strips, std::max<int64_t>(1, grain / (n * kTile)),
+                          [&](int64_t b, int64_t e) {
+                            Dims at(static_cast<size_t>(inner));
+                            for (int64_t strip = b; strip < e; ++strip) {
+                              char* start[kMost] = {};
+                              locate(strip / strips, inner - 1, start, at);
+                              const int64_t first = strip % strips * kTile, last = std::min(m, first + kTile);
+                              for (int64_t column = 0; column < n; column += kTile)
+                                for (int64_t row = first; row < last; ++row) {
+                                  char* p[kMost] = {};
+                                  for (int k = 0; k < count_; ++k)
+                                    p[k] = start[k] + row * strides_[k][inner - 1] + column * step[k];
+                                  f(static_cast<char* const*>(p), step, std::min(kTile, n - column));
+                                }
+                            }
+                          });
   }
 
   Dims shape_;

@@ -1,13 +1,15 @@
-// The vocabulary of arguments: what a parameter of an operator may be, and all that follows from its C++ type.
+// The vocabulary of arguments: what a parameter of an operator may be, and all that follows from its C++
+// type.
 //
-// An operator states its parameters once, as the C++ types of `forward`. `ArgumentType<P>` says of such a type
+// An operator states its parameters once, as the C++ types of `forward`. `ArgumentType<P>` says of such a
+// type
 //     name         what it means; transforms derive their rules from it (Dim, Dims, Sizes)
-//     form         how it lies in a Value, which is what Python's arguments are read into (bind/arguments.cpp)
-//     annotation   how a stub writes it
-//     Owned, own, lend     what a node keeps of it, and how a rule gets it back
-//     box, unbox   to and from a Value
-// and `std::optional<T>` follows from T. Another parameter type is one more entry in this file; only one that Python
-// writes in a new way needs a new form, which bind/arguments.cpp reads. See Note: arguments. Start reading at `Dim`.
+//     form         how it lies in a Value, which is what Python's arguments are read into
+//     (bind/arguments.cpp) annotation   how a stub writes it Owned, own, lend     what a node keeps of it,
+//     and how a rule gets it back box, unbox   to and from a Value
+// and `std::optional<T>` follows from T. Another parameter type is one more entry in this file; only one that
+// Python writes in a new way needs a new form, which bind/arguments.cpp reads. See Note: arguments. Start
+// reading at `Dim`.
 #pragma once
 
 #include <optional>
@@ -25,7 +27,7 @@ namespace runtime {
 class Generator;
 }
 
-// --- The types ---------------------------------------------------------------------------------------------------------
+// --- The types ------------------------------------------------------------------------------------
 
 /// A dimension of the first tensor, counted from either end.
 struct Dim {
@@ -46,24 +48,38 @@ namespace arguments {
 /// A list of ints with a meaning: it converts from and to a plain one.
 struct MeaningfulInts : IntList {
   MeaningfulInts() = default;
-  template <class L> requires std::is_convertible_v<const L&, IntList> MeaningfulInts(const L& list) : IntList(list) {}
+  template <class L>
+    requires std::is_convertible_v<const L&, IntList>
+  MeaningfulInts(const L& list) : IntList(list) {}
 };
 }  // namespace arguments
 
 /// Several dimensions of the first tensor, in any order.
-struct DimList : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+struct DimList : arguments::MeaningfulInts {
+  using MeaningfulInts::MeaningfulInts;
+};
 /// None means all of them.
 using OptionalDims = std::optional<DimList>;
 /// All dimensions of the first tensor, in the order that the result has them.
-struct Permutation : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+struct Permutation : arguments::MeaningfulInts {
+  using MeaningfulInts::MeaningfulInts;
+};
 /// The whole shape of the result, or of what is to be like it.
-struct Sizes : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+struct Sizes : arguments::MeaningfulInts {
+  using MeaningfulInts::MeaningfulInts;
+};
 /// How often along each dimension, the last ones if there are fewer; more than the tensor has make new ones.
-struct Repeats : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+struct Repeats : arguments::MeaningfulInts {
+  using MeaningfulInts::MeaningfulInts;
+};
 /// Sizes or strides of memory: how elements lie, whatever the tensor's own dimensions are.
-struct MemoryInts : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+struct MemoryInts : arguments::MeaningfulInts {
+  using MeaningfulInts::MeaningfulInts;
+};
 /// A basic index written as ints (ops/indexing.h), which names dimensions by its place.
-struct IndexSpec : arguments::MeaningfulInts { using MeaningfulInts::MeaningfulInts; };
+struct IndexSpec : arguments::MeaningfulInts {
+  using MeaningfulInts::MeaningfulInts;
+};
 
 using FloatList = std::span<const double>;
 /// A source of random numbers; null for the default one.
@@ -83,7 +99,7 @@ struct OptionalTensorList : TensorList {
   OptionalTensorList(const Tensors& list) : TensorList(list) {}
 };
 
-// --- Boxed -------------------------------------------------------------------------------------------------------------
+// --- Boxed ----------------------------------------------------------------------------------------
 
 /// How an argument lies in a Value.
 enum class Form : uint8_t { Tensor, Scalar, Int, Float, Bool, Type, Text, Tensors, Ints, Floats, Generator };
@@ -98,7 +114,10 @@ struct Value {
     bool b;
     DType type;
     runtime::Generator* generator;
-    struct { const void* data; size_t size; } list;
+    struct {
+      const void* data;
+      size_t size;
+    } list;
     Scalar scalar;
   };
   Value() : tensor(nullptr) {}
@@ -113,7 +132,7 @@ struct Value {
 struct ArgKind {
   const char* name;
   Form form;
-  bool optional;          // None may be given
+  bool optional;           // None may be given
   bool optional_elements;  // of a list: some may be None
   const char* annotation;  // without "| None"
   /// Box the argument at an address, which has the C++ type of this kind.
@@ -132,15 +151,17 @@ struct Default {
 /// Read a default as a signature writes it. False where this kind has none such.
 bool read_default(const ArgKind& kind, std::string_view text, Default& to);
 
-// --- The trait ---------------------------------------------------------------------------------------------------------
+// --- The trait ------------------------------------------------------------------------------------
 
 struct Nothing {};
 
-template <class P> struct ArgumentType;
+template <class P>
+struct ArgumentType;
 
 namespace arguments {
 /// What holds no memory of its own: a node keeps it as it is. `At` is its place in a Value.
-template <class P, auto At> struct InValue {
+template <class P, auto At>
+struct InValue {
   using Owned = P;
   static constexpr bool optional = false, optional_elements = false;
   static P own(const P& p) { return p; }
@@ -155,10 +176,14 @@ template <class P, auto At> struct InValue {
 struct OfTensors {
   using Owned = Nothing;
   static constexpr bool optional = false, optional_elements = false;
-  template <class P> static Nothing own(const P&) { return {}; }
+  template <class P>
+  static Nothing own(const P&) {
+    return {};
+  }
 };
 /// A list over foreign memory, kept as `Copy`.
-template <class P, class Copy, class Element> struct OfList {
+template <class P, class Copy, class Element>
+struct OfList {
   using Owned = Copy;
   static constexpr bool optional = false, optional_elements = false;
   static Copy own(const P& p) { return Copy(p); }
@@ -167,15 +192,19 @@ template <class P, class Copy, class Element> struct OfList {
     v.present = true;
     v.list = {p.data(), p.size()};
   }
-  static P unbox(const Value& v) { return P(std::span<const Element>(static_cast<const Element*>(v.list.data), v.list.size)); }
+  static P unbox(const Value& v) {
+    return P(std::span<const Element>(static_cast<const Element*>(v.list.data), v.list.size));
+  }
 };
-template <class P> struct OfInts : OfList<P, Dims, int64_t> {
+template <class P>
+struct OfInts : OfList<P, Dims, int64_t> {
   static constexpr Form form = Form::Ints;
   static constexpr const char* annotation = "int | Sequence[int]";
 };
 }  // namespace arguments
 
-template <> struct ArgumentType<Tensor> : arguments::OfTensors {
+template <>
+struct ArgumentType<Tensor> : arguments::OfTensors {
   static constexpr const char *name = "Tensor", *annotation = "Tensor | Number";
   static constexpr Form form = Form::Tensor;
   static void box(const Tensor& t, Value& v) {
@@ -184,7 +213,8 @@ template <> struct ArgumentType<Tensor> : arguments::OfTensors {
   }
   static const Tensor& unbox(const Value& v) { return *v.tensor; }
 };
-template <> struct ArgumentType<OptionalTensor> : arguments::OfTensors {
+template <>
+struct ArgumentType<OptionalTensor> : arguments::OfTensors {
   static constexpr const char *name = "Tensor", *annotation = "Tensor | Number";
   static constexpr Form form = Form::Tensor;
   static constexpr bool optional = true;
@@ -192,9 +222,12 @@ template <> struct ArgumentType<OptionalTensor> : arguments::OfTensors {
     v.present = t.defined();
     v.tensor = &t;
   }
-  static OptionalTensor unbox(const Value& v) { return v.present ? OptionalTensor(*v.tensor) : OptionalTensor(); }
+  static OptionalTensor unbox(const Value& v) {
+    return v.present ? OptionalTensor(*v.tensor) : OptionalTensor();
+  }
 };
-template <> struct ArgumentType<TensorList> : arguments::OfTensors {
+template <>
+struct ArgumentType<TensorList> : arguments::OfTensors {
   static constexpr const char *name = "Tensors", *annotation = "Sequence[Tensor]";
   static constexpr Form form = Form::Tensors;
   static void box(const TensorList& l, Value& v) {
@@ -203,51 +236,62 @@ template <> struct ArgumentType<TensorList> : arguments::OfTensors {
   }
   static TensorList unbox(const Value& v) { return v.tensors(); }
 };
-template <> struct ArgumentType<OptionalTensorList> : ArgumentType<TensorList> {
+template <>
+struct ArgumentType<OptionalTensorList> : ArgumentType<TensorList> {
   static constexpr const char* annotation = "Sequence[Tensor | None]";
   static constexpr bool optional_elements = true;
   static OptionalTensorList unbox(const Value& v) { return v.tensors(); }
 };
-template <> struct ArgumentType<Scalar> : arguments::InValue<Scalar, &Value::scalar> {
+template <>
+struct ArgumentType<Scalar> : arguments::InValue<Scalar, &Value::scalar> {
   static constexpr const char *name = "Scalar", *annotation = "Number | Tensor";
   static constexpr Form form = Form::Scalar;
 };
-template <> struct ArgumentType<int64_t> : arguments::InValue<int64_t, &Value::i> {
+template <>
+struct ArgumentType<int64_t> : arguments::InValue<int64_t, &Value::i> {
   static constexpr const char *name = "Int", *annotation = "int";
   static constexpr Form form = Form::Int;
 };
-template <> struct ArgumentType<Dim> : arguments::InValue<Dim, &Value::i> {
+template <>
+struct ArgumentType<Dim> : arguments::InValue<Dim, &Value::i> {
   static constexpr const char *name = "Dim", *annotation = "int";
   static constexpr Form form = Form::Int;
 };
-template <> struct ArgumentType<NewDim> : arguments::InValue<NewDim, &Value::i> {
+template <>
+struct ArgumentType<NewDim> : arguments::InValue<NewDim, &Value::i> {
   static constexpr const char *name = "NewDim", *annotation = "int";
   static constexpr Form form = Form::Int;
 };
-template <> struct ArgumentType<double> : arguments::InValue<double, &Value::d> {
+template <>
+struct ArgumentType<double> : arguments::InValue<double, &Value::d> {
   static constexpr const char *name = "Float", *annotation = "float";
   static constexpr Form form = Form::Float;
 };
-template <> struct ArgumentType<bool> : arguments::InValue<bool, &Value::b> {
+template <>
+struct ArgumentType<bool> : arguments::InValue<bool, &Value::b> {
   static constexpr const char *name = "Bool", *annotation = "bool";
   static constexpr Form form = Form::Bool;
 };
-template <> struct ArgumentType<DType> : arguments::InValue<DType, &Value::type> {
+template <>
+struct ArgumentType<DType> : arguments::InValue<DType, &Value::type> {
   static constexpr const char *name = "Type", *annotation = "dtype";
   static constexpr Form form = Form::Type;
 };
-template <> struct ArgumentType<Text> : arguments::OfList<Text, std::string, char> {
+template <>
+struct ArgumentType<Text> : arguments::OfList<Text, std::string, char> {
   static constexpr const char *name = "Text", *annotation = "str";
   static constexpr Form form = Form::Text;
   static Text lend(const std::string& o) { return o; }
   static Text unbox(const Value& v) { return v.text(); }
 };
-template <> struct ArgumentType<FloatList> : arguments::OfList<FloatList, std::vector<double>, double> {
+template <>
+struct ArgumentType<FloatList> : arguments::OfList<FloatList, std::vector<double>, double> {
   static constexpr const char *name = "Floats", *annotation = "float | Sequence[float]";
   static constexpr Form form = Form::Floats;
 };
 /// Kept by no node: a rule draws no numbers.
-template <> struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
+template <>
+struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
   static constexpr const char *name = "Generator", *annotation = "Generator";
   static constexpr Form form = Form::Generator;
   static constexpr bool optional = true;
@@ -257,34 +301,67 @@ template <> struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
   }
   static OptionalGenerator unbox(const Value& v) { return v.present ? v.generator : nullptr; }
 };
-template <> struct ArgumentType<IntList> : arguments::OfInts<IntList> { static constexpr const char* name = "Ints"; };
-template <> struct ArgumentType<DimList> : arguments::OfInts<DimList> { static constexpr const char* name = "Dims"; };
-template <> struct ArgumentType<Permutation> : arguments::OfInts<Permutation> { static constexpr const char* name = "Permutation"; };
-template <> struct ArgumentType<Sizes> : arguments::OfInts<Sizes> { static constexpr const char* name = "Sizes"; };
-template <> struct ArgumentType<Repeats> : arguments::OfInts<Repeats> { static constexpr const char* name = "Repeats"; };
-template <> struct ArgumentType<MemoryInts> : arguments::OfInts<MemoryInts> { static constexpr const char* name = "MemoryInts"; };
-template <> struct ArgumentType<IndexSpec> : arguments::OfInts<IndexSpec> { static constexpr const char* name = "IndexSpec"; };
+template <>
+struct ArgumentType<IntList> : arguments::OfInts<IntList> {
+  static constexpr const char* name = "Ints";
+};
+template <>
+struct ArgumentType<DimList> : arguments::OfInts<DimList> {
+  static constexpr const char* name = "Dims";
+};
+template <>
+struct ArgumentType<Permutation> : arguments::OfInts<Permutation> {
+  static constexpr const char* name = "Permutation";
+};
+template <>
+struct ArgumentType<Sizes> : arguments::OfInts<Sizes> {
+  static constexpr const char* name = "Sizes";
+};
+template <>
+struct ArgumentType<Repeats> : arguments::OfInts<Repeats> {
+  static constexpr const char* name = "Repeats";
+};
+template <>
+struct ArgumentType<MemoryInts> : arguments::OfInts<MemoryInts> {
+  static constexpr const char* name = "MemoryInts";
+};
+template <>
+struct ArgumentType<IndexSpec> : arguments::OfInts<IndexSpec> {
+  static constexpr const char* name = "IndexSpec";
+};
 
 /// What may be left out: None.
-template <class T> struct ArgumentType<std::optional<T>> : ArgumentType<T> {
+template <class T>
+struct ArgumentType<std::optional<T>> : ArgumentType<T> {
   using Plain = ArgumentType<T>;
   using Owned = std::optional<typename Plain::Owned>;
   static constexpr bool optional = true;
   static Owned own(const std::optional<T>& p) { return p ? Owned(Plain::own(*p)) : Owned(); }
-  static std::optional<T> lend(const Owned& o) { return o ? std::optional<T>(Plain::lend(*o)) : std::nullopt; }
+  static std::optional<T> lend(const Owned& o) {
+    return o ? std::optional<T>(Plain::lend(*o)) : std::nullopt;
+  }
   static void box(const std::optional<T>& p, Value& v) {
     v.present = false;
     if (p) Plain::box(*p, v);
   }
-  static std::optional<T> unbox(const Value& v) { return v.present ? std::optional<T>(Plain::unbox(v)) : std::nullopt; }
+  static std::optional<T> unbox(const Value& v) {
+    return v.present ? std::optional<T>(Plain::unbox(v)) : std::nullopt;
+  }
 };
 
 /// The entry of a parameter, however it is passed.
-template <class P> using argument_t = ArgumentType<std::remove_cvref_t<P>>;
-template <class P> concept IsArgument = requires { argument_t<P>::form; };
+template <class P>
+using argument_t = ArgumentType<std::remove_cvref_t<P>>;
+template <class P>
+concept IsArgument = requires { argument_t<P>::form; };
 
-template <class P> inline constexpr ArgKind kind_of{
-    argument_t<P>::name, argument_t<P>::form, argument_t<P>::optional, argument_t<P>::optional_elements, argument_t<P>::annotation,
+template <class P>
+inline constexpr ArgKind kind_of{
+    argument_t<P>::name,
+    argument_t<P>::form,
+    argument_t<P>::optional,
+    argument_t<P>::optional_elements,
+    argument_t<P>::annotation,
     [](const void* at, Value& v) { argument_t<P>::box(*static_cast<const std::remove_cvref_t<P>*>(at), v); }};
 
 }  // namespace adjoint

@@ -1,8 +1,8 @@
 // What the rows of attention make, and its gradient in recorded operations.
-#include "for_size.h"
 #include "ops/attention.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/bitwise.h"
 #include "ops/comparison.h"

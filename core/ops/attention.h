@@ -28,8 +28,7 @@ struct Attention : Structured {
   static constexpr auto batch = batching::attention;
   static constexpr auto doc =
       "softmax(q kᵀ scale + mask) v, and the logarithms of the softmax's sums. Weights are left out with "
-      "probability dropout, by the "
-      "random words of a seed from a position on.";
+      "probability dropout, by the random words of a seed from a position on.";
   static constexpr auto signature =
       "query, key, value, mask=None, causal=False, scale=1.0, dropout=0.0, seed=0, position=0";
   static constexpr TypeSet types = types::floating;

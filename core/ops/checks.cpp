@@ -12,31 +12,38 @@ void refuse_zero_divisor(const char* op, const Tensor* in, DType type) {
   if (!is_integral(type) || in[0].numel() == 0) return;  // nothing is divided
   const Tensor d = divisor.dtype() == type ? dense(divisor) : copy_of(divisor, type);
   const Access access(d);
-  if (access) visit(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* p = d.data<T>();
-    for (int64_t i = 0, n = d.numel(); i < n; ++i)
-      if (p[i] == T(0)) fail("ZeroDivisionError: ", op, "(): integer division or modulo by zero (element ", i, " of the divisor is 0)");
-  });
+  if (access)
+    visit(type, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* p = d.data<T>();
+      for (int64_t i = 0, n = d.numel(); i < n; ++i)
+        if (p[i] == T(0))
+          fail("ZeroDivisionError: ", op, "(): integer division or modulo by zero (element ", i,
+               " of the divisor is 0)");
+    });
 }
 
 void refuse_bool(const char* what, const Tensor* in, int count) {
   for (int i = 0; i < count; ++i)
     if (in[i].dtype() == DType::Bool && !in[i].is_wrapped())
-      fail(what, " is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+      fail(what,
+           " is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator "
+           "instead.");
 }
 
 void refuse_mixed_parts(const char* op, const Tensor* in) {
   if (in[0].dtype() == in[1].dtype() || in[0].is_wrapped() || in[1].is_wrapped()) return;
   if (!is_floating(in[0].dtype()) || !is_floating(in[1].dtype()))
-    fail(op, "(): Expected both inputs to be Half, Float or Double tensors but got ", type_name_of(in[0].dtype()), " and ", type_name_of(in[1].dtype()));
-  fail(op, "(): Expected object of scalar type ", type_name_of(in[0].dtype()), " but got scalar type ", type_name_of(in[1].dtype()),
-       " for second argument");
+    fail(op, "(): Expected both inputs to be Half, Float or Double tensors but got ",
+         type_name_of(in[0].dtype()), " and ", type_name_of(in[1].dtype()));
+  fail(op, "(): Expected object of scalar type ", type_name_of(in[0].dtype()), " but got scalar type ",
+       type_name_of(in[1].dtype()), " for second argument");
 }
 
 void refuse_fill(const char* op, const Tensor& value, DType type) {
   if (value.dim() != 0)
-    fail(op, "() only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+    fail(op, "() only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
+         " dimension(s).");
   if (device_of(value) != Device::Meta) refuse_overflow(item(value), type, op);
 }
 

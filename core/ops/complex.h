@@ -22,11 +22,17 @@ struct Conj : Unary {
   static constexpr auto doc = "Complex conjugate of each element; real tensors are returned as they are.";
   static constexpr TypeSet types = types::all;
   static constexpr TypeSet identity = types::boolean | types::real;
-  template <class T> ADJOINT_INLINE static T forward(T x) {
-    if constexpr (is_complex_v<T>) return math::conj(x);
-    else return x;
+  template <class T>
+  ADJOINT_INLINE static T forward(T x) {
+    if constexpr (is_complex_v<T>)
+      return math::conj(x);
+    else
+      return x;
   }
-  template <class G> ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g) { return conj_of(g.value); }
+  template <class G>
+  ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g) {
+    return conj_of(g.value);
+  }
 };
 
 struct RealPart : Unary {
@@ -35,9 +41,12 @@ struct RealPart : Unary {
   static constexpr TypeSet types = types::all;
   static constexpr TypeSet identity = types::boolean | types::real;
   static constexpr ResultType result = ResultType::Real;
-  template <class T> ADJOINT_INLINE static auto forward(T x) {
-    if constexpr (is_complex_v<T>) return x.re;
-    else return x;
+  template <class T>
+  ADJOINT_INLINE static auto forward(T x) {
+    if constexpr (is_complex_v<T>)
+      return x.re;
+    else
+      return x;
   }
   static One derivative() { return {}; }
 };
@@ -57,32 +66,54 @@ struct ImagPart : Unary {
   static constexpr TypeSet types = types::complex;
   static constexpr ResultType result = ResultType::Real;
   static constexpr bool inplace = false;
-  template <class T> ADJOINT_INLINE static auto forward(T x) { return x.im; }
-  template <class G> ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g);
+  template <class T>
+  ADJOINT_INLINE static auto forward(T x) {
+    return x.im;
+  }
+  template <class G>
+  ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g);
 };
 
 struct MakeComplex : Parts {
   static constexpr auto name = "complex";
   static constexpr auto doc = "Complex numbers of given real and imaginary parts.";
   static constexpr auto inputs = "real, imag";
-  template <class T> ADJOINT_INLINE static Complex<T> forward(T re, T im) { return {re, im}; }
-  template <class G> ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g) { return real_of(g.value); }
-  template <class G> ADJOINT_INLINE static auto vjp(Wrt<1>, Gradient<G> g) { return apply<ImagPart>(g.value); }
+  template <class T>
+  ADJOINT_INLINE static Complex<T> forward(T re, T im) {
+    return {re, im};
+  }
+  template <class G>
+  ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g) {
+    return real_of(g.value);
+  }
+  template <class G>
+  ADJOINT_INLINE static auto vjp(Wrt<1>, Gradient<G> g) {
+    return apply<ImagPart>(g.value);
+  }
 };
 
-template <class G> ADJOINT_INLINE auto ImagPart::vjp(Wrt<0>, Gradient<G> g) { return apply<MakeComplex>(G(0), g.value); }
+template <class G>
+ADJOINT_INLINE auto ImagPart::vjp(Wrt<0>, Gradient<G> g) {
+  return apply<MakeComplex>(G(0), g.value);
+}
 
 struct Polar : Parts {
   static constexpr auto name = "polar";
   static constexpr auto doc = "Complex numbers of given absolute value and angle in radians.";
   static constexpr auto inputs = "abs, angle";
-  template <class T> ADJOINT_INLINE static Complex<T> forward(T r, T angle) { return {r * math::cos(angle), r * math::sin(angle)}; }
+  template <class T>
+  ADJOINT_INLINE static Complex<T> forward(T r, T angle) {
+    return {r * math::cos(angle), r * math::sin(angle)};
+  }
   // The parts of g along e^(i angle) and across it.
-  template <class G, class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<G> g, Second<T> angle) {
+  template <class G, class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<G> g, Second<T> angle) {
     return real_of(g.value) * apply<Cos>(angle.value) + apply<ImagPart>(g.value) * apply<Sin>(angle.value);
   }
-  template <class G, class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<G> g, First<T> r, Second<T> angle) {
-    return r.value * (apply<ImagPart>(g.value) * apply<Cos>(angle.value) - real_of(g.value) * apply<Sin>(angle.value));
+  template <class G, class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<G> g, First<T> r, Second<T> angle) {
+    return r.value *
+           (apply<ImagPart>(g.value) * apply<Cos>(angle.value) - real_of(g.value) * apply<Sin>(angle.value));
   }
 };
 
@@ -91,16 +122,23 @@ struct Angle : FloatFunction {
   static constexpr auto doc = "Angle of each element in radians, in (-pi, pi]; 0 or pi for real elements.";
   static constexpr ResultType result = ResultType::Real;
   static constexpr bool inplace = false;
-  template <class T> ADJOINT_INLINE static auto forward(T x) {
-    if constexpr (is_complex_v<T>) return math::angle(x);
-    else return select(x < T(0), T(3.14159265358979323846), select(x != x, x, T(0)));
+  template <class T>
+  ADJOINT_INLINE static auto forward(T x) {
+    if constexpr (is_complex_v<T>)
+      return math::angle(x);
+    else
+      return select(x < T(0), T(3.14159265358979323846), select(x != x, x, T(0)));
   }
   // The gradient of the angle of z is i z / |z|², 0 for z = 0; that of a real number is 0.
-  template <class G, class T> ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g, First<T> z) {
-    if constexpr (std::is_arithmetic_v<T>) return T(0);
-    else return across(g.value, z.value);
+  template <class G, class T>
+  ADJOINT_INLINE static auto vjp(Wrt<0>, Gradient<G> g, First<T> z) {
+    if constexpr (std::is_arithmetic_v<T>)
+      return T(0);
+    else
+      return across(g.value, z.value);
   }
-  template <class G, class T> ADJOINT_INLINE static T across(G g, T z) {
+  template <class G, class T>
+  ADJOINT_INLINE static T across(G g, T z) {
 #ifndef ADJOINT_KERNELS_ONLY
     if constexpr (std::is_same_v<T, Recorded>)
       if (!z.tensor.is_complex()) return g * T(0);

@@ -1,7 +1,7 @@
-#include "for_size.h"
 #include "ops/composed.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "ops/shape.h"
 
 namespace adjoint {
@@ -30,7 +30,8 @@ Tensor DivRounded::forward(const Tensor& self, const Tensor& other, std::optiona
 
 Tensors WhereTrue::forward(const Tensor& condition) {
   const int64_t one[] = {1};
-  return call_all<Unbind>(call<Nonzero>(condition.dim() ? condition : call<Reshape>(condition, IntList(one))), 1);
+  return call_all<Unbind>(call<Nonzero>(condition.dim() ? condition : call<Reshape>(condition, IntList(one))),
+                          1);
 }
 
 }  // namespace adjoint

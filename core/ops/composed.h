@@ -1,5 +1,6 @@
-// Forms of arithmetic operators that are put together from others: a scale that is more than a number, quotients rounded as a
-// text says. Nothing here has a rule: what is recorded are the operators that are called.
+// Forms of arithmetic operators that are put together from others: a scale that is more than a number,
+// quotients rounded as a text says. Nothing here has a rule: what is recorded are the operators that are
+// called.
 #pragma once
 
 #include "ops/arithmetic.h"
@@ -24,8 +25,11 @@ struct AddMultiple : Composite {
   static constexpr auto old_orders = "self, alpha, other";
   static constexpr auto doc = "self + alpha * other.";
   static constexpr auto signature = "self, other, *, alpha";
-  static constexpr auto samples = Cases{"(3, 4), (4,), alpha=()", "(3, 4), (3, 1), alpha=2", "(0, 3), (), alpha=2"};
-  static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& alpha) { return call<Add>(self, multiple(self, other, alpha)); }
+  static constexpr auto samples =
+      Cases{"(3, 4), (4,), alpha=()", "(3, 4), (3, 1), alpha=2", "(0, 3), (), alpha=2"};
+  static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& alpha) {
+    return call<Add>(self, multiple(self, other, alpha));
+  }
 };
 
 struct SubMultiple : Composite {
@@ -36,8 +40,11 @@ struct SubMultiple : Composite {
   static constexpr auto doc = "self - alpha * other.";
   static constexpr auto signature = "self, other, *, alpha";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(3, 4), (4,), alpha=()", "(3, 4), (3, 1), alpha=2", "(0, 3), (), alpha=2"};
-  static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& alpha) { return call<Sub>(self, multiple(self, other, alpha)); }
+  static constexpr auto samples =
+      Cases{"(3, 4), (4,), alpha=()", "(3, 4), (3, 1), alpha=2", "(0, 3), (), alpha=2"};
+  static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& alpha) {
+    return call<Sub>(self, multiple(self, other, alpha));
+  }
 };
 
 struct Rsub : Composite {
@@ -58,8 +65,9 @@ struct DivRounded : Composite {
   static constexpr auto doc = "The quotient, rounded towards zero ('trunc') or down ('floor') where asked.";
   static constexpr auto signature = "self, other, *, rounding_mode";
   static constexpr TypeSet types = types::real;
-  static constexpr auto samples = Cases{"(3, 4), (4,), rounding_mode='floor'", "(3, 4), (3, 1), rounding_mode='trunc'",
-                                        "(0, 3), (), rounding_mode=None"};
+  static constexpr auto samples =
+      Cases{"(3, 4), (4,), rounding_mode='floor'", "(3, 4), (3, 1), rounding_mode='trunc'",
+            "(0, 3), (), rounding_mode=None"};
   static Tensor forward(const Tensor& self, const Tensor& other, std::optional<Text> rounding_mode);
 };
 

@@ -1,8 +1,8 @@
 // What the rows of convolution make.
-#include "for_size.h"
 #include "ops/convolution.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/convolution.h"
 #include "kernels/copy.h"
 #include "kernels/memory_format.h"
@@ -107,16 +107,19 @@ Tensor rows_of(const Tensor& t) { return image_of(t, 0, t.numel() / t.size(1), t
 
 /// Whether images whose channels are innermost, as in t, are taken as they lie.
 bool by_pixels(kernel::Geometry& s, const Tensor& t) {
-  s.pixels = kernels::channels_last(t) && computed(t.dtype()) == t.dtype() && t.numel() > 0 && (is_product(s) || kernel::takes_pixels(s, t.dtype()));
+  s.pixels = kernels::channels_last(t) && computed(t.dtype()) == t.dtype() && t.numel() > 0 &&
+             (is_product(s) || kernel::takes_pixels(s, t.dtype()));
   return s.pixels;
 }
 
 /// out = w x for each image, of so many pixels; a bias is what a row's sums start from.
-void multiply_images(const Tensor& w, const Tensor& x, int64_t images, int64_t pixels, const Tensor& bias, const Tensor& out) {
+void multiply_images(const Tensor& w, const Tensor& x, int64_t images, int64_t pixels, const Tensor& bias,
+                     const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t rows[] = {w.size(0), pixels}, one_each[] = {1, 0}, batch[] = {images};
   const Tensor start = bias.defined() ? alias(bias, rows, one_each, bias.offset()) : Tensor();
-  kernels::multiply(w, matrices(x, images, w.size(1), pixels), start, matrices(out, images, w.size(0), pixels), batch);
+  kernels::multiply(w, matrices(x, images, w.size(1), pixels), start,
+                    matrices(out, images, w.size(0), pixels), batch);
 }
 
 /// In the order of the images or of the weight.
@@ -140,8 +143,10 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
   const Tensor b = bias.defined() ? in(bias) : Tensor();
   if (by_pixels(s, self)) {
     const Tensor y = kernels::empty_channels_last(sizes.span(), self.dtype());
-    if (is_product(s)) kernels::multiply(rows_of(self), matrix(dense(weight), s.out, s.in, true), b, rows_of(y), {});
-    else kernel::forward(s, self, dense(weight), b, y);
+    if (is_product(s))
+      kernels::multiply(rows_of(self), matrix(dense(weight), s.out, s.in, true), b, rows_of(y), {});
+    else
+      kernel::forward(s, self, dense(weight), b, y);
     return y;
   }
   const Tensor x = in(self), w = in(weight), y = empty(sizes.span(), x.dtype());
@@ -159,8 +164,10 @@ Tensor ConvolutionInput::forward(const Tensor& self, const Tensor& weight, IntLi
   need_results(self, s, sizes.size(), name);
   if (by_pixels(s, self)) {
     const Tensor x = kernels::empty_channels_last(sizes, self.dtype());
-    if (is_product(s)) kernels::multiply(rows_of(self), matrix(dense(weight), s.out, s.in, false), Tensor(), rows_of(x), {});
-    else kernel::input(s, self, dense(weight), x);
+    if (is_product(s))
+      kernels::multiply(rows_of(self), matrix(dense(weight), s.out, s.in, false), Tensor(), rows_of(x), {});
+    else
+      kernel::input(s, self, dense(weight), x);
     return x;
   }
   const Tensor g = in(self), w = in(weight), x = empty(sizes, g.dtype());
@@ -178,8 +185,10 @@ Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntL
   need_results(result, s, sizes.size(), name);
   if (kernels::channels_last(result) && by_pixels(s, self)) {
     const Tensor w = empty(sizes, self.dtype());
-    if (is_product(s)) kernels::multiply(turned(rows_of(result)), rows_of(self), Tensor(), matrix(w, s.out, s.in, false), {});
-    else kernel::weight(s, self, result, w);
+    if (is_product(s))
+      kernels::multiply(turned(rows_of(result)), rows_of(self), Tensor(), matrix(w, s.out, s.in, false), {});
+    else
+      kernel::weight(s, self, result, w);
     return w;
   }
   const Tensor x = in(self), g = in(result), w = empty(sizes, x.dtype());
@@ -188,7 +197,8 @@ Tensor ConvolutionWeight::forward(const Tensor& self, const Tensor& result, IntL
     const int64_t pixels = s.volume(s.image);
     const Tensor sum = matrix(w, s.out, s.in, false);
     for (int64_t n = 0; n < s.images; ++n)
-      kernels::multiply(image_of(g, n, s.out, pixels), turned(image_of(x, n, s.in, pixels)), n ? sum : Tensor(), sum, {});
+      kernels::multiply(image_of(g, n, s.out, pixels), turned(image_of(x, n, s.in, pixels)),
+                        n ? sum : Tensor(), sum, {});
   } else {
     kernel::weight(s, x, g, w);
   }

@@ -38,11 +38,10 @@ struct Convolution : ConvolutionRow {
       "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
   static constexpr auto signature = "self, weight, stride, padding, dilation, groups, bias=None";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(2, 2, 5), (3, 2, 3), [1], [1], [1], 1, (3,)",
-                                        "(1, 4, 5, 4), (2, 2, 3, 2), [2, 1], [1, 0], [1, 2], 2",
-                                        "(1, 1, 3, 3, 3), (1, 1, 2, 2, 2), [1, 1, 1], [0, 0, 0], [1, 1, 1], 1",
-                                        "(2, 3, 5), (3, 1, 3), [1], [1], [1], 3",
-                                        "(0, 2, 5), (3, 2, 3), [1], [0], [1], 1, (3,)"};
+  static constexpr auto samples = Cases{
+      "(2, 2, 5), (3, 2, 3), [1], [1], [1], 1, (3,)", "(1, 4, 5, 4), (2, 2, 3, 2), [2, 1], [1, 0], [1, 2], 2",
+      "(1, 1, 3, 3, 3), (1, 1, 2, 2, 2), [1, 1, 1], [0, 0, 0], [1, 1, 1], 1",
+      "(2, 3, 5), (3, 1, 3), [1], [1], [1], 3", "(0, 2, 5), (3, 2, 3), [1], [0], [1], 1, (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                         IntList dilation, int64_t groups, OptionalTensor bias);
   static constexpr auto linear = ProductAndSum<MultilinearIn<0, 1>, LinearIn<6>>{};

@@ -1,17 +1,17 @@
 // What the rows of creation make.
-#include "for_size.h"
 #include "ops/creation.h"
 
 #include <cmath>
 
 #include "autograd/meta.h"
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/cpu/copying.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
-#include "tensor/number.h"
 #include "tensor/access.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -24,7 +24,8 @@ Tensor made(Tensor t, bool requires_grad) {
 
 IntList checked(IntList sizes, const char* op) {
   for (int64_t n : sizes)
-    if (n < 0) fail("Trying to create tensor with negative dimension ", n, ": ", to_string(sizes), " in ", op, "()");
+    if (n < 0)
+      fail("Trying to create tensor with negative dimension ", n, ": ", to_string(sizes), " in ", op, "()");
   return sizes;
 }
 
@@ -42,28 +43,34 @@ Tensor in_order_of(const Tensor& t, Tensor fresh) {
 
 int64_t count_steps(double start, double end, double step) {
   if (step == 0) fail("arange(): step must be nonzero");
-  if (!std::isfinite(start) || !std::isfinite(end) || std::isnan(step)) fail("arange(): unsupported range: ", start, " -> ", end);
+  if (!std::isfinite(start) || !std::isfinite(end) || std::isnan(step))
+    fail("arange(): unsupported range: ", start, " -> ", end);
   if ((step > 0 && end < start) || (step < 0 && end > start))
-    fail("arange(): upper bound and lower bound inconsistent with step sign: start ", start, ", end ", end, ", step ", step);
+    fail("arange(): upper bound and lower bound inconsistent with step sign: start ", start, ", end ", end,
+         ", step ", step);
   const double n = std::ceil((end - start) / step);
   if (n > 9e18) fail("arange(): invalid size, possible overflow");
   return static_cast<int64_t>(n);
 }
 
 /// Elements i < n, made by make(numbers, i, count) in blocks of T.
-template <class T, class F> void generate(const Tensor& t, F&& make) {
+template <class T, class F>
+void generate(const Tensor& t, F&& make) {
   const Access access(t);
-  if (access) runtime::parallel_for(0, t.numel(), 16384, [&](int64_t b, int64_t e) {
-    constexpr int64_t kBlock = 512;
-    T numbers[kBlock];
-    const bool direct = t.dtype() == dtype_of<T>;
-    for (int64_t i = b; i < e; i += kBlock) {
-      const int64_t n = std::min(kBlock, e - i);
-      char* const to = t.bytes() + i * t.itemsize();
-      make(direct ? reinterpret_cast<T*>(to) : numbers, i, n);
-      if (!direct) convert_strided(to, t.dtype(), t.itemsize(), reinterpret_cast<char*>(numbers), dtype_of<T>, sizeof(T), n);
-    }
-  });
+  if (access)
+    runtime::parallel_for(0, t.numel(), 16384, [&](int64_t b, int64_t e) {
+      constexpr int64_t kBlock = 512;
+      T numbers[kBlock];
+      const bool direct = t.dtype() == dtype_of<T>;
+      for (int64_t i = b; i < e; i += kBlock) {
+        const int64_t n = std::min(kBlock, e - i);
+        char* const to = t.bytes() + i * t.itemsize();
+        make(direct ? reinterpret_cast<T*>(to) : numbers, i, n);
+        if (!direct)
+          convert_strided(to, t.dtype(), t.itemsize(), reinterpret_cast<char*>(numbers), dtype_of<T>,
+                          sizeof(T), n);
+      }
+    });
 }
 
 void need_steps(int64_t n, const char* op) {
@@ -78,10 +85,14 @@ namespace {
 
 // Memory that nobody has written yet, or numbers that nobody mistakes for results.
 Tensor unwritten(IntList sizes, DType type) {
-  if (!fill_uninitialized.load(std::memory_order_relaxed)) [[likely]] return empty(sizes, type);
-  if (is_floating(type) || is_complex(type)) return full(sizes, Scalar(std::numeric_limits<double>::quiet_NaN()), type);
+  if (!fill_uninitialized.load(std::memory_order_relaxed)) [[likely]]
+    return empty(sizes, type);
+  if (is_floating(type) || is_complex(type))
+    return full(sizes, Scalar(std::numeric_limits<double>::quiet_NaN()), type);
   const int64_t bits = 8 * itemsize(type) - (type == DType::UInt8 ? 0 : 1);
-  return full(sizes, Scalar(type == DType::Bool ? int64_t{1} : static_cast<int64_t>(~uint64_t{0} >> (64 - bits))), type);
+  return full(sizes,
+              Scalar(type == DType::Bool ? int64_t{1} : static_cast<int64_t>(~uint64_t{0} >> (64 - bits))),
+              type);
 }
 
 }  // namespace
@@ -100,11 +111,13 @@ Tensor Full::forward(Sizes size, Scalar fill_value, OptionalType dtype, bool req
   refuse_overflow(fill_value, rounding_dtype(type), "full");
   return made(full(checked(size, "full"), fill_value, type), requires_grad);
 }
-Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad, std::optional<int64_t> device) {
+Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad,
+                          std::optional<int64_t> device) {
   const DeviceScope scope(device_or_that_of(self, device));
   return made(in_order_of(self, unwritten(self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
 }
-Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad, std::optional<int64_t> device) {
+Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad,
+                         std::optional<int64_t> device) {
   const DeviceScope scope(device_or_that_of(self, device));
   const DType type = dtype.value_or(self.dtype());
   refuse_overflow(fill_value, rounding_dtype(type), "full_like");
@@ -115,22 +128,27 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
   const DeviceScope scope(thread_state.default_device);
   const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
   const DType type = dtype.value_or(whole ? DType::Int64 : default_dtype());
-  if (type == DType::Bool) fail<NotImplemented>("\"arange\" not implemented for 'Bool': a range of numbers needs another dtype");
+  if (type == DType::Bool)
+    fail<NotImplemented>("\"arange\" not implemented for 'Bool': a range of numbers needs another dtype");
   if (whole) {
     __extension__ using Wide = __int128;  // the distance of two numbers may take 65 bits
     const Wide a = start.as_int(), s = step.as_int(), e = end.as_int();
-    if (s == 0 || (s > 0 ? e < a : e > a)) (void)count_steps(start.as_double(), end.as_double(), step.as_double());
+    if (s == 0 || (s > 0 ? e < a : e > a))
+      (void)count_steps(start.as_double(), end.as_double(), step.as_double());
     const Wide n = (e - a + s + (s > 0 ? -1 : 1)) / s;
     if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
     const int64_t sizes[] = {static_cast<int64_t>(n)};
     const Tensor t = empty(sizes, type);
-    generate<int64_t>(t, [&](int64_t* to, int64_t i, int64_t m) { best_variant<CopyTable>().whole_ramp(to, static_cast<int64_t>(a), static_cast<int64_t>(s), i, m); });
+    generate<int64_t>(t, [&](int64_t* to, int64_t i, int64_t m) {
+      best_variant<CopyTable>().whole_ramp(to, static_cast<int64_t>(a), static_cast<int64_t>(s), i, m);
+    });
     return made(t, requires_grad);
   }
   const double a = start.as_double(), s = step.as_double();
   const int64_t sizes[] = {count_steps(a, end.as_double(), s)};
   const Tensor t = empty(sizes, type);
-  generate<double>(t, [&](double* to, int64_t i, int64_t n) { best_variant<CopyTable>().ramp(to, a, s, i, n); });
+  generate<double>(t,
+                   [&](double* to, int64_t i, int64_t n) { best_variant<CopyTable>().ramp(to, a, s, i, n); });
   return made(t, requires_grad);
 }
 
@@ -140,30 +158,37 @@ Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype
   const int64_t sizes[] = {n};
   const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
   const Access access(t);
-  if (access) visit(t.dtype(), [&]<class T>(TypeTag<T>) {
-    // From both ends, so that the last element is the end exactly. As torch rounds: floats in their own type with fused steps,
-    // 16-bit types after each operation, integers from ends that are integers.
-    using Step = std::conditional_t<std::is_same_v<T, float>, float, double>;
-    const auto rounded = [](double x) { return static_cast<Step>(is_half_v<T> || is_integer_v<T> ? convert<double>(convert<T>(x)) : x); };
-    const Step first = rounded(start), last = rounded(end), steps = rounded(static_cast<double>(std::max<int64_t>(n - 1, 1)));
-    const Step step = is_half_v<T> ? rounded(rounded(last - first) / steps) : (last - first) / static_cast<Step>(std::max<int64_t>(n - 1, 1));
-    const int64_t middle = n == 1 ? 1 : n / 2;
-    if constexpr (is_half_v<T>) {
-      T* p = t.data<T>();
-      for (int64_t i = 0; i < n; ++i)
-        p[i] = convert<T>(i < middle ? first + rounded(step * rounded(double(i))) : last - rounded(step * rounded(double(n - 1 - i))));
-    } else {
-      generate<double>(t, [&](double* to, int64_t i, int64_t m) {
-        const int64_t near = std::clamp<int64_t>(middle - i, 0, m);
-        best_variant<CopyTable>().ramp(to, double(first), double(step), i, near);
-        best_variant<CopyTable>().ramp(to + near, double(last), double(step), i + near - (n - 1), m - near);
-      });
-    }
-  });
+  if (access)
+    visit(t.dtype(), [&]<class T>(TypeTag<T>) {
+      // From both ends, so that the last element is the end exactly. As torch rounds: floats in their own
+      // type with fused steps, 16-bit types after each operation, integers from ends that are integers.
+      using Step = std::conditional_t<std::is_same_v<T, float>, float, double>;
+      const auto rounded = [](double x) {
+        return static_cast<Step>(is_half_v<T> || is_integer_v<T> ? convert<double>(convert<T>(x)) : x);
+      };
+      const Step first = rounded(start), last = rounded(end),
+                 steps = rounded(static_cast<double>(std::max<int64_t>(n - 1, 1)));
+      const Step step = is_half_v<T> ? rounded(rounded(last - first) / steps)
+                                     : (last - first) / static_cast<Step>(std::max<int64_t>(n - 1, 1));
+      const int64_t middle = n == 1 ? 1 : n / 2;
+      if constexpr (is_half_v<T>) {
+        T* p = t.data<T>();
+        for (int64_t i = 0; i < n; ++i)
+          p[i] = convert<T>(i < middle ? first + rounded(step * rounded(double(i)))
+                                       : last - rounded(step * rounded(double(n - 1 - i))));
+      } else {
+        generate<double>(t, [&](double* to, int64_t i, int64_t m) {
+          const int64_t near = std::clamp<int64_t>(middle - i, 0, m);
+          best_variant<CopyTable>().ramp(to, double(first), double(step), i, near);
+          best_variant<CopyTable>().ramp(to + near, double(last), double(step), i + near - (n - 1), m - near);
+        });
+      }
+    });
   return made(t, requires_grad);
 }
 
-Tensor Logspace::forward(double start, double end, int64_t n, double base, OptionalType dtype, bool requires_grad) {
+Tensor Logspace::forward(double start, double end, int64_t n, double base, OptionalType dtype,
+                         bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   need_steps(n, "logspace");
   const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
@@ -182,7 +207,8 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
   const int64_t sizes[] = {n, m};
   const Tensor t = zeros(sizes, dtype.value_or(default_dtype()));
   const Access access(t);
-  for (int64_t i = 0; access && i < std::min(n, m); ++i) write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
+  for (int64_t i = 0; access && i < std::min(n, m); ++i)
+    write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
   return made(t, requires_grad);
 }
 

@@ -1,7 +1,7 @@
 // Tensors from nothing but a shape and numbers: empty, of one value, ranges, the identity.
 //
-// What users call (adjoint/_creation.py) reads sizes as they may be written and checks devices and layouts. These rows
-// are what transforms see of it. `requires_grad` makes a leaf. Start reading at `Empty`.
+// What users call (adjoint/_creation.py) reads sizes as they may be written and checks devices and layouts.
+// These rows are what transforms see of it. `requires_grad` makes a leaf. Start reading at `Empty`.
 #pragma once
 
 #include "ops/op.h"
@@ -21,7 +21,8 @@ struct Empty : CreationRow {
   static constexpr auto name = "_empty";
   static constexpr auto doc = "A tensor whose elements are whatever the memory held.";
   static constexpr auto signature = "size, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
+  static constexpr auto samples =
+      Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
   static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
 };
 
@@ -29,7 +30,8 @@ struct Zeros : CreationRow {
   static constexpr auto name = "_zeros";
   static constexpr auto doc = "A tensor of zeros.";
   static constexpr auto signature = "size, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
+  static constexpr auto samples =
+      Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
   static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
 };
 
@@ -37,33 +39,41 @@ struct Full : CreationRow {
   static constexpr auto name = "_full";
   static constexpr auto doc = "A tensor of one value, by default of that number's type.";
   static constexpr auto signature = "size, fill_value, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"[2, 3], 1.5", "[0, 3], 2, dtype=float64, requires_grad=True", "[], True", "[2], 2j"};
+  static constexpr auto samples =
+      Cases{"[2, 3], 1.5", "[0, 3], 2, dtype=float64, requires_grad=True", "[], True", "[2], 2j"};
   static Tensor forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad);
 };
 
 struct EmptyLike : CreationRow {
   static constexpr auto name = "_empty_like";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto doc =
+      "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self|input, dtype=None, requires_grad=False, device=None";
-  static constexpr auto samples = Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True, device=0", "(), dtype=bool"};
-  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad, std::optional<int64_t> device);
+  static constexpr auto samples =
+      Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True, device=0", "(), dtype=bool"};
+  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad,
+                        std::optional<int64_t> device);
 };
 
 struct FullLike : CreationRow {
   static constexpr auto name = "_full_like";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto doc =
+      "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False, device=None";
-  static constexpr auto samples = Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True, device=0", "(), 2, dtype=complex64"};
-  static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad, std::optional<int64_t> device);
+  static constexpr auto samples =
+      Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True, device=0", "(), 2, dtype=complex64"};
+  static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad,
+                        std::optional<int64_t> device);
 };
 
 struct Arange : CreationRow {
   static constexpr auto name = "_arange";
   static constexpr auto doc = "Numbers from start up to but without end; int64 where all three are integers.";
   static constexpr auto signature = "start, end, step, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0, 1"};
+  static constexpr auto samples =
+      Cases{"0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0, 1"};
   static Tensor forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad);
 };
 
@@ -71,7 +81,8 @@ struct Linspace : CreationRow {
   static constexpr auto name = "_linspace";
   static constexpr auto doc = "Numbers from start to end, both included, equally far apart.";
   static constexpr auto signature = "start, end, steps, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"-1.0, 2.0, 5", "0.0, 1.0, 3, dtype=float64, requires_grad=True", "0.0, 1.0, 0"};
+  static constexpr auto samples =
+      Cases{"-1.0, 2.0, 5", "0.0, 1.0, 3, dtype=float64, requires_grad=True", "0.0, 1.0, 0"};
   static Tensor forward(double start, double end, int64_t steps, OptionalType dtype, bool requires_grad);
 };
 
@@ -79,8 +90,10 @@ struct Logspace : CreationRow {
   static constexpr auto name = "_logspace";
   static constexpr auto doc = "The powers of a base by equally spaced exponents.";
   static constexpr auto signature = "start, end, steps, base, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"-1.0, 2.0, 4, 10.0", "0.0, 1.0, 3, 2.0, dtype=float64, requires_grad=True", "0.0, 1.0, 0, 2.0"};
-  static Tensor forward(double start, double end, int64_t steps, double base, OptionalType dtype, bool requires_grad);
+  static constexpr auto samples =
+      Cases{"-1.0, 2.0, 4, 10.0", "0.0, 1.0, 3, 2.0, dtype=float64, requires_grad=True", "0.0, 1.0, 0, 2.0"};
+  static Tensor forward(double start, double end, int64_t steps, double base, OptionalType dtype,
+                        bool requires_grad);
 };
 
 struct Eye : CreationRow {

@@ -1,7 +1,7 @@
-#include "for_size.h"
 #include "ops/exponential.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "ops/comparison.h"
 
 ADJOINT_FAMILY(Exponential)

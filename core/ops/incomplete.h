@@ -1,9 +1,10 @@
-// Functions of two arguments that series and recurrences define: incomplete gamma functions, Hurwitz's zeta function,
-// orthogonal polynomials; and the scaled complement of the error function.
+// Functions of two arguments that series and recurrences define: incomplete gamma functions, Hurwitz's zeta
+// function, orthogonal polynomials; and the scaled complement of the error function.
 //
-// Derivatives by the first argument of the gamma and zeta functions have no closed form, and are refused by name. The order of a
-// polynomial is a whole number, and what is constant between whole numbers has the derivative 0. Values are computed in double for
-// every type, by code that is compiled once. Users find them in `special`. Start reading at `IncompleteGammaFunction`.
+// Derivatives by the first argument of the gamma and zeta functions have no closed form, and are refused by
+// name. The order of a polynomial is a whole number, and what is constant between whole numbers has the
+// derivative 0. Values are computed in double for every type, by code that is compiled once. Users find them
+// in `special`. Start reading at `IncompleteGammaFunction`.
 #pragma once
 
 #include "kernels/cpu/math/incomplete.h"
@@ -20,10 +21,15 @@ struct RareBinary : Binary {
 
 struct GammaDensity : RareBinary {
   static constexpr auto name = "_gamma_density";
-  static constexpr auto doc = "x^(a - 1) e^-x / gamma(a) for the elements a of self and x of other: the derivative of igamma by x.";
+  static constexpr auto doc =
+      "x^(a - 1) e^-x / gamma(a) for the elements a of self and x of other: the derivative of igamma by x.";
   static constexpr Domain samples{0.4, 5};
-  template <class T> static T forward(T a, T x) { return T(math::gamma_density(double(a), double(x))); }
-  template <class T> static T derivative(Wrt<1>, First<T> a, Second<T> x, Result<T> y) {
+  template <class T>
+  static T forward(T a, T x) {
+    return T(math::gamma_density(double(a), double(x)));
+  }
+  template <class T>
+  static T derivative(Wrt<1>, First<T> a, Second<T> x, Result<T> y) {
     return y.value * ((a.value - T(1)) / x.value - T(1));
   }
 };
@@ -36,57 +42,98 @@ struct IncompleteGammaFunction : RareBinary {
 
 struct Igamma : IncompleteGammaFunction {
   static constexpr auto name = "igamma";
-  static constexpr auto doc = "The regularised lower incomplete gamma function P(a, x) of the elements a of self and x of other.";
-  template <class T> static T forward(T a, T x) { return T(math::incomplete_gamma(double(a), double(x), false, std::is_same_v<T, float>)); }
-  template <class T> static T derivative(Wrt<1>, First<T> a, Second<T> x) { return apply<GammaDensity>(a.value, x.value); }
+  static constexpr auto doc =
+      "The regularised lower incomplete gamma function P(a, x) of the elements a of self and x of other.";
+  template <class T>
+  static T forward(T a, T x) {
+    return T(math::incomplete_gamma(double(a), double(x), false, std::is_same_v<T, float>));
+  }
+  template <class T>
+  static T derivative(Wrt<1>, First<T> a, Second<T> x) {
+    return apply<GammaDensity>(a.value, x.value);
+  }
 };
 
 struct Igammac : IncompleteGammaFunction {
   static constexpr auto name = "igammac";
-  static constexpr auto doc = "The regularised upper incomplete gamma function Q(a, x) of the elements a of self and x of other.";
-  template <class T> static T forward(T a, T x) { return T(math::incomplete_gamma(double(a), double(x), true, std::is_same_v<T, float>)); }
-  template <class T> static T derivative(Wrt<1>, First<T> a, Second<T> x) { return -apply<GammaDensity>(a.value, x.value); }
+  static constexpr auto doc =
+      "The regularised upper incomplete gamma function Q(a, x) of the elements a of self and x of other.";
+  template <class T>
+  static T forward(T a, T x) {
+    return T(math::incomplete_gamma(double(a), double(x), true, std::is_same_v<T, float>));
+  }
+  template <class T>
+  static T derivative(Wrt<1>, First<T> a, Second<T> x) {
+    return -apply<GammaDensity>(a.value, x.value);
+  }
 };
 
 struct Zeta : RareBinary {
   static constexpr auto name = "_zeta";
-  static constexpr auto doc = "Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, of the elements x of self and q of other.";
+  static constexpr auto doc =
+      "Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, of the elements x of self and q of other.";
   static constexpr Domain samples{1.5, 5};
-  template <class T> static T forward(T s, T q) { return T(math::zeta(double(s), double(q))); }
-  template <class T> static T derivative(Wrt<1>, First<T> s, Second<T> q) { return -s.value * apply<Zeta>(s.value + T(1), q.value); }
+  template <class T>
+  static T forward(T s, T q) {
+    return T(math::zeta(double(s), double(q)));
+  }
+  template <class T>
+  static T derivative(Wrt<1>, First<T> s, Second<T> q) {
+    return -s.value * apply<Zeta>(s.value + T(1), q.value);
+  }
 };
 
 struct OrthogonalPolynomial : RareBinary {
   static constexpr auto name = "_orthogonal_polynomial";
   static constexpr auto doc =
-      "An orthogonal polynomial of the degrees in other at the elements of self, or one of its derivatives: see orthogonal_polynomial in core.";
+      "An orthogonal polynomial of the degrees in other at the elements of self, or one of its derivatives: "
+      "see orthogonal_polynomial in core.";
   static constexpr auto parameters = "kind=0, order=0";
-  template <class T> static bool uniform(T* out, const T* x, T degree, int64_t n, T kind, T order) {
+  template <class T>
+  static bool uniform(T* out, const T* x, T degree, int64_t n, T kind, T order) {
     if (!(order == 0 && degree >= 0 && degree <= T(math::most_degree))) return false;
     math::orthogonal_polynomials(out, x, double(degree), static_cast<int>(kind), n);
     return true;
   }
-  template <class T> static T forward(T x, T n, T kind, T order) {
-    return T(math::orthogonal_polynomial(double(x), double(n), static_cast<int>(kind), static_cast<int>(order)));
+  template <class T>
+  static T forward(T x, T n, T kind, T order) {
+    return T(
+        math::orthogonal_polynomial(double(x), double(n), static_cast<int>(kind), static_cast<int>(order)));
   }
-  template <class T> static T derivative(Wrt<0>, First<T> x, Second<T> n, T kind, T order) {
+  template <class T>
+  static T derivative(Wrt<0>, First<T> x, Second<T> n, T kind, T order) {
     return apply<OrthogonalPolynomial>(x.value, n.value, kind, order + T(1));
   }
-  template <class T> static Zero derivative(Wrt<1>, First<T>, T, T) { return {}; }
+  template <class T>
+  static Zero derivative(Wrt<1>, First<T>, T, T) {
+    return {};
+  }
 };
 
 struct ErfcxSlope;
 struct Erfcx : RareFunction {
   static constexpr auto name = "_erfcx";
   static constexpr auto doc = "e^(x^2) erfc(x) for each element x, also where that power is out of range.";
-  template <class T> static T forward(T x) { return T(math::erfcx(double(x))); }
-  template <class T> static T derivative(First<T> x) { return apply<ErfcxSlope>(x.value); }
+  template <class T>
+  static T forward(T x) {
+    return T(math::erfcx(double(x)));
+  }
+  template <class T>
+  static T derivative(First<T> x) {
+    return apply<ErfcxSlope>(x.value);
+  }
 };
 struct ErfcxSlope : RareFunction {
   static constexpr auto name = "_erfcx_slope";
   static constexpr auto doc = "The derivative of erfcx at each element.";
-  template <class T> static T forward(T x) { return T(math::erfcx_slope(double(x))); }
-  template <class T> static T derivative(First<T> x, Result<T> y) { return T(2) * (apply<Erfcx>(x.value) + x.value * y.value); }
+  template <class T>
+  static T forward(T x) {
+    return T(math::erfcx_slope(double(x)));
+  }
+  template <class T>
+  static T derivative(First<T> x, Result<T> y) {
+    return T(2) * (apply<Erfcx>(x.value) + x.value * y.value);
+  }
 };
 
 using Incomplete = Family<GammaDensity, Igamma, Igammac, Zeta, OrthogonalPolynomial, Erfcx, ErfcxSlope>;

@@ -14,10 +14,12 @@
 
 namespace adjoint {
 
-// --- Basic indexing ------------------------------------------------------------------------------------------------
+// --- Basic indexing -------------------------------------------------------------------------------
 
 Part picked_part(const Part& p, IntList spec) {
-  if (spec.size() % 4 != 0) fail<ValueError>("_basic_index(): a spec holds four numbers per entry, but this one ", spec.size(), " in all");
+  if (spec.size() % 4 != 0)
+    fail<ValueError>("_basic_index(): a spec holds four numbers per entry, but this one ", spec.size(),
+                     " in all");
   Part out;
   out.offset = p.offset;
   size_t d = 0;
@@ -28,8 +30,7 @@ Part picked_part(const Part& p, IntList spec) {
       out.strides.push_back(d < p.sizes.size() ? p.sizes[d] * p.strides[d] : 1);
       continue;
     }
-    if (d == p.sizes.size())
-      fail<IndexError>("too many indices for tensor of dimension ", p.sizes.size());
+    if (d == p.sizes.size()) fail<IndexError>("too many indices for tensor of dimension ", p.sizes.size());
     const int64_t size = p.sizes[d], stride = p.strides[d];
     ++d;
     if (spec[i] == static_cast<int64_t>(Pick::Integer)) {
@@ -40,7 +41,8 @@ Part picked_part(const Part& p, IntList spec) {
     }
     if (step <= 0) fail<ValueError>("step must be greater than zero, but it is ", step);
     if (start < 0 || length < 0 || (length > 0 && start + (length - 1) * step >= size))
-      fail<IndexError>("_basic_index(): ", length, " indices from ", start, " with step ", step, " leave dimension ", d - 1, " of size ", size);
+      fail<IndexError>("_basic_index(): ", length, " indices from ", start, " with step ", step,
+                       " leave dimension ", d - 1, " of size ", size);
     out.sizes.push_back(length);
     out.strides.push_back(stride * step);
     if (length > 0) out.offset += start * stride;
@@ -57,20 +59,24 @@ Tensor BasicIndex::forward(const Tensor& self, IndexSpec spec) {
     // x[i], the most common of all.
     const auto sizes = self.sizes(), strides = self.strides();
     const int64_t i = spec[1], size = sizes[0];
-    if (i < -size || i >= size) fail<IndexError>("index ", i, " is out of bounds for dimension 0 with size ", size);
-    return alias(self, sizes.subspan(1), strides.subspan(1), self.offset() + (i < 0 ? i + size : i) * strides[0]);
+    if (i < -size || i >= size)
+      fail<IndexError>("index ", i, " is out of bounds for dimension 0 with size ", size);
+    return alias(self, sizes.subspan(1), strides.subspan(1),
+                 self.offset() + (i < 0 ? i + size : i) * strides[0]);
   }
   return view_of(self, picked_part(whole(self), spec));
 }
 
-// --- Lists of indices -----------------------------------------------------------------------------------------------
+// --- Lists of indices -----------------------------------------------------------------------------
 
 namespace {
 
-/// What was read, in torch's order: dimensions that stay lie as they do in self, those of the indices as in the indices.
+/// What was read, in torch's order: dimensions that stay lie as they do in self, those of the indices as in
+/// the indices.
 Tensor in_order(const Tensor& out, const Tensor& self, TensorList indices, const IndexPlan& plan) {
   const auto simple = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
-  if (out.numel() == 0 || (self.is_contiguous() && std::all_of(indices.begin(), indices.end(), simple))) return out;
+  if (out.numel() == 0 || (self.is_contiguous() && std::all_of(indices.begin(), indices.end(), simple)))
+    return out;
   Tensors operands(1);
   const size_t rank = out.sizes().size(), before = plan.before.size();
   size_t stay = self.sizes().size();
@@ -111,16 +117,18 @@ Tensor Index::forward(const Tensor& self, OptionalTensorList indices) {
 Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {
   constexpr auto phrase = "index out of range in self: ";
   const int d = wrap_dim(dim, self.dim(), name);
-  if (self.dim() > 0 && self.size(d) == 0 && index.numel()) fail<IndexError>("index_select(): self indexing axis dim should be positive");
+  if (self.dim() > 0 && self.size(d) == 0 && index.numel())
+    fail<IndexError>("index_select(): self indexing axis dim should be positive");
   if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name, false, phrase));
   const int64_t one[] = {1};
   const Tensor flat = Reshape::forward(self, one);
   const Tensor out = read_at(flat, along_dimension(flat, d, index, name, false, phrase));
-  if (out.numel() != 1) fail<IndexError>("index_select(): Index to scalar can have only 1 value, got ", out.numel(), " value(s)");
+  if (out.numel() != 1)
+    fail<IndexError>("index_select(): Index to scalar can have only 1 value, got ", out.numel(), " value(s)");
   return Reshape::forward(out, {});
 }
 
-// --- gather ----------------------------------------------------------------------------------------------------------
+// --- gather ---------------------------------------------------------------------------------------
 
 Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
   const int d = wrap_dim(dim, self.dim(), name);
@@ -128,12 +136,13 @@ Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
   const Tensor out = empty(index.sizes(), self.dtype());
   if (index.numel() == 0) return out;
   if (std::max<int64_t>(1, self.dim()) != std::max<int64_t>(1, index.dim()))
-    fail("gather(): Index tensor must have the same number of dimensions as input tensor, but they have ", index.dim(), " and ", self.dim());
+    fail("gather(): Index tensor must have the same number of dimensions as input tensor, but they have ",
+         index.dim(), " and ", self.dim());
   const bool scalar = self.dim() == 0 || index.dim() == 0;
   for (int64_t i = 0; !scalar && i < self.dim(); ++i)
     if (i != d && index.size(i) > self.size(i))
-      fail("gather(): Size does not match at dimension ", i, " expected index ", to_string(index.sizes()), " to be no larger than self ",
-           to_string(self.sizes()), " apart from dimension ", d);
+      fail("gather(): Size does not match at dimension ", i, " expected index ", to_string(index.sizes()),
+           " to be no larger than self ", to_string(self.sizes()), " apart from dimension ", d);
   gather_into(out, self, d, index, false, name);
   return out;
 }
@@ -143,16 +152,19 @@ Tensor Gather::gradient(const Tensor& g, IntList sizes, int64_t dim, const Tenso
 }
 
 Tensor Take::forward(const Tensor& self, const Tensor& index) {
-  if (index.dtype() != DType::Int64) fail("take(): Expected a long tensor for index, but got ", name_of(index.dtype()));
+  if (index.dtype() != DType::Int64)
+    fail("take(): Expected a long tensor for index, but got ", name_of(index.dtype()));
   if (self.numel() == 0 && index.numel() != 0) fail<IndexError>("take(): tried to take from an empty tensor");
   const int64_t flat[] = {self.numel()}, each[] = {index.numel()};
   const Tensor out = empty(index.sizes(), self.dtype());
-  gather_into(Reshape::forward(out, each), Reshape::forward(self, flat), 0, Reshape::forward(index, each), true, name);
+  gather_into(Reshape::forward(out, each), Reshape::forward(self, flat), 0, Reshape::forward(index, each),
+              true, name);
   return out;
 }
 
 Tensor MaskedSelect::forward(const Tensor& self, const Tensor& mask) {
-  if (mask.dtype() != DType::Bool) fail("masked_select: expected BoolTensor for mask, but got ", name_of(mask.dtype()));
+  if (mask.dtype() != DType::Bool)
+    fail("masked_select: expected BoolTensor for mask, but got ", name_of(mask.dtype()));
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
   return compress(dense(Expand::forward(self, shape.span())), dense(Expand::forward(mask, shape.span())));
 }
@@ -169,11 +181,12 @@ Tensor Nonzero::forward(const Tensor& self) {
   const Tensor out = empty(shape, DType::Int64);
   const Access access(out);
   for (int64_t d = 0; d < k; ++d)
-    for (int64_t i = 0; i < n; ++i) out.data<int64_t>()[i * k + d] = positions[static_cast<size_t>(d)].data<int64_t>()[i];
+    for (int64_t i = 0; i < n; ++i)
+      out.data<int64_t>()[i * k + d] = positions[static_cast<size_t>(d)].data<int64_t>()[i];
   return out;
 }
 
-// --- Gradients: adding into zeros ------------------------------------------------------------------------------------
+// --- Gradients: adding into zeros -----------------------------------------------------------------
 
 Tensor PutIndex::forward(const Tensor& self, Sizes shape, OptionalTensorList indices) {
   const Tensor out = empty(shape, self.dtype());

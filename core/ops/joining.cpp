@@ -13,7 +13,8 @@ namespace adjoint {
 namespace {
 
 DType common_type(TensorList tensors) {
-  // As between operands of arithmetic: tensors without dimensions and bare numbers give way within a category.
+  // As between operands of arithmetic: tensors without dimensions and bare numbers give way within a
+  // category.
   DType best[2] = {DType::Bool, DType::Bool};
   bool any[2] = {};
   for (const Tensor& t : tensors) {
@@ -27,7 +28,9 @@ DType common_type(TensorList tensors) {
 }
 
 /// Whether all are images with channels innermost: their result is one, too.
-bool channels_last(TensorList tensors) { return std::all_of(tensors.begin(), tensors.end(), kernels::channels_last); }
+bool channels_last(TensorList tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), kernels::channels_last);
+}
 
 /// A vector of size 0 fits beside anything, as it always has in torch.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
@@ -38,7 +41,8 @@ Tensor Cat::forward(TensorList tensors, Dim dim) {
   if (tensors.empty()) fail<ValueError>("cat(): expected a non-empty list of Tensors");
   const Tensor* first = nullptr;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].dim() == 0) fail("cat(): zero-dimensional tensor (at position ", i, ") cannot be concatenated; use stack()");
+    if (tensors[i].dim() == 0)
+      fail("cat(): zero-dimensional tensor (at position ", i, ") cannot be concatenated; use stack()");
     if (!first && !skipped(tensors[i])) first = &tensors[i];
   }
   const DType dtype = common_type(tensors);
@@ -52,14 +56,16 @@ Tensor Cat::forward(TensorList tensors, Dim dim) {
     lengths.push_back(skip ? 0 : t.size(t.dim() == first->dim() ? d : 0));
     if (skip) continue;
     if (t.dim() != first->dim())
-      fail("cat(): Tensors must have same number of dimensions: got ", first->dim(), " and ", t.dim(), " (at position ", i, ")");
+      fail("cat(): Tensors must have same number of dimensions: got ", first->dim(), " and ", t.dim(),
+           " (at position ", i, ")");
     for (int k = 0; k < t.dim(); ++k)
       if (k != d && t.size(k) != shape[k])
-        fail("cat(): Sizes of tensors must match except in dimension ", d, ". Expected size ", shape[k], " but got size ", t.size(k),
-             " for tensor number ", i, " in the list.");
+        fail("cat(): Sizes of tensors must match except in dimension ", d, ". Expected size ", shape[k],
+             " but got size ", t.size(k), " for tensor number ", i, " in the list.");
     shape[d] = checked_add(shape[d], lengths.back(), name);
   }
-  const Tensor out = channels_last(tensors) ? kernels::empty_channels_last(shape.span(), dtype) : empty(shape.span(), dtype);
+  const Tensor out =
+      channels_last(tensors) ? kernels::empty_channels_last(shape.span(), dtype) : empty(shape.span(), dtype);
   kernels::join(out, tensors, d, lengths);
   return out;
 }
@@ -86,8 +92,8 @@ Tensor Stack::forward(TensorList tensors, NewDim dim) {
   const int d = wrap_dim(dim, first.dim() + 1, name);
   for (size_t i = 1; i < tensors.size(); ++i)
     if (!same(tensors[i].sizes(), first.sizes()))
-      fail("stack expects each tensor to be equal size, but got ", to_string(first.sizes()), " at entry 0 and ",
-           to_string(tensors[i].sizes()), " at entry ", i);
+      fail("stack expects each tensor to be equal size, but got ", to_string(first.sizes()),
+           " at entry 0 and ", to_string(tensors[i].sizes()), " at entry ", i);
   Dims shape(first.sizes());
   Tensor out;
   if (d < first.dim() && channels_last(tensors)) {

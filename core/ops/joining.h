@@ -17,11 +17,13 @@ struct Cat : Structured {
   static constexpr auto aliases = "concat, concatenate";
   static constexpr auto doc = "Tensors of the same sizes but in one dimension, end to end along that one.";
   static constexpr auto signature = "tensors, dim=0";
-  static constexpr auto samples = Cases{"[(2, 3), (1, 3)]", "[(2, 3), (2, 1), (2, 0)], dim=-1", "[(0,), (2, 3)]"};
+  static constexpr auto samples =
+      Cases{"[(2, 3), (1, 3)]", "[(2, 3), (2, 1), (2, 0)], dim=-1", "[(0,), (2, 3)]"};
   static constexpr bool method = false;
   static Tensor forward(TensorList tensors, Dim dim);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = JointRule{[](Grad g, ListSizes sizes, Argument<int64_t, 1> dim) { return cut_gradient(g, sizes, dim); }};
+  static constexpr auto vjp = JointRule{
+      [](Grad g, ListSizes sizes, Argument<int64_t, 1> dim) { return cut_gradient(g, sizes, dim); }};
 };
 
 struct Unbind;
@@ -32,7 +34,8 @@ struct Stack : Structured {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Tensors of one shape side by side, along a new dimension.";
   static constexpr auto signature = "tensors, dim=0";
-  static constexpr auto samples = Cases{"[(2, 3), (2, 3)]", "[(2, 3), (2, 3), (2, 3)], dim=-1", "[(), ()]", "[(0, 2), (0, 2)], dim=1"};
+  static constexpr auto samples =
+      Cases{"[(2, 3), (2, 3)]", "[(2, 3), (2, 3), (2, 3)], dim=-1", "[(), ()]", "[(0, 2), (0, 2)], dim=1"};
   static constexpr bool method = false;
   static Tensor forward(TensorList tensors, NewDim dim);
   static Tensors gradient(const Tensor& g, int64_t dim);

@@ -1,10 +1,10 @@
 // What the rows of linear algebra make; their rules stand in linalg_rules.cpp.
-#include "for_size.h"
 #include "ops/linalg.h"
 
 #include <cmath>
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/linalg.h"
 #include "ops/arithmetic.h"
@@ -71,32 +71,35 @@ std::pair<Tensor, Tensor> sign_and_log(const Tensor& lu, const Tensor& pivots) {
   const Dims batch = kernel::batch_and(lu, {});
   const Tensor sign = empty(batch.span(), lu.dtype()), log = empty(batch.span(), real_dtype(lu.dtype()));
   const Access access(sign);
-  if (access) visit(lu.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_floating_v<T> || is_complex_v<T>) {
-      if constexpr (!is_half_v<T>) {
-        using R = real_t<T>;
-        for (int64_t i = 0; i < sign.numel(); ++i) {
-          T s(1);
-          R sum = 0;
-          for (int64_t k = 0; k < n; ++k) {
-            const T d = lu.data<T>()[i * n * n + k * (n + 1)];
-            R size;
-            if constexpr (is_complex_v<T>)
-              size = std::hypot(d.re, d.im);
-            else
-              size = std::abs(d);
-            // Of infinity, too; and 0 of NaN, as torch has it.
-            if constexpr (is_complex_v<T>) s = size == 0 ? T(0) : s * (d / T(size));
-            else s *= T(d > 0) - T(d < 0);
-            if (pivots.data<int>()[i * n + k] != k + 1) s = -s;
-            sum += std::log(size);
+  if (access)
+    visit(lu.dtype(), [&]<class T>(TypeTag<T>) {
+      if constexpr (is_floating_v<T> || is_complex_v<T>) {
+        if constexpr (!is_half_v<T>) {
+          using R = real_t<T>;
+          for (int64_t i = 0; i < sign.numel(); ++i) {
+            T s(1);
+            R sum = 0;
+            for (int64_t k = 0; k < n; ++k) {
+              const T d = lu.data<T>()[i * n * n + k * (n + 1)];
+              R size;
+              if constexpr (is_complex_v<T>)
+                size = std::hypot(d.re, d.im);
+              else
+                size = std::abs(d);
+              // Of infinity, too; and 0 of NaN, as torch has it.
+              if constexpr (is_complex_v<T>)
+                s = size == 0 ? T(0) : s * (d / T(size));
+              else
+                s *= T(d > 0) - T(d < 0);
+              if (pivots.data<int>()[i * n + k] != k + 1) s = -s;
+              sum += std::log(size);
+            }
+            sign.data<T>()[i] = s;
+            log.data<R>()[i] = sum;
           }
-          sign.data<T>()[i] = s;
-          log.data<R>()[i] = sum;
         }
       }
-    }
-  });
+    });
   return {sign, log};
 }
 
@@ -175,17 +178,18 @@ Three Det::forward(const Tensor& self) {
   const Tensor det = empty(kernel::batch_and(self, {}).span(), self.dtype());
   const int64_t n = self.size(-1);
   const Access access(det);
-  if (access) visit(self.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_half_v<T> && !is_integer_v<T>)
-      for (int64_t i = 0; i < det.numel(); ++i) {
-        T d(1);
-        for (int64_t k = 0; k < n; ++k) {
-          d = d * lu.template data<T>()[i * n * n + k * (n + 1)];
-          if (pivots.template data<int>()[i * n + k] != k + 1) d = -d;
+  if (access)
+    visit(self.dtype(), [&]<class T>(TypeTag<T>) {
+      if constexpr (!is_half_v<T> && !is_integer_v<T>)
+        for (int64_t i = 0; i < det.numel(); ++i) {
+          T d(1);
+          for (int64_t k = 0; k < n; ++k) {
+            d = d * lu.template data<T>()[i * n * n + k * (n + 1)];
+            if (pivots.template data<int>()[i * n + k] != k + 1) d = -d;
+          }
+          det.data<T>()[i] = d;
         }
-        det.data<T>()[i] = d;
-      }
-  });
+    });
   return {det, lu, pivots};
 }
 
@@ -301,10 +305,11 @@ Three LdlFactor::forward(const Tensor& self, bool hermitian) {
   return {ld, pivots, info};
 }
 
-// As LAPACK's sytrf says of its lower triangle: a positive pivot is a row exchanged with this one, two negative ones a block
-// of D, whose second row was exchanged.
+// As LAPACK's sytrf says of its lower triangle: a positive pivot is a row exchanged with this one, two
+// negative ones a block of D, whose second row was exchanged.
 Three LdlOrder::forward(const Tensor& self) {
-  if (self.dim() < 1 || self.dtype() != DType::Int32) fail(name, "(): pivots must be int32 with at least one dimension");
+  if (self.dim() < 1 || self.dtype() != DType::Int32)
+    fail(name, "(): pivots must be int32 with at least one dimension");
   const int64_t n = self.size(-1), count = n ? self.numel() / n : 0;
   Dims square(self.sizes());
   square.push_back(n);
@@ -324,7 +329,8 @@ Three LdlOrder::forward(const Tensor& self) {
       if (other < last || other >= n || last >= n)
         fail<ValueError>(name, "(): pivots must be as ldl_factor returns them, but one is ", pivots[k]);
       std::swap(order[last], order[other]);
-      for (int64_t column = 0; column < k; ++column) std::swap(row[last * n + column], row[other * n + column]);
+      for (int64_t column = 0; column < k; ++column)
+        std::swap(row[last * n + column], row[other * n + column]);
       block[k * n + k] = block[last * n + k] = block[last * n + last] = true;
       k = last + 1;
     }
@@ -356,7 +362,8 @@ Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond, bo
   const Tensor x =
       kernel::columns(kernel::batch_and(self, {std::max(m, n), B.size(-1)}).span(), self.dtype());
   copy_into(call<Narrow>(x, int64_t{-2}, int64_t{0}, m), B);
-  const Tensor s = empty(kernel::batch_and(self, {values ? least(self) : 0}).span(), real_dtype(self.dtype()));
+  const Tensor s =
+      empty(kernel::batch_and(self, {values ? least(self) : 0}).span(), real_dtype(self.dtype()));
   const Tensor rank = empty(batch.span(), DType::Int64), info = integers(self, {});
   kernel::least_squares(kernel::columns_of(self), x, values ? s : Tensor(), rank, info, rcond);
   return {copy_of(call<Narrow>(x, int64_t{-2}, int64_t{0}, n)), s, rank, info};

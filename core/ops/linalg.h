@@ -39,8 +39,8 @@ Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& v
 Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u, const Tensor& s,
                 const Tensor& vh);
 Tensor ldl_factor_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian);
-Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x, bool hermitian,
-                       Needs needs);
+Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x,
+                       bool hermitian, Needs needs);
 Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p);
 }  // namespace linalg
 
@@ -67,15 +67,14 @@ struct SolveTriangular : LinearAlgebraRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "X with A X = B, or X A = B where `left` is false; one triangle of A is read.";
   static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
-  static constexpr auto samples = Cases{"dominant(3, 3), (3, 2), True",
-                                        "dominant(3, 3), (2, 3), False, left=False",
-                                        "dominant(2, 3, 3), (2, 3, 2), False, unitriangular=True",
-                                        "(0, 0), (0, 2), True"};
+  static constexpr auto samples =
+      Cases{"dominant(3, 3), (3, 2), True", "dominant(3, 3), (2, 3), False, left=False",
+            "dominant(2, 3, 3), (2, 3, 2), False, unitriangular=True", "(0, 0), (0, 2), True"};
   static Tensor forward(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular);
-  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> x, Argument<bool, 2> upper,
-                                           Argument<bool, 3> left, Argument<bool, 4> unit, Needs needs) {
-    return linalg::solve_triangular_rule(g, a, x, upper, left, unit, needs);
-  }};
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> x, Argument<bool, 2> upper,
+                   Argument<bool, 3> left, Argument<bool, 4> unit,
+                   Needs needs) { return linalg::solve_triangular_rule(g, a, x, upper, left, unit, needs); }};
 };
 
 struct LuFactor : LinearAlgebraRow {
@@ -84,8 +83,8 @@ struct LuFactor : LinearAlgebraRow {
   static constexpr auto doc =
       "L (below the diagonal) and U in one, LAPACK's pivots; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self, pivot=True";
-  static constexpr auto samples = Cases{"(3, 3)", "(3, 2)", "(2, 3)", "(2, 2, 2)",
-                                        "dominant(3, 3), pivot=False", "(0, 3)"};
+  static constexpr auto samples =
+      Cases{"(3, 3)", "(3, 2)", "(2, 3)", "(2, 2, 2)", "dominant(3, 3), pivot=False", "(0, 3)"};
   static constexpr auto returns = "LU, pivots, info";
   static linalg::Three forward(const Tensor& self, bool pivot);
   static constexpr auto vjp = Rules{
@@ -112,8 +111,8 @@ struct LuSolve : LinearAlgebraRow {
                                         "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool adjoint);
   static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> lu, Input<1> pivots, NeededBy<Output<0>, 0> x,
-                   Argument<bool, 3> adjoint, Needs needs) { return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, needs); }};
+      JointRule{[](Grad g, Input<0> lu, Input<1> pivots, NeededBy<Output<0>, 0> x, Argument<bool, 3> adjoint,
+                   Needs needs) { return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, needs); }};
 };
 
 struct Solve : LinearAlgebraRow {
@@ -127,9 +126,7 @@ struct Solve : LinearAlgebraRow {
   static linalg::Four forward(const Tensor& self, const Tensor& B);
   static constexpr auto vjp =
       JointRule{[](GradOf<0> g, Input<0> a, NeededBy<Output<0>, 0> x, Output<1> lu, Output<2> pivots,
-                   Needs needs) {
-        return linalg::solve_rule(g, a, x, lu, pivots, needs);
-      }};
+                   Needs needs) { return linalg::solve_rule(g, a, x, lu, pivots, needs); }};
 };
 
 struct Inverse : LinearAlgebraRow {
@@ -211,8 +208,8 @@ struct Eigh : LinearAlgebraRow {
       "Ascending eigenvalues and orthonormal eigenvectors of Hermitian matrices, of which one triangle is "
       "read.";
   static constexpr auto signature = "self, upper=False, vectors=True";
-  static constexpr auto samples = Cases{"hermitian(3, 3)", "hermitian(2, 2, 2), upper=True",
-                                        "hermitian(3, 3), vectors=False", "(0, 0)"};
+  static constexpr auto samples =
+      Cases{"hermitian(3, 3)", "hermitian(2, 2, 2), upper=True", "hermitian(3, 3), vectors=False", "(0, 0)"};
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool upper, bool vectors);
   static constexpr auto vjp =
@@ -240,8 +237,8 @@ struct Svd : LinearAlgebraRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Singular values, descending, and vectors: A = U diag(S) Vh.";
   static constexpr auto signature = "self, full_matrices=False, vectors=True";
-  static constexpr auto samples = Cases{"(3, 4)", "(2, 3, 2)", "(4, 3), vectors=False",
-                                        "(3, 3), full_matrices=True", "(0, 3)"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(2, 3, 2)", "(4, 3), vectors=False", "(3, 3), full_matrices=True", "(0, 3)"};
   static constexpr auto returns = "U, S, Vh, info";
   static linalg::Four forward(const Tensor& self, bool full_matrices, bool vectors);
   static constexpr auto vjp = Rules{[](GradOf<0> g_u, GradOf<1> g_s, GradOf<2> g_vh, Output<0> u, Output<1> s,
@@ -252,8 +249,7 @@ struct PseudoInverse : LinearAlgebraRow {
   static constexpr auto name = "_pinv";
   static constexpr auto doc =
       "The pseudoinverse: singular values up to the larger of atol and rtol times the largest count as zero. "
-      "Of Hermitian matrices "
-      "the lower triangle is read.";
+      "Of Hermitian matrices the lower triangle is read.";
   static constexpr auto signature = "self, atol, rtol, hermitian=False";
   static constexpr auto samples = Cases{"(3, 4), float32(0.0), float32(1e-6)",
                                         "hermitian(3, 3), float32(1e-6), float32(0.0), hermitian=True",
@@ -270,20 +266,22 @@ struct LdlFactor : LinearAlgebraRow {
       "L and D in one with A = L D Lᵀ (Lᴴ where `hermitian`), LAPACK's pivots; info > 0 names a block of D "
       "that is zero.";
   static constexpr auto signature = "self, hermitian=False";
-  static constexpr auto samples = Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2), hermitian=True", "(0, 0)"};
+  static constexpr auto samples =
+      Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2), hermitian=True", "(0, 0)"};
   static constexpr auto returns = "LD, pivots, info";
   static linalg::Three forward(const Tensor& self, bool hermitian);
-  static constexpr auto vjp = Rules{[](GradOf<0> g, Output<0> ld, Output<1> pivots, Argument<bool, 1> hermitian) {
-    return linalg::ldl_factor_rule(g, ld, pivots, hermitian);
-  }};
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g, Output<0> ld, Output<1> pivots, Argument<bool, 1> hermitian) {
+        return linalg::ldl_factor_rule(g, ld, pivots, hermitian);
+      }};
 };
 
 struct LdlOrder : LinearAlgebraRow {
   static constexpr auto name = "_ldl_order";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
-      "Of LAPACK's pivots of A = L D Lᵀ: the rows of A in the order in which L is a triangle; for each element of "
-      "L, the row in which its column holds it; and which elements belong to D.";
+      "Of LAPACK's pivots of A = L D Lᵀ: the rows of A in the order in which L is a triangle; for each "
+      "element of L, the row in which its column holds it; and which elements belong to D.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"int32([1, 3, 3])", "int32([[-2, -2, 3], [2, -3, -3]])"};
   static constexpr auto returns = "permutation, rows, blocks";
@@ -296,28 +294,30 @@ struct LdlSolve : LinearAlgebraRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "X with A X = B, from what _ldl_factor made of A.";
   static constexpr auto signature = "self, pivots, B, hermitian=False";
-  static constexpr auto samples = Cases{"dominant(3, 3), int32([1, 2, 3]), (3, 2)",
-                                        "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True",
-                                        "(0, 0), int32([]), (0, 2)"};
+  static constexpr auto samples =
+      Cases{"dominant(3, 3), int32([1, 2, 3]), (3, 2)",
+            "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True", "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
-  static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> ld, Input<1> pivots, NeededBy<Output<0>, 0> x, Argument<bool, 3> hermitian,
-                   Needs needs) { return linalg::ldl_solve_rule(g, ld, pivots, x, hermitian, needs); }};
+  static constexpr auto vjp = JointRule{
+      [](Grad g, Input<0> ld, Input<1> pivots, NeededBy<Output<0>, 0> x, Argument<bool, 3> hermitian,
+         Needs needs) { return linalg::ldl_solve_rule(g, ld, pivots, x, hermitian, needs); }};
 };
 
 struct LeastSquares : LinearAlgebraRow {
   static constexpr auto name = "_least_squares";
   static constexpr auto doc =
-      "The X of least norm that minimises the norm of A X - B, singular values (of none, unless `values`) and rank of A; values below "
-      "rcond times the largest count as zero.";
+      "The X of least norm that minimises the norm of A X - B, singular values (of none, unless `values`) "
+      "and rank of A; values below rcond times the largest count as zero.";
   static constexpr auto signature = "self, B, rcond, values=True";
-  static constexpr auto samples = Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6", "(4, 3), (4, 2), 1e-6, False", "(3, 4), (3, 1), 1e-6, False",
-                                        "(0, 3), (0, 2), 1e-6"};
+  static constexpr auto samples =
+      Cases{"(4, 3), (4, 2), 1e-6", "(3, 4), (3, 1), 1e-6", "(4, 3), (4, 2), 1e-6, False",
+            "(3, 4), (3, 1), 1e-6, False", "(0, 3), (0, 2), 1e-6"};
   static constexpr auto returns = "solution, singular_values, rank, info";
   static linalg::Four forward(const Tensor& self, const Tensor& B, double rcond, bool values);
 };
 
-using LinearAlgebra = Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det, Slogdet, Qr,
-           Geqrf, HouseholderProduct, Eigh, Eig, Svd, PseudoInverse, LdlFactor, LdlOrder, LdlSolve, LeastSquares>;
+using LinearAlgebra = Family<Cholesky, SolveTriangular, LuFactor, LuPermutation, LuSolve, Solve, Inverse, Det,
+                             Slogdet, Qr, Geqrf, HouseholderProduct, Eigh, Eig, Svd, PseudoInverse, LdlFactor,
+                             LdlOrder, LdlSolve, LeastSquares>;
 
 }  // namespace adjoint

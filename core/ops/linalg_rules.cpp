@@ -1,11 +1,10 @@
 // The rules of linear algebra: each turns the cotangents of an operator's results into those of its inputs,
 // by recorded operators. Formulas and their sources stand above each. Start reading at `cholesky_rule`.
-#include "for_size.h"
-
 #include <algorithm>
 
 #include "autograd/meta.h"
 #include "dispatch/operator.h"
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/linalg.h"
 #include "ops/arithmetic.h"
@@ -80,11 +79,12 @@ Tensor every_sample(Tensor t) {
   while (t->is(TensorImpl::kBatched)) t = Tensor(meta_of(t)->samples);
   return t;
 }
-/// Below which part of the largest a pivot or a singular value is small: the fourth root of epsilon, so that second derivatives
-/// that are computed with an inverse keep half of their digits.
+/// Below which part of the largest a pivot or a singular value is small: the fourth root of epsilon, so that
+/// second derivatives that are computed with an inverse keep half of their digits.
 double small_part(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 0.0186 : 1.2207e-4; }
 
-/// Whether a pivot of some matrix is zero (its determinant is then zero, or NaN), or at most `part` of the largest of its matrix.
+/// Whether a pivot of some matrix is zero (its determinant is then zero, or NaN), or at most `part` of the
+/// largest of its matrix.
 bool singular(const Tensor& det, const Tensor& lu, double part) {
   bool found = part > 0;
   const Tensor dets = copy_of(alias(every_sample(det)));
@@ -92,7 +92,8 @@ bool singular(const Tensor& det, const Tensor& lu, double part) {
   if (!access) return false;
   visit(dets.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_half_v<T> && !is_integer_v<T>)
-      for (int64_t i = 0; i < dets.numel(); ++i) found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);
+      for (int64_t i = 0; i < dets.numel(); ++i)
+        found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);
   });
   if (!found) return false;
   const Tensor d = copy_of(call<Abs>(diagonal(alias(every_sample(lu)))));
@@ -207,7 +208,8 @@ int64_t most_small(const Tensor& s) {
   return most;
 }
 
-/// det C and its adjugate, det C C⁻¹, as polynomials in C: M₁ = 1, c_k = -tr(C M_k) / k, M_k₊₁ = C M_k + c_k 1 (Faddeev, Le Verrier).
+/// det C and its adjugate, det C C⁻¹, as polynomials in C: M₁ = 1, c_k = -tr(C M_k) / k, M_k₊₁ = C M_k + c_k
+/// 1 (Faddeev, Le Verrier).
 std::pair<Tensor, Tensor> determinant_and_adjugate(const Tensor& c) {
   const int64_t n = c.size(-1);
   const Tensor one = kernels::linalg::identity_like(c);
@@ -217,36 +219,40 @@ std::pair<Tensor, Tensor> determinant_and_adjugate(const Tensor& c) {
   if (n == 0) return {call<Prod>(diagonal(c), OptionalInts(last.span()), false, OptionalType()), m};
   for (int64_t k = 1;; ++k) {
     const Tensor product = mm(c, m);
-    factor = scaled(call<Sum>(diagonal(product), OptionalInts(last.span()), false, OptionalType()), Scalar(-1.0 / static_cast<double>(k)));
+    factor = scaled(call<Sum>(diagonal(product), OptionalInts(last.span()), false, OptionalType()),
+                    Scalar(-1.0 / static_cast<double>(k)));
     if (k == n) break;
     m = call<Add>(product, call<Mul>(as_column(as_column(factor)), one));
   }
   return n % 2 ? std::pair{minus(factor), m} : std::pair{factor, minus(m)};
 }
 
-/// det A A⁻¹ of matrices of which some are singular or nearly so, for derivatives of any order. With A = U B Vᴴ, where U and V are constants that
-/// come from the singular values, B = [P Q; R S] has the small ones in S, so that P has an inverse and all else are polynomials in
-/// C = S - R P⁻¹ Q: det B = det P det C.
+/// det A A⁻¹ of matrices of which some are singular or nearly so, for derivatives of any order. With A = U B
+/// Vᴴ, where U and V are constants that come from the singular values, B = [P Q; R S] has the small ones in
+/// S, so that P has an inverse and all else are polynomials in C = S - R P⁻¹ Q: det B = det P det C.
 Tensor adjugate(const Tensor& a) {
   const Tensors usv = call_all<Svd>(alias(a), false, true);
   const Tensor u = usv[0], vh = usv[2];
   const int64_t n = a.size(-1), rank = n - most_small(usv[1]);
   const Tensor b = mm(mm(adjoint_of(u), a), adjoint_of(vh));
   const Tensor upper = first(b, -2, rank), under = rest(b, -2, rank);
-  const Tensor p = first(upper, -1, rank), q = rest(upper, -1, rank), r = first(under, -1, rank), s = rest(under, -1, rank);
+  const Tensor p = first(upper, -1, rank), q = rest(upper, -1, rank), r = first(under, -1, rank),
+               s = rest(under, -1, rank);
   const Tensor inverse = call<Inverse>(p), x = mm(inverse, q), y = mm(r, inverse);
   const auto [det, adj] = determinant_and_adjugate(call<Sub>(s, mm(r, x)));
   const Tensor xa = mm(x, adj);
   const Tensor corner = call<Add>(call<Mul>(as_column(as_column(det)), inverse), mm(xa, y));
   const Tensor whole = call<Cat>(Tensors{call<Cat>(Tensors{corner, minus(xa)}, int64_t{-1}),
-                                         call<Cat>(Tensors{minus(mm(adj, y)), adj}, int64_t{-1})}, int64_t{-2});
+                                         call<Cat>(Tensors{minus(mm(adj, y)), adj}, int64_t{-1})},
+                                 int64_t{-2});
   const Tensor factor = call<Mul>(call<Det>(p), call<Mul>(call<Det>(u), call<Det>(vh)));
   return call<Mul>(as_column(as_column(factor)), mm(mm(adjoint_of(vh), whole), adjoint_of(u)));
 }
 
 }  // namespace
 
-// ḡ conj(det A) A⁻ᴴ; where some A is singular ḡ adj(A)ᴴ, and where it is nearly so, if that is to be differentiated.
+// ḡ conj(det A) A⁻ᴴ; where some A is singular ḡ adj(A)ᴴ, and where it is nearly so, if that is to be
+// differentiated.
 Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots) {
   if (!g.defined()) return {};
   if (!singular(det, lu, recording() ? small_part(a.dtype()) : 0))
@@ -302,7 +308,8 @@ Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tens
   return ga;
 }
 
-// The Hermitian part of V (diag ḡ_λ + (Vᴴ ḡ_V) ∘ E) Vᴴ with E_ij = 1 / (λ_j - λ_i), and 0 where these are equal.
+// The Hermitian part of V (diag ḡ_λ + (Vᴴ ḡ_V) ∘ E) Vᴴ with E_ij = 1 / (λ_j - λ_i), and 0 where these are
+// equal.
 Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& v) {
   if (!g_values.defined() && !g_vectors.defined()) return {};
   if (v.dim() < 2) fail("linalg.eigvalsh: the derivative needs the eigenvectors, which were not computed");
@@ -374,8 +381,8 @@ Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const 
 }
 
 namespace {
-/// What _ldl_factor made, apart: of A' = A in L's order, A' = L D Lᵀ or L D Lᴴ. Each column of LD holds L's elements in the
-/// rows where they were before the exchanges that came after it.
+/// What _ldl_factor made, apart: of A' = A in L's order, A' = L D Lᵀ or L D Lᴴ. Each column of LD holds L's
+/// elements in the rows where they were before the exchanges that came after it.
 struct Ldl {
   Tensor permutation, rows, blocks, l, d;
 };
@@ -384,14 +391,17 @@ Tensor turned(const Tensor& t, bool hermitian) {
   return hermitian ? adjoint_of(t) : call<Transpose>(t, int64_t{-2}, int64_t{-1});
 }
 /// What belongs to L: below the diagonal, outside of D's blocks.
-Tensor outside(const Tensor& t, const Tensor& blocks) { return call<Where>(blocks, zero_of(t), lower(t, -1)); }
+Tensor outside(const Tensor& t, const Tensor& blocks) {
+  return call<Where>(blocks, zero_of(t), lower(t, -1));
+}
 Ldl take_apart(const Tensor& ld, const Tensor& pivots, bool hermitian) {
   const Tensors order = call_all<LdlOrder>(pivots);
   const Tensor &rows = order[1], &blocks = order[2];
   const Tensor l = outside(call<GatherAlong>(ld, rows, ld.dim() - 2), blocks);
   // Of a Hermitian matrix, the diagonal's imaginary part is not read.
   const Tensor d = call<Where>(blocks, ld, zero_of(ld)), both = call<Add>(d, turned(d, hermitian));
-  return {order[0], rows, blocks, call<Add>(l, kernels::linalg::identity_like(ld)), call<Sub>(both, on_diagonal(half(diagonal(both))))};
+  return {order[0], rows, blocks, call<Add>(l, kernels::linalg::identity_like(ld)),
+          call<Sub>(both, on_diagonal(half(diagonal(both))))};
 }
 /// t with rows and columns in the order p.
 Tensor reorder(const Tensor& t, const Tensor& p) {
@@ -409,11 +419,14 @@ Tensor ldl_factor_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, 
   const Tensor m = call<Where>(f.blocks, g, lower(below, -1));
   Tensor ga = triangle_solve(lh, m, true, true, true);
   ga = triangle_solve(hermitian ? f.l : conjugate(f.l), ga, false, false, true);
-  return reorder(half(call<Add>(ga, turned(ga, hermitian))), call<Argsort>(f.permutation, int64_t{-1}, false, false));
+  return reorder(half(call<Add>(ga, turned(ga, hermitian))),
+                 call<Argsort>(f.permutation, int64_t{-1}, false, false));
 }
 
-// By B: A⁻ᴴ ḡ, where Aᴴ is A or, of a symmetric A, its conjugate. By the factors: the gradient of A, through A' = L D Lᴴ.
-Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x, bool hermitian, Needs needs) {
+// By B: A⁻ᴴ ḡ, where Aᴴ is A or, of a symmetric A, its conjugate. By the factors: the gradient of A, through
+// A' = L D Lᴴ.
+Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x,
+                       bool hermitian, Needs needs) {
   const Tensor solved = call<LdlSolve>(ld, pivots, hermitian ? g : conjugate(g), hermitian);
   const Tensor gb = hermitian ? solved : conjugate(solved);
   Tensors gs(3);

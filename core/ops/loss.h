@@ -1,9 +1,9 @@
-// Losses and lookups whose gradients are worth a kernel: cross-entropy, negative log-likelihood, mean squared error,
-// binary cross-entropy of logits; embedding.
+// Losses and lookups whose gradients are worth a kernel: cross-entropy, negative log-likelihood, mean squared
+// error, binary cross-entropy of logits; embedding.
 //
-// cross_entropy is one node that keeps the logits and no probabilities: both passes are bound by memory, and finding the
-// sum of exponentials again costs less than writing and reading it. When a gradient is itself recorded
-// (create_graph), it is written in recorded operations.
+// cross_entropy is one node that keeps the logits and no probabilities: both passes are bound by memory, and
+// finding the sum of exponentials again costs less than writing and reading it. When a gradient is itself
+// recorded (create_graph), it is written in recorded operations.
 #pragma once
 
 #include "kernels/loss.h"
@@ -23,13 +23,16 @@ void squared_distance(BatchedCall& call);
 
 // Losses that are put together from recorded operators.
 namespace compose {
-Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction, int64_t ignore, double smoothing, const char* op);
+Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction,
+                     int64_t ignore, double smoothing, const char* op);
 Tensor mse_loss(const Tensor& self, const Tensor& target, Text reduction, const char* op);
-Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight, Text reduction, const char* op);
+Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight,
+                       const Tensor& pos_weight, Text reduction, const char* op);
 }  // namespace compose
 
 namespace rules {
-Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction, int64_t ignore, double smoothing);
+Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight,
+                     Text reduction, int64_t ignore, double smoothing);
 Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& target, bool mean);
 Tensor sparse_embedding(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding);
 Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding);
@@ -38,17 +41,23 @@ Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding)
 struct CrossEntropy : Structured {
   static constexpr auto name = "cross_entropy";
   static constexpr auto doc =
-      "-sum(target * log_softmax(input)) over the classes (dimension 1, or 0 of one sample). The target holds class indices, or "
-      "probabilities in the input's shape. A weight per class, a class to ignore, and label smoothing as in torch.";
-  static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100, label_smoothing=0.0";
+      "-sum(target * log_softmax(input)) over the classes (dimension 1, or 0 of one sample). The target "
+      "holds class indices, or probabilities in the input's shape. A weight per class, a class to ignore, "
+      "and label smoothing as in torch.";
+  static constexpr auto signature =
+      "input, target, weight=None, reduction='mean', ignore_index=-100, label_smoothing=0.0";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), index(3, below=4)",
-                                        "(3, 4), index(3, below=4), positive(4), reduction='sum', label_smoothing=0.1",
-                                        "(2, 4, 3), index(2, 3, below=4), ignore_index=1, reduction='none'", "(3, 4), unit(3, 4)",
-                                        "(4,), index(below=4)", "(0, 4), index(0, below=4), reduction='sum'"};
+  static constexpr auto samples =
+      Cases{"(3, 4), index(3, below=4)",
+            "(3, 4), index(3, below=4), positive(4), reduction='sum', label_smoothing=0.1",
+            "(2, 4, 3), index(2, 3, below=4), ignore_index=1, reduction='none'",
+            "(3, 4), unit(3, 4)",
+            "(4,), index(below=4)",
+            "(0, 4), index(0, below=4), reduction='sum'"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
-  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
+                        int64_t ignore_index, double label_smoothing) {
     return compose::cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing, name);
   }
 };
@@ -63,14 +72,17 @@ struct ClassCrossEntropy : Structured {
                                         "(3, 4), index(3, below=4), positive(4), 'sum', 1, 0.1",
                                         "(2, 4, 3), index(2, 3, below=4), None, 'none', -100, 0.0",
                                         "(0, 4), index(0, below=4), None, 'sum', -100, 0.0"};
-  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index, double label_smoothing) {
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
+                        int64_t ignore_index, double label_smoothing) {
     constexpr auto op = "cross_entropy";
-    return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
+    return kernels::class_loss(input, target, weight,
+                               {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> input, Input<1> target, Input<2> weight, Argument<Text, 3> reduction,
-                                       Argument<int64_t, 4> ignore, Argument<double, 5> smoothing) {
-    return rules::cross_entropy(g, input, target, weight, reduction, ignore, smoothing);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> input, Input<1> target, Input<2> weight, Argument<Text, 3> reduction,
+               Argument<int64_t, 4> ignore, Argument<double, 5> smoothing) {
+        return rules::cross_entropy(g, input, target, weight, reduction, ignore, smoothing);
+      }};
 };
 
 struct CrossEntropyBackward : Structured {
@@ -82,9 +94,10 @@ struct CrossEntropyBackward : Structured {
   static constexpr auto samples = Cases{"(), (3, 4), index(3, below=4), None, 'mean', -100, 0.0",
                                         "(3,), (3, 4), index(3, below=4), positive(4), 'none', 1, 0.1",
                                         "(0,), (0, 4), index(0, below=4), None, 'none', -100, 0.0"};
-  static Tensor forward(const Tensor& g, const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index,
-                        double label_smoothing) {
-    return kernels::class_loss_backward(g, input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, label_smoothing});
+  static Tensor forward(const Tensor& g, const Tensor& input, const Tensor& target, OptionalTensor weight,
+                        Text reduction, int64_t ignore_index, double label_smoothing) {
+    return kernels::class_loss_backward(g, input, target, weight,
+                                        {kernels::reduce_of(reduction, name), ignore_index, label_smoothing});
   }
 };
 
@@ -93,21 +106,26 @@ struct NllLossBackward;
 struct NllLoss : Structured {
   static constexpr auto name = "nll_loss";
   static constexpr auto batch = batching::nll_loss;
-  static constexpr auto doc = "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
+  static constexpr auto doc =
+      "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
   static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), index(3, below=4)",
-                                        "(3, 4), index(3, below=4), positive(4), reduction='sum', ignore_index=1",
-                                        "(2, 4, 3), index(2, 3, below=4), reduction='none'", "(4,), index(below=4)",
-                                        "(0, 4), index(0, below=4), reduction='sum'"};
+  static constexpr auto samples = Cases{
+      "(3, 4), index(3, below=4)", "(3, 4), index(3, below=4), positive(4), reduction='sum', ignore_index=1",
+      "(2, 4, 3), index(2, 3, below=4), reduction='none'", "(4,), index(below=4)",
+      "(0, 4), index(0, below=4), reduction='sum'"};
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
-  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
-    return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0}, false, name);
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
+                        int64_t ignore_index) {
+    return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0},
+                               false, name);
   }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> target, Input<2> weight, Argument<Text, 3> reduction, Argument<int64_t, 4> ignore) {
-    return call<NllLossBackward>(g, IntList(s), target, OptionalTensor(weight), reduction.value, ignore.value);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> target, Input<2> weight,
+                                       Argument<Text, 3> reduction, Argument<int64_t, 4> ignore) {
+    return call<NllLossBackward>(g, IntList(s), target, OptionalTensor(weight), reduction.value,
+                                 ignore.value);
   }};
 };
 
@@ -120,13 +138,16 @@ struct NllLossBackward : Structured {
   static constexpr auto samples = Cases{"(), [3, 4], index(3, below=4), None, 'mean', -100",
                                         "(3,), [3, 4], index(3, below=4), positive(4), 'none', 1",
                                         "(0,), [0, 4], index(0, below=4), None, 'none', -100"};
-  static Tensor forward(const Tensor& g, Sizes size, const Tensor& target, OptionalTensor weight, Text reduction, int64_t ignore_index) {
-    return kernels::nll_backward(g, size, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0});
+  static Tensor forward(const Tensor& g, Sizes size, const Tensor& target, OptionalTensor weight,
+                        Text reduction, int64_t ignore_index) {
+    return kernels::nll_backward(g, size, target, weight,
+                                 {kernels::reduce_of(reduction, name), ignore_index, 0});
   }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<2> target, Input<3> weight, Argument<Text, 4> reduction, Argument<int64_t, 5> ignore) {
-    return call<NllLoss>(g, target, OptionalTensor(weight), reduction.value, ignore.value);
-  }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<2> target, Input<3> weight, Argument<Text, 4> reduction, Argument<int64_t, 5> ignore) {
+        return call<NllLoss>(g, target, OptionalTensor(weight), reduction.value, ignore.value);
+      }};
 };
 
 struct MseLoss : Structured {
@@ -134,10 +155,13 @@ struct MseLoss : Structured {
   static constexpr auto doc = "(input - target)², or its mean or sum.";
   static constexpr auto signature = "input, target, reduction='mean'";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4)", "(3, 4), (3, 4), reduction='sum'", "(0, 3), (0, 3), reduction='none'"};
+  static constexpr auto samples =
+      Cases{"(3, 4), (3, 4)", "(3, 4), (3, 4), reduction='sum'", "(0, 3), (0, 3), reduction='none'"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
-  static Tensor forward(const Tensor& input, const Tensor& target, Text reduction) { return compose::mse_loss(input, target, reduction, name); }
+  static Tensor forward(const Tensor& input, const Tensor& target, Text reduction) {
+    return compose::mse_loss(input, target, reduction, name);
+  }
 };
 
 struct SquaredDistance : Structured {
@@ -146,23 +170,32 @@ struct SquaredDistance : Structured {
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4), True", "(3, 4), (3, 4), False", "(0, 3), (0, 3), False"};
-  static Tensor forward(const Tensor& input, const Tensor& target, bool mean) { return kernels::squared_distance(input, target, mean); }
-  static constexpr auto vjp = Rules{
-      [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) { return rules::squared_distance(g, a, b, mean); },
-      [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) { return rules::squared_distance(g, b, a, mean); }};
+  static constexpr auto samples =
+      Cases{"(3, 4), (3, 4), True", "(3, 4), (3, 4), False", "(0, 3), (0, 3), False"};
+  static Tensor forward(const Tensor& input, const Tensor& target, bool mean) {
+    return kernels::squared_distance(input, target, mean);
+  }
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) {
+                                      return rules::squared_distance(g, a, b, mean);
+                                    },
+                                    [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) {
+                                      return rules::squared_distance(g, b, a, mean);
+                                    }};
 };
 
 struct BceWithLogits : Structured {
   static constexpr auto name = "binary_cross_entropy_with_logits";
-  static constexpr auto doc = "-(pos_weight t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, times weight, without overflow.";
+  static constexpr auto doc =
+      "-(pos_weight t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, times weight, without overflow.";
   static constexpr auto signature = "input, target, weight=None, pos_weight=None, reduction='mean'";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), unit(3, 4)", "(3, 4), unit(3, 4), positive(3, 4), positive(4), 'sum'",
-                                        "(0, 3), unit(0, 3), reduction='none'"};
+  static constexpr auto samples =
+      Cases{"(3, 4), unit(3, 4)", "(3, 4), unit(3, 4), positive(3, 4), positive(4), 'sum'",
+            "(0, 3), unit(0, 3), reduction='none'"};
   static constexpr bool method = false;
   static constexpr bool composite = true;
-  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, OptionalTensor pos_weight, Text reduction) {
+  static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight,
+                        OptionalTensor pos_weight, Text reduction) {
     return compose::bce_with_logits(input, target, weight, pos_weight, reduction, name);
   }
 };
@@ -172,21 +205,28 @@ struct EmbeddingBackward;
 struct Embedding : Structured {
   static constexpr auto name = "embedding";
   static constexpr auto batch = batching::embedding;
-  static constexpr auto doc = "The rows of weight that the indices name. The row padding_idx gets no gradient.";
+  static constexpr auto doc =
+      "The rows of weight that the indices name. The row padding_idx gets no gradient.";
   static constexpr auto signature = "weight, indices, padding_idx=-1, sparse=False";
-  static constexpr auto samples = Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1, sparse=False", "(4, 3), index(below=4)",
-                                        "(4, 3), index(0, below=4)"};
+  static constexpr auto samples =
+      Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1, sparse=False",
+            "(4, 3), index(below=4)", "(4, 3), index(0, below=4)"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t, bool) { return kernels::embedding(weight, indices, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding, Argument<bool, 3> sparse) {
-    return sparse.value ? rules::sparse_embedding(g, indices, s.sizes[0], padding.value) : call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
-  }};
+  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t, bool) {
+    return kernels::embedding(weight, indices, name);
+  }
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding, Argument<bool, 3> sparse) {
+        return sparse.value ? rules::sparse_embedding(g, indices, s.sizes[0], padding.value)
+                            : call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
+      }};
 };
 
 struct EmbeddingBackward : Structured {
   static constexpr auto name = "_embedding_backward";
   static constexpr auto batch = batching::embedding_backward;
-  static constexpr auto doc = "Zeros with g added up in the rows that the indices name, but for the row padding_idx.";
+  static constexpr auto doc =
+      "Zeros with g added up in the rows that the indices name, but for the row padding_idx.";
   static constexpr auto signature = "g, indices, rows, padding_idx";
   static constexpr auto samples = Cases{"(2, 3, 5), index(2, 3, below=4), 4, -1", "(3, 2), [0, 1, 2], 3, 1",
                                         "(0, 2), index(0, below=3), 3, -1"};
@@ -194,10 +234,12 @@ struct EmbeddingBackward : Structured {
     return kernels::embedding_backward(g, indices, rows, padding_idx);
   }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 3> padding) { return rules::padded_embedding(g, indices, padding); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 3> padding) {
+    return rules::padded_embedding(g, indices, padding);
+  }};
 };
 
-using Losses = Family<CrossEntropy, ClassCrossEntropy, CrossEntropyBackward, NllLoss, NllLossBackward, MseLoss, SquaredDistance, BceWithLogits,
-                      Embedding, EmbeddingBackward>;
+using Losses = Family<CrossEntropy, ClassCrossEntropy, CrossEntropyBackward, NllLoss, NllLossBackward,
+                      MseLoss, SquaredDistance, BceWithLogits, Embedding, EmbeddingBackward>;
 
 }  // namespace adjoint

@@ -1,8 +1,10 @@
-// Normalisation: elements shifted and scaled to mean 0 and variance 1, over the last dimensions or by channels.
+// Normalisation: elements shifted and scaled to mean 0 and variance 1, over the last dimensions or by
+// channels.
 //
-// One fused kernel forward, one backward. Over the last dimensions that saves the input alone and finds mean and variance again
-// while a row is in the cache; by channels the statistics are results, which batch normalisation needs. When the gradient is
-// itself recorded (create_graph), it is written in recorded operations.
+// One fused kernel forward, one backward. Over the last dimensions that saves the input alone and finds mean
+// and variance again while a row is in the cache; by channels the statistics are results, which batch
+// normalisation needs. When the gradient is itself recorded (create_graph), it is written in recorded
+// operations.
 #pragma once
 
 #include "kernels/normalization.h"
@@ -18,7 +20,8 @@ void channel_norm_backward(BatchedCall& call);
 }  // namespace batching
 
 namespace rules {
-Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, Needs needs);
+Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps,
+                   Needs needs);
 Tensor rms_norm(const Tensor& g, const Tensor& self, int64_t dims, double eps);
 /// What a call of _channel_norm was given, and the statistics that it found, or was given.
 struct ChannelNormCall {
@@ -28,36 +31,47 @@ struct ChannelNormCall {
   bool fixed;
 };
 /// Gradients of its tensors, from those of its results.
-Tensors channel_norm(const Tensor& g, const Tensor& g_mean, const Tensor& g_variance, const ChannelNormCall& call, Needs needs);
+Tensors channel_norm(const Tensor& g, const Tensor& g_mean, const Tensor& g_variance,
+                     const ChannelNormCall& call, Needs needs);
 }  // namespace rules
 
 struct LayerNorm : Structured {
   static constexpr auto name = "layer_norm";
   static constexpr auto batch = batching::layer_norm;
-  static constexpr auto doc = "(x - mean) / sqrt(var + eps) over the last dimensions, times weight, plus bias; the variance is over n.";
+  static constexpr auto doc =
+      "(x - mean) / sqrt(var + eps) over the last dimensions, times weight, plus bias; the variance is over "
+      "n.";
   static constexpr auto signature = "input, normalized_shape, weight=None, bias=None, eps=1e-05";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), [4]", "(2, 3, 4), [3, 4], (3, 4), (3, 4)", "(3, 4), [4], (4,), eps=0.1", "(0, 4), [4]"};
+  static constexpr auto samples =
+      Cases{"(3, 4), [4]", "(2, 3, 4), [3, 4], (3, 4), (3, 4)", "(3, 4), [4], (4,), eps=0.1", "(0, 4), [4]"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& input, IntList normalized_shape, OptionalTensor weight, OptionalTensor bias, double eps) {
+  static Tensor forward(const Tensor& input, IntList normalized_shape, OptionalTensor weight,
+                        OptionalTensor bias, double eps) {
     return kernels::layer_norm(input, normalized_shape, weight, bias, eps, name);
   }
-  static constexpr auto vjp = JointRule{[](Grad g, NeededBy<Input<0>, 0, 2> input, NeededBy<Input<2>, 0> weight, Argument<IntList, 1> shape,
-                                           Argument<double, 4> eps, Needs needs) {
-    return rules::layer_norm(g, input, weight, static_cast<int64_t>(shape.value.size()), eps, needs);
-  }};
+  static constexpr auto vjp =
+      JointRule{[](Grad g, NeededBy<Input<0>, 0, 2> input, NeededBy<Input<2>, 0> weight,
+                   Argument<IntList, 1> shape, Argument<double, 4> eps, Needs needs) {
+        return rules::layer_norm(g, input, weight, static_cast<int64_t>(shape.value.size()), eps, needs);
+      }};
 };
 
 struct LayerNormBackward : Structured {
   static constexpr auto name = "_layer_norm_backward";
   static constexpr auto batch = batching::layer_norm_backward;
-  static constexpr auto doc = "The gradients of layer_norm in one pass: of the input, the weight and the bias, by the bits of `needs`.";
+  static constexpr auto doc =
+      "The gradients of layer_norm in one pass: of the input, the weight and the bias, by the bits of "
+      "`needs`.";
   static constexpr auto signature = "g, input, weight, dims, eps, needs";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4), (4,), 1, 1e-05, 7", "(3, 4), (3, 4), None, 1, 0.1, 1",
-                                        "(0, 4), (0, 4), (4,), 1, 1e-05, 7"};
+  static constexpr auto samples =
+      Cases{"(3, 4), (3, 4), (4,), 1, 1e-05, 7", "(3, 4), (3, 4), None, 1, 0.1, 1",
+            "(0, 4), (0, 4), (4,), 1, 1e-05, 7"};
   static constexpr auto returns = "input, weight, bias";
-  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input, OptionalTensor weight, int64_t dims, double eps, int64_t needs) {
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input,
+                                                    OptionalTensor weight, int64_t dims, double eps,
+                                                    int64_t needs) {
     return kernels::layer_norm_backward(g, input, weight, dims, eps, needs);
   }
 };
@@ -68,14 +82,20 @@ struct RmsNorm : Structured {
   static constexpr auto doc = "x / sqrt(mean(x ** 2) + eps) over the last `dims` dimensions.";
   static constexpr auto signature = "self, dims, eps";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), 1, 1e-05", "(2, 3, 4), 2, 0.1", "(2, 70), 1, 0.1", "(0, 4), 1, 0.1"};
+  static constexpr auto samples =
+      Cases{"(3, 4), 1, 1e-05", "(2, 3, 4), 2, 0.1", "(2, 70), 1, 0.1", "(0, 4), 1, 0.1"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t dims, double eps) {
-    if (dims < 1 || dims > self.dim()) fail(name, "(): expected 1 to ", self.dim(), " dimensions of shape ", to_string(self.sizes()), ", but got ", dims);
-    return kernels::layer_norm(self, self.sizes().last(static_cast<size_t>(dims)), Tensor(), Tensor(), eps, name, false);
+    if (dims < 1 || dims > self.dim())
+      fail(name, "(): expected 1 to ", self.dim(), " dimensions of shape ", to_string(self.sizes()),
+           ", but got ", dims);
+    return kernels::layer_norm(self, self.sizes().last(static_cast<size_t>(dims)), Tensor(), Tensor(), eps,
+                               name, false);
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Argument<int64_t, 1> dims, Argument<double, 2> eps) { return rules::rms_norm(g, self, dims, eps); }};
+      Rules{[](Grad g, Input<0> self, Argument<int64_t, 1> dims, Argument<double, 2> eps) {
+        return rules::rms_norm(g, self, dims, eps);
+      }};
 };
 
 struct RmsNormBackward : Structured {
@@ -84,7 +104,8 @@ struct RmsNormBackward : Structured {
   static constexpr auto doc = "The gradient of _rms_norm in one pass.";
   static constexpr auto signature = "g, self, dims, eps";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4), 1, 1e-05", "(2, 3, 4), (2, 3, 4), 2, 0.1", "(0, 4), (0, 4), 1, 0.1"};
+  static constexpr auto samples =
+      Cases{"(3, 4), (3, 4), 1, 1e-05", "(2, 3, 4), (2, 3, 4), 2, 0.1", "(0, 4), (0, 4), 1, 0.1"};
   static Tensor forward(const Tensor& g, const Tensor& self, int64_t dims, double eps) {
     return std::get<0>(kernels::layer_norm_backward(g, self, Tensor(), dims, eps, 1, false));
   }
@@ -94,48 +115,62 @@ struct ChannelNorm : Structured {
   static constexpr auto name = "_channel_norm";
   static constexpr auto batch = batching::channel_norm;
   static constexpr auto doc =
-      "Images (N, C, …) with mean 0 and variance 1 for each of `groups` groups of an image's channels, or, without groups, for each channel over "
-      "the batch, or by statistics that are given; times weight, plus bias for each channel. Also the means and variances that were found.";
+      "Images (N, C, …) with mean 0 and variance 1 for each of `groups` groups of an image's channels, or, "
+      "without groups, for each channel over the batch, or by statistics that are given; times weight, plus "
+      "bias for each channel. Also the means and variances that were found.";
   static constexpr auto signature = "input, weight, bias, running_mean, running_var, groups, eps";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples =
-      Cases{"(3, 2, 4), (2,), (2,), None, None, 0, 1e-05", "(2, 4, 3, 2), (4,), (4,), None, None, 2, 0.1", "(4, 3), None, (3,), None, None, 0, 0.01",
-            "(2, 2, 5, 7), (2,), None, None, None, 0, 1e-05", "(1, 2, 6, 6), (2,), (2,), None, None, 2, 1e-05", "(2, 4), None, None, None, None, 2, 0.1",
-            "(2, 0, 3), None, None, None, None, 0, 1e-05", "(3, 2, 4), (2,), (2,), (2,), positive(2), 0, 0.1", "(2, 2, 6, 6), None, None, (2,), positive(2), 0, 0.1"};
+  static constexpr auto samples = Cases{"(3, 2, 4), (2,), (2,), None, None, 0, 1e-05",
+                                        "(2, 4, 3, 2), (4,), (4,), None, None, 2, 0.1",
+                                        "(4, 3), None, (3,), None, None, 0, 0.01",
+                                        "(2, 2, 5, 7), (2,), None, None, None, 0, 1e-05",
+                                        "(1, 2, 6, 6), (2,), (2,), None, None, 2, 1e-05",
+                                        "(2, 4), None, None, None, None, 2, 0.1",
+                                        "(2, 0, 3), None, None, None, None, 0, 1e-05",
+                                        "(3, 2, 4), (2,), (2,), (2,), positive(2), 0, 0.1",
+                                        "(2, 2, 6, 6), None, None, (2,), positive(2), 0, 0.1"};
   static constexpr auto returns = "output, mean, variance";
   static constexpr bool method = false;
-  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& input, OptionalTensor weight, OptionalTensor bias, OptionalTensor running_mean,
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& input, OptionalTensor weight,
+                                                    OptionalTensor bias, OptionalTensor running_mean,
                                                     OptionalTensor running_var, int64_t groups, double eps) {
     return kernels::channel_norm(input, weight, bias, running_mean, running_var, groups, eps, name);
   }
-  static constexpr auto vjp = JointRule{[](GradOf<0> g, GradOf<1> g_mean, GradOf<2> g_variance, NeededBy<Input<0>, 0, 1, 4> input,
-                                           NeededBy<Input<1>, 0, 3, 4> weight, Input<3> running_mean, Input<4> running_var, Output<1> mean,
-                                           Output<2> variance, Argument<int64_t, 5> groups, Argument<double, 6> eps, Needs needs) {
-    const bool fixed = running_mean.defined();
-    const Tensor &m = fixed ? static_cast<const Tensor&>(running_mean) : mean, &v = fixed ? static_cast<const Tensor&>(running_var) : variance;
-    return rules::channel_norm(g, g_mean, g_variance, {input, weight, m, v, groups, eps, fixed}, needs);
-  }};
+  static constexpr auto vjp = JointRule{
+      [](GradOf<0> g, GradOf<1> g_mean, GradOf<2> g_variance, NeededBy<Input<0>, 0, 1, 4> input,
+         NeededBy<Input<1>, 0, 3, 4> weight, Input<3> running_mean, Input<4> running_var, Output<1> mean,
+         Output<2> variance, Argument<int64_t, 5> groups, Argument<double, 6> eps, Needs needs) {
+        const bool fixed = running_mean.defined();
+        const Tensor &m = fixed ? static_cast<const Tensor&>(running_mean) : mean,
+                     &v = fixed ? static_cast<const Tensor&>(running_var) : variance;
+        return rules::channel_norm(g, g_mean, g_variance, {input, weight, m, v, groups, eps, fixed}, needs);
+      }};
 };
 
 struct ChannelNormBackward : Structured {
   static constexpr auto name = "_channel_norm_backward";
   static constexpr auto batch = batching::channel_norm_backward;
   static constexpr auto doc =
-      "The gradients of _channel_norm in one pass: of the input, the weight and the bias, by the bits of `needs`; the statistics depend on "
-      "the input, unless they are `fixed`.";
+      "The gradients of _channel_norm in one pass: of the input, the weight and the bias, by the bits of "
+      "`needs`; the statistics depend on the input, unless they are `fixed`.";
   static constexpr auto signature = "g, input, weight, mean, variance, groups, eps, fixed, needs";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples =
-      Cases{"(3, 2, 4), (3, 2, 4), (2,), (2,), positive(2), 0, 1e-05, False, 7", "(2, 4, 3, 2), (2, 4, 3, 2), (4,), (2, 2), positive(2, 2), 2, 0.1, False, 7",
-            "(2, 2, 6, 6), (2, 2, 6, 6), None, (2,), positive(2), 0, 0.1, True, 1", "(0, 2), (0, 2), (2,), (2,), positive(2), 0, 1e-05, False, 7"};
+      Cases{"(3, 2, 4), (3, 2, 4), (2,), (2,), positive(2), 0, 1e-05, False, 7",
+            "(2, 4, 3, 2), (2, 4, 3, 2), (4,), (2, 2), positive(2, 2), 2, 0.1, False, 7",
+            "(2, 2, 6, 6), (2, 2, 6, 6), None, (2,), positive(2), 0, 0.1, True, 1",
+            "(0, 2), (0, 2), (2,), (2,), positive(2), 0, 1e-05, False, 7"};
   static constexpr auto returns = "input, weight, bias";
   static constexpr bool method = false;
-  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input, OptionalTensor weight, const Tensor& mean, const Tensor& variance,
-                                                    int64_t groups, double eps, bool fixed, int64_t needs) {
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input,
+                                                    OptionalTensor weight, const Tensor& mean,
+                                                    const Tensor& variance, int64_t groups, double eps,
+                                                    bool fixed, int64_t needs) {
     return kernels::channel_norm_backward(g, input, weight, mean, variance, groups, eps, fixed, needs, name);
   }
 };
 
-using Normalization = Family<LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, ChannelNorm, ChannelNormBackward>;
+using Normalization =
+    Family<LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, ChannelNorm, ChannelNormBackward>;
 
 }  // namespace adjoint

@@ -4,30 +4,33 @@
 //     name, doc            how users call it, what it does
 //     samples              a Domain that tests draw inputs from
 //     forward(x, …)        one element, as a template over the element type
-//     derivative(…)        d result / d input, of just those values that it takes: First, Second, Third (inputs),
-//                          Result. With several inputs, one overload per Wrt<i>. Returning One, MinusOne or Zero
-//                          says that no arithmetic is needed.
+//     derivative(…)        d result / d input, of just those values that it takes: First, Second, Third
+//     (inputs),
+//                          Result. With several inputs, one overload per Wrt<i>. Returning One, MinusOne or
+//                          Zero says that no arithmetic is needed.
 //     vjp(Wrt<i>, Gradient, …)  instead of a derivative, where the function is not holomorphic
 // and, where they differ from the defaults: types, result, promotes_integers, parameters, inplace …, and
 //     check(inputs, type)  what inputs are refused, before anything is written (only where tensors are known)
-//     absent(k, type)      the value that parameter k stands for when it is None: no number is a mark of "not given"
-//     without_second, without_third  the operator of a call that leaves that input out, whose default is None
-//     near, forward_near(x), derivative_near(x)   faster forms for a block of arguments up to |x| <= near
-//     all(out, x, n, …)    a loop of its own for a whole run
-//     forward_quick(x, y), derivative_quick(Wrt<i>, …)  vector forms that are NaN where they do not know the value (ops/loops.h)
-//     uniform(…)           a faster loop for a second input that is one number throughout; false where it has none
+//     absent(k, type)      the value that parameter k stands for when it is None: no number is a mark of "not
+//     given" without_second, without_third  the operator of a call that leaves that input out, whose default
+//     is None near, forward_near(x), derivative_near(x)   faster forms for a block of arguments up to |x| <=
+//     near all(out, x, n, …)    a loop of its own for a whole run forward_quick(x, y),
+//     derivative_quick(Wrt<i>, …)  vector forms that are NaN where they do not know the value (ops/loops.h)
+//     uniform(…)           a faster loop for a second input that is one number throughout; false where it has
+//     none
 //
 // A STRUCTURED operator (reduction, view, product …) states
 //     name, doc, signature the names and defaults of its arguments, as Python would write them
 //     samples              Cases{…}: the calls from which tests, and tests of transforms, are made
 //     forward(args…)       on tensors; the C++ types of its parameters are the types of the arguments
-//     vjp                  Rules{…}: one function per differentiable parameter, those of the first tensors; one further
-//                          on is rule_of<i>(…). Each takes the Grad and just what it needs: Input<i>, Output<i>,
-//                          Shape<i>, Argument<T, i>, where i counts parameters
+//     vjp                  Rules{…}: one function per differentiable parameter, those of the first tensors;
+//     one further
+//                          on is rule_of<i>(…). Each takes the Grad and just what it needs: Input<i>,
+//                          Output<i>, Shape<i>, Argument<T, i>, where i counts parameters
 // A missing rule raises an error that names the operator.
 //
-// The same template serves three ends: on float and double it is the body of a loop that the compiler vectorises;
-// on `Recorded` it is the derivative as recorded operations, for derivatives of derivatives.
+// The same template serves three ends: on float and double it is the body of a loop that the compiler
+// vectorises; on `Recorded` it is the derivative as recorded operations, for derivatives of derivatives.
 // Start reading at `Unary`; an example is ops/trigonometric.h.
 #pragma once
 
@@ -58,8 +61,10 @@ using TypeSet = uint32_t;
 namespace types {
 constexpr TypeSet bit(DType d) { return 1u << index_of(d); }
 inline constexpr TypeSet boolean = bit(DType::Bool);
-inline constexpr TypeSet integer = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) | bit(DType::Int32) | bit(DType::Int64);
-inline constexpr TypeSet floating = bit(DType::Float16) | bit(DType::BFloat16) | bit(DType::Float32) | bit(DType::Float64);
+inline constexpr TypeSet integer =
+    bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) | bit(DType::Int32) | bit(DType::Int64);
+inline constexpr TypeSet floating =
+    bit(DType::Float16) | bit(DType::BFloat16) | bit(DType::Float32) | bit(DType::Float64);
 inline constexpr TypeSet complex = bit(DType::Complex64) | bit(DType::Complex128);
 inline constexpr TypeSet real = integer | floating;
 inline constexpr TypeSet numeric = real | complex;
@@ -70,13 +75,26 @@ inline constexpr TypeSet all = boolean | numeric;
 /// What type the result has, given the type computed in.
 enum class ResultType : uint8_t { Same, Bool, Real, Complex };
 
-template <int I> struct Wrt {};
-template <int I, class T> struct Arg { T value; };
-template <class T> using First = Arg<0, T>;
-template <class T> using Second = Arg<1, T>;
-template <class T> using Third = Arg<2, T>;
-template <class T> struct Result { T value; };
-template <class T> struct Gradient { T value; };
+template <int I>
+struct Wrt {};
+template <int I, class T>
+struct Arg {
+  T value;
+};
+template <class T>
+using First = Arg<0, T>;
+template <class T>
+using Second = Arg<1, T>;
+template <class T>
+using Third = Arg<2, T>;
+template <class T>
+struct Result {
+  T value;
+};
+template <class T>
+struct Gradient {
+  T value;
+};
 
 struct One {};
 struct MinusOne {};
@@ -139,126 +157,193 @@ constexpr int count_parameters(std::string_view s) {
 }
 
 /// A list of operators: what one header declares.
-template <class... Ops> struct Family {
+template <class... Ops>
+struct Family {
   static constexpr int size = sizeof...(Ops);
-  template <class F> static constexpr void each(F&& f) { (f.template operator()<Ops>(), ...); }
+  template <class F>
+  static constexpr void each(F&& f) {
+    (f.template operator()<Ops>(), ...);
+  }
 };
 
-template <class T> ADJOINT_INLINE T select(bool condition, T a, T b) { return condition ? a : b; }
-
-/// An integer as it must be for sums and products to wrap around: unsigned where int would overflow.
-template <class T> ADJOINT_INLINE constexpr auto modular(T x) {
-  if constexpr (std::is_same_v<T, int32_t>) return static_cast<uint32_t>(x);
-  else if constexpr (std::is_same_v<T, int64_t>) return static_cast<uint64_t>(x);
-  else return x;
+template <class T>
+ADJOINT_INLINE T select(bool condition, T a, T b) {
+  return condition ? a : b;
 }
 
-// --- The rule of one input ---------------------------------------------------------------------------------------
+/// An integer as it must be for sums and products to wrap around: unsigned where int would overflow.
+template <class T>
+ADJOINT_INLINE constexpr auto modular(T x) {
+  if constexpr (std::is_same_v<T, int32_t>)
+    return static_cast<uint32_t>(x);
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return static_cast<uint64_t>(x);
+  else
+    return x;
+}
+
+// --- The rule of one input ------------------------------------------------------------------------
 
 /// Which of the values a rule takes, as a mask.
 enum Takes { kFirst = 1, kSecond = 2, kThird = 4, kResult = 8 };
 
 template <int M, class F, class A, class B, class C, class R, class... P>
 ADJOINT_INLINE auto call_with(F f, A a, B b, C c, R r, P... p) {
-  if constexpr (M == 0) return f(p...);
-  else if constexpr (M == 1) return f(First<A>{a}, p...);
-  else if constexpr (M == 2) return f(Second<B>{b}, p...);
-  else if constexpr (M == 3) return f(First<A>{a}, Second<B>{b}, p...);
-  else if constexpr (M == 4) return f(Third<C>{c}, p...);
-  else if constexpr (M == 5) return f(First<A>{a}, Third<C>{c}, p...);
-  else if constexpr (M == 6) return f(Second<B>{b}, Third<C>{c}, p...);
-  else if constexpr (M == 7) return f(First<A>{a}, Second<B>{b}, Third<C>{c}, p...);
-  else if constexpr (M == 8) return f(Result<R>{r}, p...);
-  else if constexpr (M == 9) return f(First<A>{a}, Result<R>{r}, p...);
-  else if constexpr (M == 10) return f(Second<B>{b}, Result<R>{r}, p...);
-  else if constexpr (M == 11) return f(First<A>{a}, Second<B>{b}, Result<R>{r}, p...);
-  else if constexpr (M == 12) return f(Third<C>{c}, Result<R>{r}, p...);
-  else if constexpr (M == 13) return f(First<A>{a}, Third<C>{c}, Result<R>{r}, p...);
-  else if constexpr (M == 14) return f(Second<B>{b}, Third<C>{c}, Result<R>{r}, p...);
-  else return f(First<A>{a}, Second<B>{b}, Third<C>{c}, Result<R>{r}, p...);
+  if constexpr (M == 0)
+    return f(p...);
+  else if constexpr (M == 1)
+    return f(First<A>{a}, p...);
+  else if constexpr (M == 2)
+    return f(Second<B>{b}, p...);
+  else if constexpr (M == 3)
+    return f(First<A>{a}, Second<B>{b}, p...);
+  else if constexpr (M == 4)
+    return f(Third<C>{c}, p...);
+  else if constexpr (M == 5)
+    return f(First<A>{a}, Third<C>{c}, p...);
+  else if constexpr (M == 6)
+    return f(Second<B>{b}, Third<C>{c}, p...);
+  else if constexpr (M == 7)
+    return f(First<A>{a}, Second<B>{b}, Third<C>{c}, p...);
+  else if constexpr (M == 8)
+    return f(Result<R>{r}, p...);
+  else if constexpr (M == 9)
+    return f(First<A>{a}, Result<R>{r}, p...);
+  else if constexpr (M == 10)
+    return f(Second<B>{b}, Result<R>{r}, p...);
+  else if constexpr (M == 11)
+    return f(First<A>{a}, Second<B>{b}, Result<R>{r}, p...);
+  else if constexpr (M == 12)
+    return f(Third<C>{c}, Result<R>{r}, p...);
+  else if constexpr (M == 13)
+    return f(First<A>{a}, Third<C>{c}, Result<R>{r}, p...);
+  else if constexpr (M == 14)
+    return f(Second<B>{b}, Third<C>{c}, Result<R>{r}, p...);
+  else
+    return f(First<A>{a}, Second<B>{b}, Third<C>{c}, Result<R>{r}, p...);
 }
 
 /// The result type of computing in T.
 template <class Op, class T>
-using result_t = std::conditional_t<Op::result == ResultType::Bool, bool,
-                 std::conditional_t<Op::result == ResultType::Real, real_t<T>,
-                 std::conditional_t<Op::result == ResultType::Complex, Complex<real_t<T>>, T>>>;
+using result_t = std::conditional_t<
+    Op::result == ResultType::Bool, bool,
+    std::conditional_t<Op::result == ResultType::Real, real_t<T>,
+                       std::conditional_t<Op::result == ResultType::Complex, Complex<real_t<T>>, T>>>;
 
 /// What input I is read as when computing in T.
-template <class Op, int I, class T> using input_t = std::conditional_t<Op::condition == I, bool, T>;
+template <class Op, int I, class T>
+using input_t = std::conditional_t<Op::condition == I, bool, T>;
 /// What parameters arrive as: integers would lose a fraction, an infinity or "not given".
-template <class T> using parameter_t = std::conditional_t<std::is_integral_v<T>, double, T>;
+template <class T>
+using parameter_t = std::conditional_t<std::is_integral_v<T>, double, T>;
 
 /// The type in which rules are probed for what they take.
-template <class Op> using probe_t = std::conditional_t<(Op::types & types::floating) != 0, double,
-                                    std::conditional_t<(Op::types & types::complex) != 0, Complex<double>, int64_t>>;
+template <class Op>
+using probe_t =
+    std::conditional_t<(Op::types & types::floating) != 0, double,
+                       std::conditional_t<(Op::types & types::complex) != 0, Complex<double>, int64_t>>;
 
 enum class RuleKind : uint8_t { Missing, Zero, One, MinusOne, Derivative, Vjp };
 
 namespace detail {
 
-template <class T, size_t> using repeat = T;
-template <class Op> using Parameters = std::make_index_sequence<count_parameters(Op::parameters)>;
+template <class T, size_t>
+using repeat = T;
+template <class Op>
+using Parameters = std::make_index_sequence<count_parameters(Op::parameters)>;
 
-// The three ways to state a rule. The operator is a parameter of the call, so that one without the member is merely
-// not callable.
-template <class Op, int I> struct AsWrt {
-  template <class O = Op, class... X> ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::derivative(Wrt<I>{}, x...)) {
+// The three ways to state a rule. The operator is a parameter of the call, so that one without the member is
+// merely not callable.
+template <class Op, int I>
+struct AsWrt {
+  template <class O = Op, class... X>
+  ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::derivative(Wrt<I>{}, x...)) {
     return O::derivative(Wrt<I>{}, x...);
   }
 };
-template <class Op> struct AsOnly {
-  template <class O = Op, class... X> ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::derivative(x...)) { return O::derivative(x...); }
+template <class Op>
+struct AsOnly {
+  template <class O = Op, class... X>
+  ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::derivative(x...)) {
+    return O::derivative(x...);
+  }
 };
-template <class Op, int I, class G> struct AsVjp {
+template <class Op, int I, class G>
+struct AsVjp {
   G gradient;
-  template <class O = Op, class... X> ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::vjp(Wrt<I>{}, Gradient<G>{gradient}, x...)) {
+  template <class O = Op, class... X>
+  ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::vjp(Wrt<I>{}, Gradient<G>{gradient}, x...)) {
     return O::vjp(Wrt<I>{}, Gradient<G>{gradient}, x...);
   }
 };
 
-template <class F, class... X> constexpr bool can(std::tuple<X...>*) { return std::is_invocable_v<F, X...>; }
-template <class F, class... X> constexpr RuleKind kind_of_rule(std::tuple<X...>*) {
+template <class F, class... X>
+constexpr bool can(std::tuple<X...>*) {
+  return std::is_invocable_v<F, X...>;
+}
+template <class F, class... X>
+constexpr RuleKind kind_of_rule(std::tuple<X...>*) {
   using D = std::invoke_result_t<F, X...>;
-  if constexpr (std::is_same_v<D, One>) return RuleKind::One;
-  else if constexpr (std::is_same_v<D, MinusOne>) return RuleKind::MinusOne;
-  else if constexpr (std::is_same_v<D, Zero>) return RuleKind::Zero;
-  else return RuleKind::Derivative;
+  if constexpr (std::is_same_v<D, One>)
+    return RuleKind::One;
+  else if constexpr (std::is_same_v<D, MinusOne>)
+    return RuleKind::MinusOne;
+  else if constexpr (std::is_same_v<D, Zero>)
+    return RuleKind::Zero;
+  else
+    return RuleKind::Derivative;
 }
 
 /// The tuple of values that mask M stands for, in the order of call_with.
-template <int M, class Op, class T, class K> struct Taken;
-template <int M, class Op, class T, size_t... K> struct Taken<M, Op, T, std::index_sequence<K...>> {
-  template <bool Is, class X> using Maybe = std::conditional_t<Is, std::tuple<X>, std::tuple<>>;
-  using type = decltype(std::tuple_cat(Maybe<(M & 1) != 0, First<input_t<Op, 0, T>>>{},
-                                       Maybe<(M & 2) != 0, Second<input_t<Op, 1, T>>>{},
-                                       Maybe<(M & 4) != 0, Third<input_t<Op, 2, T>>>{},
-                                       Maybe<(M & 8) != 0, Result<result_t<Op, T>>>{},
-                                       std::tuple<repeat<T, K>...>{}));
+template <int M, class Op, class T, class K>
+struct Taken;
+template <int M, class Op, class T, size_t... K>
+struct Taken<M, Op, T, std::index_sequence<K...>> {
+  template <bool Is, class X>
+  using Maybe = std::conditional_t<Is, std::tuple<X>, std::tuple<>>;
+  using type = decltype(std::tuple_cat(
+      Maybe<(M & 1) != 0, First<input_t<Op, 0, T>>>{}, Maybe<(M & 2) != 0, Second<input_t<Op, 1, T>>>{},
+      Maybe<(M & 4) != 0, Third<input_t<Op, 2, T>>>{}, Maybe<(M & 8) != 0, Result<result_t<Op, T>>>{},
+      std::tuple<repeat<T, K>...>{}));
 };
 
-template <class Op, int I, int M> consteval bool takes_wrt() {
+template <class Op, int I, int M>
+consteval bool takes_wrt() {
   return can<AsWrt<Op, I>>(static_cast<typename Taken<M, Op, probe_t<Op>, Parameters<Op>>::type*>(nullptr));
 }
 
-template <class Op, int I, int M> consteval RuleKind probe() {
+template <class Op, int I, int M>
+consteval RuleKind probe() {
   constexpr auto taken = static_cast<typename Taken<M, Op, probe_t<Op>, Parameters<Op>>::type*>(nullptr);
-  if constexpr (can<AsWrt<Op, I>>(taken)) return kind_of_rule<AsWrt<Op, I>>(taken);
-  else if constexpr (Op::arity == 1 && can<AsOnly<Op>>(taken)) return kind_of_rule<AsOnly<Op>>(taken);
-  else if constexpr (can<AsVjp<Op, I, result_t<Op, probe_t<Op>>>>(taken)) return RuleKind::Vjp;
-  else return RuleKind::Missing;
+  if constexpr (can<AsWrt<Op, I>>(taken))
+    return kind_of_rule<AsWrt<Op, I>>(taken);
+  else if constexpr (Op::arity == 1 && can<AsOnly<Op>>(taken))
+    return kind_of_rule<AsOnly<Op>>(taken);
+  else if constexpr (can<AsVjp<Op, I, result_t<Op, probe_t<Op>>>>(taken))
+    return RuleKind::Vjp;
+  else
+    return RuleKind::Missing;
 }
 
 }  // namespace detail
 
 /// What an operator says of its derivative with respect to input I.
-template <class Op, int I> struct Rule {
-  struct Found { RuleKind kind; int takes; };
-  template <int M = 0> static consteval Found find() {
-    if constexpr (Op::result == ResultType::Bool || I == Op::condition) return {RuleKind::Zero, 0};
-    else if constexpr (M == 16) return {RuleKind::Missing, 0};
-    else if constexpr (constexpr RuleKind k = detail::probe<Op, I, M>(); k != RuleKind::Missing) return {k, M};
-    else return find<M + 1>();
+template <class Op, int I>
+struct Rule {
+  struct Found {
+    RuleKind kind;
+    int takes;
+  };
+  template <int M = 0>
+  static consteval Found find() {
+    if constexpr (Op::result == ResultType::Bool || I == Op::condition)
+      return {RuleKind::Zero, 0};
+    else if constexpr (M == 16)
+      return {RuleKind::Missing, 0};
+    else if constexpr (constexpr RuleKind k = detail::probe<Op, I, M>(); k != RuleKind::Missing)
+      return {k, M};
+    else
+      return find<M + 1>();
   }
   static constexpr Found found = find();
   static constexpr RuleKind kind = found.kind;
@@ -268,18 +353,26 @@ template <class Op, int I> struct Rule {
   /// The gradient of the input from the gradient g of the result.
   template <class G, class A, class B, class C, class R, class... P>
   ADJOINT_INLINE static auto apply(G g, A a, B b, C c, R r, P... p) {
-    if constexpr (kind == RuleKind::Vjp) return call_with<takes>(detail::AsVjp<Op, I, G>{g}, a, b, c, r, p...);
-    else return g * conj_of(derivative(a, b, c, r, p...));
+    if constexpr (kind == RuleKind::Vjp)
+      return call_with<takes>(detail::AsVjp<Op, I, G>{g}, a, b, c, r, p...);
+    else
+      return g * conj_of(derivative(a, b, c, r, p...));
   }
   template <class A, class B, class C, class R, class... P>
   ADJOINT_INLINE static auto derivative(A a, B b, C c, R r, P... p) {
-    if constexpr (with_wrt) return call_with<takes>(detail::AsWrt<Op, I>{}, a, b, c, r, p...);
-    else return call_with<takes>(detail::AsOnly<Op>{}, a, b, c, r, p...);
+    if constexpr (with_wrt)
+      return call_with<takes>(detail::AsWrt<Op, I>{}, a, b, c, r, p...);
+    else
+      return call_with<takes>(detail::AsOnly<Op>{}, a, b, c, r, p...);
   }
-  template <class T> ADJOINT_INLINE static T conj_of(T x) {
-    if constexpr (requires { x.conj(); }) return x.conj();
-    else if constexpr (std::is_arithmetic_v<T>) return x;
-    else return math::conj(x);
+  template <class T>
+  ADJOINT_INLINE static T conj_of(T x) {
+    if constexpr (requires { x.conj(); })
+      return x.conj();
+    else if constexpr (std::is_arithmetic_v<T>)
+      return x;
+    else
+      return math::conj(x);
   }
 };
 
@@ -290,6 +383,9 @@ template <class Op, int I> struct Rule {
 #else
 namespace adjoint::inline ADJOINT_ISA {
 struct Recorded;
-template <class Op, class... X> ADJOINT_INLINE auto apply(X... x) { return Op::forward(x...); }
+template <class Op, class... X>
+ADJOINT_INLINE auto apply(X... x) {
+  return Op::forward(x...);
+}
 }  // namespace adjoint::inline ADJOINT_ISA
 #endif

@@ -1,10 +1,10 @@
 // What the kernels of optimisers' steps are given: memory that lies row by row.
-#include "for_size.h"
 #include "ops/optimizer.h"
 
 #include <algorithm>
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/optimizer.h"
 #include "runtime/interrupt.h"
@@ -23,19 +23,24 @@ struct Slots {
   std::vector<std::pair<Tensor, Tensor>> copies;  // where a written tensor is while it is written
   Tensors held;
 
-  Slots(const char* op, TensorList params, TensorList grads, std::initializer_list<TensorList> states, TensorList steps) {
+  Slots(const char* op, TensorList params, TensorList grads, std::initializer_list<TensorList> states,
+        TensorList steps) {
     const size_t n = params.size();
     const auto fits = [n](TensorList list) { return list.empty() || list.size() == n; };
     bool fit = grads.size() == n && fits(steps);
     for (const TensorList& list : states) fit &= fits(list);
-    if (!fit) fail<ValueError>(op, "(): the lists of gradients and states are not as long as that of the ", n, " parameters");
+    if (!fit)
+      fail<ValueError>(op, "(): the lists of gradients and states are not as long as that of the ", n,
+                       " parameters");
     for (size_t i = 0; i < n; ++i) {
       const Tensor& p = params[i];
       if (p.dtype() != DType::Float32 && p.dtype() != DType::Float64)
-        fail<TypeError>(op, "(): parameter ", i, " is of type ", name_of(p.dtype()), ", not float32 or float64");
+        fail<TypeError>(op, "(): parameter ", i, " is of type ", name_of(p.dtype()),
+                        ", not float32 or float64");
       const auto need = [&](const Tensor& t) {
         if (!t.defined() || t.dtype() != p.dtype() || !same(t.sizes(), p.sizes()))
-          fail(op, "(): the gradient and the state of parameter ", i, " must be tensors of its type and shape, ", name_of(p.dtype()), " ", to_string(p.sizes()));
+          fail(op, "(): the gradient and the state of parameter ", i,
+               " must be tensors of its type and shape, ", name_of(p.dtype()), " ", to_string(p.sizes()));
       };
       need(grads[i]);
       for (const TensorList& list : states)
@@ -52,7 +57,8 @@ struct Slots {
       for (const TensorList& list : states) slot.state[k++] = list.empty() ? nullptr : written(list[i]);
       slot.step = steps.empty() ? nullptr : steps[i].data<float>();
       slot.size = params[i].numel();
-      slot.type = params[i].dtype() == DType::Float32 ? kernels::SlotType::Float32 : kernels::SlotType::Float64;
+      slot.type =
+          params[i].dtype() == DType::Float32 ? kernels::SlotType::Float32 : kernels::SlotType::Float64;
       slots.push_back(slot);
     }
   }
@@ -65,7 +71,8 @@ struct Slots {
     return held.emplace_back(copy_of(t)).bytes();
   }
   /// f(slots), and the results back.
-  template <class F> Tensors run(TensorList params, const F& f) {
+  template <class F>
+  Tensors run(TensorList params, const F& f) {
     if (!params.empty())
       if (const Access access(params[0]); access) f(slots);
     for (const auto& [to, from] : copies) copy_into(to, from);
@@ -75,37 +82,45 @@ struct Slots {
 
 }  // namespace
 
-Tensors SgdStep::forward(TensorList params, TensorList grads, TensorList momentum_buffers, double lr, double momentum, double dampening,
-                         double weight_decay, bool nesterov, bool maximize) {
+Tensors SgdStep::forward(TensorList params, TensorList grads, TensorList momentum_buffers, double lr,
+                         double momentum, double dampening, double weight_decay, bool nesterov,
+                         bool maximize) {
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
-  return Slots(name, params, grads, {momentum_buffers}, {}).run(params, [&](std::span<const OptimizerSlot> s) {
-    kernels::sgd_step(s, {lr, kept, dampening, weight_decay, nesterov, maximize});
-  });
+  return Slots(name, params, grads, {momentum_buffers}, {})
+      .run(params, [&](std::span<const OptimizerSlot> s) {
+        kernels::sgd_step(s, {lr, kept, dampening, weight_decay, nesterov, maximize});
+      });
 }
 
-Tensors AdamStep::forward(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList max_exp_avg_sqs, TensorList steps,
-                          double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled, bool maximize) {
-  if (exp_avgs.size() != params.size() || exp_avg_sqs.size() != params.size()) fail<ValueError>(name, "(): a parameter lacks its averages");
-  return Slots(name, params, grads, {exp_avgs, exp_avg_sqs, max_exp_avg_sqs}, steps).run(params, [&](std::span<const OptimizerSlot> s) {
-    kernels::adam_step(s, {lr, beta1, beta2, eps, weight_decay, decoupled, maximize});
-  });
+Tensors AdamStep::forward(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+                          TensorList max_exp_avg_sqs, TensorList steps, double lr, double beta1, double beta2,
+                          double eps, double weight_decay, bool decoupled, bool maximize) {
+  if (exp_avgs.size() != params.size() || exp_avg_sqs.size() != params.size())
+    fail<ValueError>(name, "(): a parameter lacks its averages");
+  return Slots(name, params, grads, {exp_avgs, exp_avg_sqs, max_exp_avg_sqs}, steps)
+      .run(params, [&](std::span<const OptimizerSlot> s) {
+        kernels::adam_step(s, {lr, beta1, beta2, eps, weight_decay, decoupled, maximize});
+      });
 }
 
-Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList square_avgs, TensorList grad_avgs, TensorList momentum_buffers,
-                             TensorList steps, double lr, double alpha, double eps, double weight_decay, double momentum, bool maximize) {
+Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList square_avgs,
+                             TensorList grad_avgs, TensorList momentum_buffers, TensorList steps, double lr,
+                             double alpha, double eps, double weight_decay, double momentum, bool maximize) {
   if (square_avgs.size() != params.size()) fail<ValueError>(name, "(): a parameter lacks its averages");
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
-  return Slots(name, params, grads, {square_avgs, grad_avgs, momentum_buffers}, steps).run(params, [&](std::span<const OptimizerSlot> s) {
-    kernels::rmsprop_step(s, {lr, alpha, eps, weight_decay, kept, maximize});
-  });
+  return Slots(name, params, grads, {square_avgs, grad_avgs, momentum_buffers}, steps)
+      .run(params, [&](std::span<const OptimizerSlot> s) {
+        kernels::rmsprop_step(s, {lr, alpha, eps, weight_decay, kept, maximize});
+      });
 }
 
-Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds, TensorList thirds, TensorList steps,
-                             IntList program, FloatList numbers) {
+Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds,
+                             TensorList thirds, TensorList steps, IntList program, FloatList numbers) {
   using P = kernels::StepProgram;
   const int64_t first_other = P::kFirstNumber + static_cast<int64_t>(numbers.size());
   if (program.size() % P::kWords != 0 || first_other > P::kRegisters)
-    fail<ValueError>(name, "(): instructions are ", P::kWords, " numbers each, and at most ", P::kRegisters - P::kFirstNumber, " numbers enter");
+    fail<ValueError>(name, "(): instructions are ", P::kWords, " numbers each, and at most ",
+                     P::kRegisters - P::kFirstNumber, " numbers enter");
   bool known[P::kRegisters] = {true, true, !firsts.empty(), !seconds.empty(), !thirds.empty()};
   std::fill(known + P::kFirstNumber, known + first_other, true);
   for (size_t k = 0; k < program.size(); k += P::kWords) {
@@ -113,13 +128,15 @@ Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList fir
     bool fits = word[0] >= 0 && word[0] < static_cast<int64_t>(kernels::StepOperation::End);
     for (const int64_t r : word.subspan(2)) fits = fits && r >= 0 && r < P::kRegisters && known[r];
     const int64_t to = word[1];
-    fits = fits && to >= 0 && to < P::kRegisters && to != 1 && (to < P::kFirstNumber ? known[to] : to >= first_other);
-    if (!fits) fail<ValueError>(name, "(): instruction ", k / P::kWords, " names an operation or a register that is not there");
+    fits = fits && to >= 0 && to < P::kRegisters && to != 1 &&
+           (to < P::kFirstNumber ? known[to] : to >= first_other);
+    if (!fits)
+      fail<ValueError>(name, "(): instruction ", k / P::kWords,
+                       " names an operation or a register that is not there");
     known[to] = true;
   }
-  return Slots(name, params, grads, {firsts, seconds, thirds}, steps).run(params, [&](std::span<const OptimizerSlot> s) {
-    kernels::program_step(s, {program, numbers});
-  });
+  return Slots(name, params, grads, {firsts, seconds, thirds}, steps)
+      .run(params, [&](std::span<const OptimizerSlot> s) { kernels::program_step(s, {program, numbers}); });
 }
 
 }  // namespace adjoint

@@ -25,7 +25,8 @@ Part selected(const Part& p, int64_t dim, int64_t index, const char* op) {
   const int d = wrap_dim(dim, static_cast<int64_t>(p.sizes.size()), op);
   const int64_t size = p.sizes[d];
   if (index < -size || index >= size)
-    fail<IndexError>(op, "(): index ", index, " out of range for tensor of size ", to_string(p.sizes.span()), " at dimension ", d);
+    fail<IndexError>(op, "(): index ", index, " out of range for tensor of size ", to_string(p.sizes.span()),
+                     " at dimension ", d);
   Part out = p;
   out.offset += (index < 0 ? index + size : index) * p.strides[d];
   out.sizes.erase(out.sizes.begin() + d);
@@ -39,7 +40,8 @@ Part narrowed(const Part& p, int64_t dim, int64_t start, int64_t length, const c
   const int64_t size = p.sizes[d];
   if (length < 0) fail(op, "(): length must be non-negative, but got ", length);
   if (start < -size || start > size)
-    fail<IndexError>(op, "(): start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start, ")");
+    fail<IndexError>(op, "(): start out of range (expected to be in range of [", -size, ", ", size,
+                     "], but got ", start, ")");
   const int64_t first = start < 0 ? start + size : start;
   if (first > size - length)
     fail(op, "(): start (", first, ") + length (", length, ") exceeds dimension size (", size, ").");
@@ -54,7 +56,8 @@ Part diagonal_of(const Part& p, int64_t offset, int64_t dim1, int64_t dim2, cons
   const int a = wrap_dim(dim1, n, op), b = wrap_dim(dim2, n, op);
   if (a == b) fail(op, "(): diagonal dimensions cannot be identical ", dim1, ", ", dim2);
   const int64_t rows = p.sizes[a], columns = p.sizes[b];
-  const int64_t length = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
+  const int64_t length =
+      std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
   Part out;
   out.offset = p.offset;
   if (length) out.offset += offset >= 0 ? offset * p.strides[b] : -offset * p.strides[a];
@@ -72,7 +75,8 @@ Part windows_of(const Part& p, int64_t dim, int64_t size, int64_t step, const ch
   const int d = wrap_dim(dim, static_cast<int64_t>(p.sizes.size()), op);
   const int64_t have = p.sizes.empty() ? 1 : p.sizes[d];
   if (size < 0) fail(op, "(): size is ", size, " but must be >= 0");
-  if (size > have) fail(op, "(): maximum size for tensor at dimension ", d, " is ", have, " but size is ", size);
+  if (size > have)
+    fail(op, "(): maximum size for tensor at dimension ", d, " is ", have, " but size is ", size);
   if (step <= 0) fail(op, "(): step is ", step, " but must be > 0");
   Part out = p;
   const int64_t stride = p.sizes.empty() ? 1 : p.strides[d];
@@ -101,10 +105,12 @@ std::pair<int64_t, int64_t> reach(const Part& p) {
 
 // Of a part that was worked out elsewhere.
 void check_inside(IntList size, IntList stride, int64_t offset, int64_t numel, int64_t item, const char* op) {
-  if (size.size() != stride.size()) fail(op, "(): ", size.size(), " sizes need as many strides, not ", stride.size());
+  if (size.size() != stride.size())
+    fail(op, "(): ", size.size(), " sizes need as many strides, not ", stride.size());
   const bool some = count_of(size, op) != 0;
   const Stretch s = stretch_of(size, stride, offset, item, op);
-  if (some && (s.low < 0 || s.high > numel)) fail(op, "(): the elements from ", s.low, " to ", s.high, " are out of bounds for a tensor of ", numel);
+  if (some && (s.low < 0 || s.high > numel))
+    fail(op, "(): the elements from ", s.low, " to ", s.high, " are out of bounds for a tensor of ", numel);
 }
 
 }  // namespace
@@ -115,9 +121,12 @@ Tensor TakeStrided::forward(const Tensor& self, MemoryInts size, MemoryInts stri
   return alias(d, size, stride, d.offset() + offset);
 }
 
-Tensor PutStrided::forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset) {
+Tensor PutStrided::forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride,
+                           int64_t offset) {
   check_inside(size, stride, offset, count_of(shape, name), self.itemsize(), name);
-  if (!same(size, self.sizes())) fail(name, "(): a tensor of shape ", to_string(self.sizes()), " was given for a part of shape ", to_string(size));
+  if (!same(size, self.sizes()))
+    fail(name, "(): a tensor of shape ", to_string(self.sizes()), " was given for a part of shape ",
+         to_string(size));
   Tensor out = zeros(shape, self.dtype());
   if (self.numel() != 0) kernels::put_strided(out, size, stride, offset, self);
   return out;
@@ -131,14 +140,17 @@ Tensor take_part(const Tensor& t, const Part& part) {
   return call<TakeStrided>(t, part.sizes.span(), part.strides.span(), part.offset);
 }
 
-Tensor Select::forward(const Tensor& self, Dim dim, int64_t index) { return view_of(self, selected(whole(self), dim, index, name)); }
+Tensor Select::forward(const Tensor& self, Dim dim, int64_t index) {
+  return view_of(self, selected(whole(self), dim, index, name));
+}
 
 Tensor Narrow::forward(const Tensor& self, Dim dim, int64_t start, int64_t length) {
   return view_of(self, narrowed(whole(self), dim, start, length, name));
 }
 
 Tensors Unbind::forward(const Tensor& self, Dim dim) {
-  if (self.dim() == 0) fail<IndexError>("unbind(): Dimension specified as ", dim, " but tensor has no dimensions");
+  if (self.dim() == 0)
+    fail<IndexError>("unbind(): Dimension specified as ", dim, " but tensor has no dimensions");
   const int d = wrap_dim(dim, self.dim(), name);
   Tensors out;
   const int64_t size = self.size(d), step = self.stride(d);
@@ -173,7 +185,8 @@ Tensors cut(const Tensor& self, IntList lengths, int d) {
 Dims equal_lengths(int64_t size, int64_t each) {
   Dims lengths;
   check_parts(size / each, "split");
-  for (int64_t at = 0; at < size; at += std::min(each, size - at)) lengths.push_back(std::min(each, size - at));
+  for (int64_t at = 0; at < size; at += std::min(each, size - at))
+    lengths.push_back(std::min(each, size - at));
   if (lengths.empty()) lengths.push_back(0);
   return lengths;
 }
@@ -185,16 +198,19 @@ Tensors SplitSizes::forward(const Tensor& self, IntList split_sizes, Dim dim) {
   int64_t sum = 0;
   for (int64_t n : split_sizes) {
     if (n < 0)
-      fail("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=", to_string(split_sizes));
+      fail("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=",
+           to_string(split_sizes));
     sum = checked_add(sum, n, "split_with_sizes");
   }
   if (sum != self.size(d))
-    fail("split_with_sizes expects split_sizes to sum exactly to ", self.size(d), " (input tensor's size at dimension ", d,
-         "), but got split_sizes=", to_string(split_sizes));
+    fail("split_with_sizes expects split_sizes to sum exactly to ", self.size(d),
+         " (input tensor's size at dimension ", d, "), but got split_sizes=", to_string(split_sizes));
   return cut(self, split_sizes, d);
 }
 
-Dims SplitEvery::lengths(int64_t size, int64_t split_size) { return split_size == 0 ? Dims{0} : equal_lengths(size, split_size); }
+Dims SplitEvery::lengths(int64_t size, int64_t split_size) {
+  return split_size == 0 ? Dims{0} : equal_lengths(size, split_size);
+}
 
 Tensors SplitEvery::forward(const Tensor& self, int64_t split_size, Dim dim) {
   const int d = cut_dim(self, dim, "split");
@@ -225,7 +241,8 @@ Dims SplitSections::lengths(int64_t size, int64_t sections) {
 }
 
 Tensors SplitSections::forward(const Tensor& self, int64_t sections, Dim dim) {
-  if (self.dim() == 0) fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  if (self.dim() == 0)
+    fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   const int d = cut_dim(self, dim, "tensor_split");
   if (sections <= 0) fail("tensor_split(): number of sections must be larger than 0, got ", sections);
   return cut(self, lengths(self.size(d), sections).span(), d);
@@ -265,7 +282,8 @@ Tensor join_slices(Tensors gs, IntList sizes, int64_t dim) {
   const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "unbind");
   const auto [n, last] = arrived(gs);
   if (n == 0) return {};
-  if (n == 1) return put_part(gs[last], sizes, selected(whole(sizes), d, static_cast<int64_t>(last), "unbind"));
+  if (n == 1)
+    return put_part(gs[last], sizes, selected(whole(sizes), d, static_cast<int64_t>(last), "unbind"));
   Tensor nothing;
   for (Tensor& g : gs) {
     if (g.defined()) continue;
@@ -283,21 +301,25 @@ Tensor Unfold::forward(const Tensor& self, Dim dimension, int64_t size, int64_t 
   return view_of(self, windows_of(whole(self), dimension, size, step, name));
 }
 
-Tensor AsStrided::forward(const Tensor& self, MemoryInts size, MemoryInts stride, std::optional<int64_t> storage_offset) {
+Tensor AsStrided::forward(const Tensor& self, MemoryInts size, MemoryInts stride,
+                          std::optional<int64_t> storage_offset) {
   if (size.size() != stride.size())
-    fail("as_strided(): mismatch in length of strides and shape: ", to_string(stride), " and ", to_string(size));
+    fail("as_strided(): mismatch in length of strides and shape: ", to_string(stride), " and ",
+         to_string(size));
   const int64_t offset = storage_offset.value_or(self.offset());
   if (offset < 0) fail("as_strided(): Tensor: invalid storage offset ", offset);
   count_of(size, name);
   for (int64_t s : stride)
-    if (s < 0) fail("as_strided(): Negative strides are not supported at the moment, got strides: ", to_string(stride));
+    if (s < 0)
+      fail("as_strided(): Negative strides are not supported at the moment, got strides: ",
+           to_string(stride));
   const Part part{Dims(size), Dims(stride), offset};
   const Stretch reached = stretch_of(size, stride, offset, self.itemsize(), name);
   const int64_t bytes = reached.high * self.itemsize();
   if (reached.high != reached.low && bytes > static_cast<int64_t>(self->storage->nbytes))
-    fail("as_strided(): setStorage: sizes ", to_string(size), ", strides ", to_string(stride), ", storage offset ", offset,
-         ", and itemsize ", self.itemsize(), " requiring a storage size of ", bytes,
-         " are out of bounds for storage of size ", self->storage->nbytes);
+    fail("as_strided(): setStorage: sizes ", to_string(size), ", strides ", to_string(stride),
+         ", storage offset ", offset, ", and itemsize ", self.itemsize(), " requiring a storage size of ",
+         bytes, " are out of bounds for storage of size ", self->storage->nbytes);
   return view_of(self, part);
 }
 
@@ -308,15 +330,16 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
   if (low == high) return {};  // no element was taken
   if (same(in.strides.span(), contiguous_strides(in.sizes.span()).span()) && low >= in_low && high <= in_high)
     return put_part(g, in.sizes.span(), {part.sizes, part.strides, part.offset - in_low});
-  // Through the stretch of storage that both reach. An element of it that the input shows several times shares its
-  // gradient among them.
+  // Through the stretch of storage that both reach. An element of it that the input shows several times
+  // shares its gradient among them.
   const int64_t start = std::min(low, in_low), n = std::max(high, in_high) - start;
   const int64_t stretch[] = {n};
   Tensor storage = put_part(g, stretch, {part.sizes, part.strides, part.offset - start});
   const Part back{in.sizes, in.strides, in.offset - start};
   if (kernels::may_overlap(in.sizes.span(), in.strides.span())) {
     const Tensor ones = full(in.sizes.span(), Scalar(1.0), real_dtype(g.dtype()));
-    const Tensor times = PutStrided::forward(ones, stretch, back.sizes.span(), back.strides.span(), back.offset);
+    const Tensor times =
+        PutStrided::forward(ones, stretch, back.sizes.span(), back.strides.span(), back.offset);
     const Access access(times);
     for (int64_t i = 0; access && i < n; ++i) {
       char* at = times.bytes() + i * times.itemsize();
@@ -327,7 +350,7 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
   return take_part(storage, back);
 }
 
-// --- Complex numbers ---------------------------------------------------------------------------------------------
+// --- Complex numbers ------------------------------------------------------------------------------
 
 namespace {
 
@@ -353,7 +376,8 @@ Tensor Real::forward(const Tensor& self) {
 
 Tensor Imag::forward(const Tensor& self) {
   if (!self.is_complex())
-    fail("imag is not implemented for tensors with non-complex dtypes: imag() got a tensor of type ", name_of(self.dtype()));
+    fail("imag is not implemented for tensors with non-complex dtypes: imag() got a tensor of type ",
+         name_of(self.dtype()));
   Part p = as_pairs(self);
   p.offset += 1;
   return retyped(self, real_dtype(self.dtype()), p);
@@ -361,7 +385,8 @@ Tensor Imag::forward(const Tensor& self) {
 
 Tensor ViewAsReal::forward(const Tensor& self) {
   if (!self.is_complex())
-    fail("view_as_real is only supported for complex tensors, but got a tensor of type ", name_of(self.dtype()));
+    fail("view_as_real is only supported for complex tensors, but got a tensor of type ",
+         name_of(self.dtype()));
   Part p = as_pairs(self);
   p.sizes.push_back(2);
   p.strides.push_back(1);
@@ -375,21 +400,29 @@ Tensor ViewAsReal::gradient(const Tensor& g) {
 
 Tensor ViewAsComplex::forward(const Tensor& self) {
   if (self.dtype() != DType::Float32 && self.dtype() != DType::Float64)
-    fail("view_as_complex is only supported for float32 and float64 tensors, but got a tensor of type ", name_of(self.dtype()));
+    fail("view_as_complex is only supported for float32 and float64 tensors, but got a tensor of type ",
+         name_of(self.dtype()));
   if (self.dim() == 0) fail("view_as_complex(): Input tensor must have one or more dimensions");
   Part p = whole(self);
   if (self.numel() == 0) p.strides = contiguous_strides(self.sizes());  // of no elements, all are right
-  if (p.sizes.back() != 2) fail("view_as_complex(): Tensor must have a last dimension of size 2, but its shape is ", to_string(self.sizes()));
-  if (p.strides.back() != 1) fail("view_as_complex(): Tensor must have a last dimension with stride 1, but its strides are ", to_string(self.strides()));
+  if (p.sizes.back() != 2)
+    fail("view_as_complex(): Tensor must have a last dimension of size 2, but its shape is ",
+         to_string(self.sizes()));
+  if (p.strides.back() != 1)
+    fail("view_as_complex(): Tensor must have a last dimension with stride 1, but its strides are ",
+         to_string(self.strides()));
   p.sizes.pop_back();
   p.strides.pop_back();
   for (size_t i = 0; i < p.strides.size(); ++i) {
     if (p.strides[i] % 2 != 0 && p.sizes[i] > 1)
-      fail("view_as_complex(): Tensor must have a stride divisible by 2 for all but last dimension, but its strides are ",
-           to_string(self.strides()));
+      fail(
+          "view_as_complex(): Tensor must have a stride divisible by 2 for all but last dimension, but its "
+          "strides are ",
+          to_string(self.strides()));
     p.strides[i] /= 2;
   }
-  if (p.offset % 2 != 0) fail("view_as_complex(): Tensor must have a storage_offset divisible by 2, but it is ", p.offset);
+  if (p.offset % 2 != 0)
+    fail("view_as_complex(): Tensor must have a storage_offset divisible by 2, but it is ", p.offset);
   p.offset /= 2;
   return retyped(self, complex_dtype(self.dtype()), p);
 }

@@ -1,8 +1,9 @@
-// Views of a part of a tensor: selecting, narrowing, cutting to pieces, diagonals, windows, real and imaginary parts.
+// Views of a part of a tensor: selecting, narrowing, cutting to pieces, diagonals, windows, real and
+// imaginary parts.
 //
-// What such a view sees of a row-major tensor is sizes, strides and an offset (`Part`). The gradient therefore needs
-// one operator for all of them: `_put_strided` adds g into zeros at those positions, `_take_strided` reads them, and
-// each is the other's rule. Start reading at `TakeStrided`.
+// What such a view sees of a row-major tensor is sizes, strides and an offset (`Part`). The gradient
+// therefore needs one operator for all of them: `_put_strided` adds g into zeros at those positions,
+// `_take_strided` reads them, and each is the other's rule. Start reading at `TakeStrided`.
 #pragma once
 
 #include "ops/op.h"
@@ -46,14 +47,15 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
 struct TakeStrided : Structured {
   static constexpr auto name = "_take_strided";
   static constexpr auto batch = batching::take_strided;
-  static constexpr auto doc = "Elements of a tensor's row-major order, by strides and an offset from its first.";
+  static constexpr auto doc =
+      "Elements of a tensor's row-major order, by strides and an offset from its first.";
   static constexpr auto signature = "self, size, stride, offset";
-  static constexpr auto samples = Cases{"(3, 4), [2, 2], [4, 2], 1", "(3, 4), [3, 2], [2, 1], 0", "(3, 4), [0], [1], 0",
-                                        "(0, 3), [0, 2], [3, 1], 0"};
+  static constexpr auto samples = Cases{"(3, 4), [2, 2], [4, 2], 1", "(3, 4), [3, 2], [2, 1], 0",
+                                        "(3, 4), [0], [1], 0", "(0, 3), [0, 2], [3, 1], 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, int64_t offset);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size, Argument<IntList, 2> stride,
-                                       Argument<int64_t, 3> offset) {
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size,
+                                       Argument<IntList, 2> stride, Argument<int64_t, 3> offset) {
     return put_part(g, s, {Dims(size.value), Dims(stride.value), offset});
   }};
 };
@@ -61,16 +63,18 @@ struct TakeStrided : Structured {
 struct PutStrided : Structured {
   static constexpr auto name = "_put_strided";
   static constexpr auto batch = batching::put_strided;
-  static constexpr auto doc = "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
+  static constexpr auto doc =
+      "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
   static constexpr auto signature = "self, shape, size, stride, offset";
-  static constexpr auto samples = Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0",
-                                        "(0, 2), [0, 3], [0, 2], [3, 1], 0"};
+  static constexpr auto samples =
+      Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0",
+            "(0, 2), [0, 3], [0, 2], [3, 1], 0"};
   static Tensor forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride,
-                                       Argument<int64_t, 4> offset) {
-    return take_part(g, {Dims(size.value), Dims(stride.value), offset});
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride, Argument<int64_t, 4> offset) {
+        return take_part(g, {Dims(size.value), Dims(stride.value), offset});
+      }};
 };
 
 struct Select : Structured {
@@ -80,21 +84,26 @@ struct Select : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, 1", "(3, 4), -1, -2", "(0, 3), 1, 2"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t index);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> index) {
-    return put_part(g, s, selected(whole(s), dim, index, name));
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> index) {
+        return put_part(g, s, selected(whole(s), dim, index, name));
+      }};
 };
 
 struct Narrow : Structured {
   static constexpr auto name = "narrow";
-  template <class A> static const char* recorded_as(const A&) { return "slice"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "slice";
+  }
   static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
   static constexpr auto signature = "self, dim, start, length";
-  static constexpr auto samples = Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2", "(0, 3), 1, 1, 2"};
+  static constexpr auto samples =
+      Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2", "(0, 3), 1, 1, 2"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t start, int64_t length);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> start,
-                                       Argument<int64_t, 3> length) {
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim,
+                                       Argument<int64_t, 2> start, Argument<int64_t, 3> length) {
     return put_part(g, s, narrowed(whole(s), dim, start, length, name));
   }};
 };
@@ -106,9 +115,8 @@ struct Unbind : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=-1", "(2, 0)"};
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> dim) {
-    return join_slices(std::move(gs), s, dim);
-  }};
+  static constexpr auto vjp = Rules{
+      [](Tensors gs, Shape<0> s, Argument<int64_t, 1> dim) { return join_slices(std::move(gs), s, dim); }};
 };
 
 struct SplitSizes : Structured {
@@ -118,12 +126,16 @@ struct SplitSizes : Structured {
   static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
   static constexpr auto signature = "self|tensor, split_sizes|split_size|split_size_or_sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), [2, 0, 3]", "(2, 4), [1, 3], dim=-1", "(0, 2), [0, 0]"};
-  template <class A> static const char* recorded_as(const A&) { return "split_with_sizes"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "split_with_sizes";
+  }
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, IntList split_sizes, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<IntList, 1> sizes, Argument<int64_t, 2> dim) {
-    return join_pieces(std::move(gs), s, sizes.value, dim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Tensors gs, Shape<0> s, Argument<IntList, 1> sizes, Argument<int64_t, 2> dim) {
+        return join_pieces(std::move(gs), s, sizes.value, dim);
+      }};
 };
 
 // Ways to cut that come to sizes: `lengths(size, argument)` works them out.
@@ -131,84 +143,104 @@ struct SplitSizes : Structured {
 struct SplitEvery : Structured {
   static constexpr auto name = "_split_every";
   static constexpr auto overloads = "split";
-  static constexpr auto doc = "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
+  static constexpr auto doc =
+      "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self|tensor, split_size|split_size_or_sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=-1", "(0, 2), 3"};
-  template <class A> static const char* recorded_as(const A&) { return "split"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "split";
+  }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t split_size);
   static Tensors forward(const Tensor& self, int64_t split_size, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> size, Argument<int64_t, 2> dim) {
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> size,
+                                       Argument<int64_t, 2> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], size).span(), dim);
   }};
 };
 
 struct Chunk : Structured {
   static constexpr auto name = "chunk";
-  static constexpr auto doc = "At most `chunks` consecutive pieces of one size along a dimension, as views; the last may be smaller.";
+  static constexpr auto doc =
+      "At most `chunks` consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self, chunks, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=1", "(0, 2), 2"};
-  template <class A> static const char* recorded_as(const A&) { return "split"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "split";
+  }
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t chunks);
   static Tensors forward(const Tensor& self, int64_t chunks, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> chunks, Argument<int64_t, 2> dim) {
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> chunks,
+                                       Argument<int64_t, 2> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], chunks).span(), dim);
   }};
 };
 
 struct SplitSections : Structured {
   static constexpr auto name = "_split_sections";
-  static constexpr auto doc = "Consecutive pieces along a dimension, as views: so many, whose sizes differ by one at most.";
+  static constexpr auto doc =
+      "Consecutive pieces along a dimension, as views: so many, whose sizes differ by one at most.";
   static constexpr auto signature = "self, sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 3", "(2, 4), 2, dim=-1", "(0, 2), 2"};
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t sections);
   static Tensors forward(const Tensor& self, int64_t sections, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> n, Argument<int64_t, 2> dim) {
-    return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], n).span(), dim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> n, Argument<int64_t, 2> dim) {
+        return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], n).span(), dim);
+      }};
 };
 
 struct Diagonal : Structured {
   static constexpr auto name = "diagonal";
-  static constexpr auto doc = "The diagonal over two dimensions as the last dimension of a view; offset > 0 lies above the main one.";
+  static constexpr auto doc =
+      "The diagonal over two dimensions as the last dimension of a view; offset > 0 lies above the main one.";
   static constexpr auto signature = "self, offset=0, dim1=0, dim2=1";
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), offset=1", "(2, 3, 4), offset=-1, dim1=-1, dim2=0", "(0, 3)"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), offset=1", "(2, 3, 4), offset=-1, dim1=-1, dim2=0", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, int64_t offset, Dim dim1, Dim dim2);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
-                                       Argument<int64_t, 3> b) {
-    return put_part(g, s, diagonal_of(whole(s), offset, a, b, name));
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
+               Argument<int64_t, 3> b) { return put_part(g, s, diagonal_of(whole(s), offset, a, b, name)); }};
 };
 
 struct Unfold : Structured {
   static constexpr auto name = "unfold";
-  static constexpr auto doc = "Windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
+  static constexpr auto doc =
+      "Windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
   static constexpr auto signature = "self, dimension, size, step";
-  static constexpr auto samples = Cases{"(5, 2), 0, 3, 1", "(2, 6), -1, 2, 2", "(), 0, 1, 1", "(0, 4), 1, 2, 2"};
+  static constexpr auto samples =
+      Cases{"(5, 2), 0, 3, 1", "(2, 6), -1, 2, 2", "(), 0, 1, 1", "(0, 4), 1, 2, 2"};
   static constexpr bool view = true;
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Dim dimension, int64_t size, int64_t step);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> size,
-                                       Argument<int64_t, 3> step) {
-    return put_part(g, s, windows_of(whole(s), dim, size, step, name));
-  }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> size, Argument<int64_t, 3> step) {
+        return put_part(g, s, windows_of(whole(s), dim, size, step, name));
+      }};
 };
 
 struct AsStrided : Structured {
   static constexpr auto name = "as_strided";
   static constexpr auto batch = batching::as_strided;
-  static constexpr auto doc = "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
+  static constexpr auto doc =
+      "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
   static constexpr auto signature = "self, size, stride, storage_offset=None";
-  static constexpr auto samples = Cases{"(3, 4), [2, 2], [1, 2]", "(3, 4), [2, 3], [1, 1], 2", "(2,), [3], [0]", "(0, 3), [0, 2], [3, 1]"};
+  static constexpr auto samples = Cases{"(3, 4), [2, 2], [1, 2]", "(3, 4), [2, 3], [1, 1], 2",
+                                        "(2,), [3], [0]", "(0, 3), [0, 2], [3, 1]"};
   static constexpr bool view = true;
-  static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, std::optional<int64_t> storage_offset);
-  static constexpr auto vjp = Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,
-                                       Argument<std::optional<int64_t>, 3> offset) {
-    return as_strided_gradient(g, input, {Dims(size.value), Dims(stride.value), offset.value.value_or(input.offset)});
-  }};
+  static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride,
+                        std::optional<int64_t> storage_offset);
+  static constexpr auto vjp =
+      Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,
+               Argument<std::optional<int64_t>, 3> offset) {
+        return as_strided_gradient(
+            g, input, {Dims(size.value), Dims(stride.value), offset.value.value_or(input.offset)});
+      }};
 };
 
 // Complex numbers lie as pairs; these views show the parts.
@@ -243,7 +275,8 @@ struct ViewAsComplex;
 struct ViewAsReal : Structured {
   static constexpr auto name = "view_as_real";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "A complex tensor as a real view whose last dimension holds real and imaginary part.";
+  static constexpr auto doc =
+      "A complex tensor as a real view whose last dimension holds real and imaginary part.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::complex;
   static constexpr auto samples = Cases{"(3, 4)", "()", "(0, 3)"};
@@ -256,7 +289,8 @@ struct ViewAsReal : Structured {
 struct ViewAsComplex : Structured {
   static constexpr auto name = "view_as_complex";
   static constexpr auto batch = batching::pairs_as_complex;
-  static constexpr auto doc = "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
+  static constexpr auto doc =
+      "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);
   static constexpr auto samples = Cases{"(3, 2)", "(2,)", "(0, 2)"};
@@ -265,7 +299,7 @@ struct ViewAsComplex : Structured {
   static constexpr auto vjp = Rules{[](Grad g) { return call<ViewAsReal>(g); }};
 };
 
-using PartOps = Family<TakeStrided, PutStrided, Select, Narrow, Unbind, SplitEvery, SplitSizes, Chunk, SplitSections, Diagonal,
-                       Unfold, AsStrided, Real, Imag, ViewAsReal, ViewAsComplex>;
+using PartOps = Family<TakeStrided, PutStrided, Select, Narrow, Unbind, SplitEvery, SplitSizes, Chunk,
+                       SplitSections, Diagonal, Unfold, AsStrided, Real, Imag, ViewAsReal, ViewAsComplex>;
 
 }  // namespace adjoint

@@ -1,8 +1,8 @@
 // What the rows of pooling make, and their rules.
-#include "for_size.h"
 #include "ops/pooling.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/memory_format.h"
 #include "kernels/pooling.h"
@@ -42,12 +42,14 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     using Wide = __int128;
     const Wide span = Wide{s.kernel[d] - 1} * s.dilation[d] + 1;
     if (span >> 62)
-      fail(name, "(): a window of kernel ", to_string(kernel), " and dilation ", to_string(dilation), " is larger than any image");
+      fail(name, "(): a window of kernel ", to_string(kernel), " and dilation ", to_string(dilation),
+           " is larger than any image");
     if (s.padding[d] > span / 2)
       fail(name, "(): pad should be at most half of effective kernel size, but got pad=", s.padding[d],
            ", kernel_size=", s.kernel[d], " and dilation=", s.dilation[d]);
-    // The last window begins within the image or in front of it, so there are about as many as fit: as padding is, the image's
-    // size at most. Some tap of each must meet the image, and those in front of it are few, then.
+    // The last window begins within the image or in front of it, so there are about as many as fit: as
+    // padding is, the image's size at most. Some tap of each must meet the image, and those in front of it
+    // are few, then.
     const auto start_of = [&](int64_t i) { return Wide{i} * s.stride[d] - s.padding[d]; };
     const auto meets = [&](int64_t i) {
       const Wide start = start_of(i), tap = start >= 0 ? 0 : (-start + s.dilation[d] - 1) / s.dilation[d];
@@ -60,7 +62,9 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
            to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding), ", dilation ",
            to_string(dilation), ", ", to_string(result), " windows");
   }
-  const auto room = [&](DType dtype) { return last ? kernels::empty_channels_last(sizes.span(), dtype) : empty(sizes.span(), dtype); };
+  const auto room = [&](DType dtype) {
+    return last ? kernels::empty_channels_last(sizes.span(), dtype) : empty(sizes.span(), dtype);
+  };
   const Tensor values = room(self.dtype()), positions = room(DType::Int64);
   kernels::pooling::max(s, last ? self : dense(self), values, positions);
   return {values, positions};

@@ -25,10 +25,10 @@ struct MaxPool : Structured {
       "The largest element of each window of images (N, C, …), with `result` windows, and where it lies.";
   static constexpr auto signature = "self, kernel, stride, padding, dilation, result";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(1, 2, 5), [3], [2], [1], [1], [3]",
-                                        "(1, 2, 4, 5), [2, 2], [2, 1], [0, 0], [1, 2], [2, 3]",
-                                        "(1, 1, 2, 3, 2), [2, 2, 2], [1, 1, 1], [0, 0, 0], [1, 1, 1], [1, 2, 1]",
-                                        "(0, 2, 5), [3], [2], [1], [1], [3]"};
+  static constexpr auto samples =
+      Cases{"(1, 2, 5), [3], [2], [1], [1], [3]", "(1, 2, 4, 5), [2, 2], [2, 1], [0, 0], [1, 2], [2, 3]",
+            "(1, 1, 2, 3, 2), [2, 2, 2], [1, 1, 1], [0, 0, 0], [1, 1, 1], [1, 2, 1]",
+            "(0, 2, 5), [3], [2], [1], [1], [3]"};
   static constexpr auto returns = "values, indices";
   static constexpr bool method = false;
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, IntList kernel, IntList stride,

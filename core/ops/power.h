@@ -1,7 +1,8 @@
 // Powers.
 //
-// d a^b / da = b a^(b-1), which is 0 for b = 0 at any a, even 0. d a^b / db = a^b log a, which is 0 where a = 0 and
-// b >= 0. Both are written so that what is not selected stays finite: recorded derivatives differentiate it too.
+// d a^b / da = b a^(b-1), which is 0 for b = 0 at any a, even 0. d a^b / db = a^b log a, which is 0 where a =
+// 0 and b >= 0. Both are written so that what is not selected stays finite: recorded derivatives
+// differentiate it too.
 #pragma once
 
 #include "ops/arithmetic.h"
@@ -14,18 +15,24 @@ struct Pow : Binary {
   static constexpr auto name = "pow";
   static constexpr auto python = "__pow__";
   static constexpr auto aliases = "power";
-  static constexpr auto doc = "self to the power of exponent. Integers stay integers: negative powers of them round to 0.";
+  static constexpr auto doc =
+      "self to the power of exponent. Integers stay integers: negative powers of them round to 0.";
   static constexpr auto inputs = "self, exponent";
   static constexpr TypeSet types = types::all;
   static constexpr bool checks_values = true;
   static constexpr Domain samples{0.4, 2};
 
-  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
-    if constexpr (std::is_same_v<T, bool>) return a || !b;
-    else if constexpr (std::is_integral_v<T>) return integer_power(a, b);
-    else return math::pow(a, b);
+  template <class T>
+  ADJOINT_INLINE static T forward(T a, T b) {
+    if constexpr (std::is_same_v<T, bool>)
+      return a || !b;
+    else if constexpr (std::is_integral_v<T>)
+      return integer_power(a, b);
+    else
+      return math::pow(a, b);
   }
-  template <class T> static T integer_power(T a, T b) {
+  template <class T>
+  static T integer_power(T a, T b) {
     if (b < 0) return a == 1 ? T(1) : std::is_signed_v<T> && a == T(-1) ? (b & 1 ? a : T(1)) : T(0);
     auto result = modular(T(1)), square = modular(a);
     for (; b; b = static_cast<T>(b >> 1)) {
@@ -35,16 +42,22 @@ struct Pow : Binary {
     return static_cast<T>(result);
   }
 
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<0>, First<T> a, Second<T> b) {
 #ifndef ADJOINT_KERNELS_ONLY
     if constexpr (std::is_same_v<T, Recorded>)
-      if (b.value.tensor.is_wrapped() && !b.value.tensor.is_complex()) return slope(a.value, item(b.value.tensor).as_double());
+      if (b.value.tensor.is_wrapped() && !b.value.tensor.is_complex())
+        return slope(a.value, item(b.value.tensor).as_double());
 #endif
-    // (Of elements, what is not selected may be anything; and selected after the power, it leaves the loop without a branch.)
-    if constexpr (std::is_floating_point_v<T>) return select(b.value == T(0), b.value, b.value * math::pow(a.value, b.value - T(1)));
-    else return b.value * apply<Pow>(select(b.value == T(0), T(1), a.value), b.value - T(1));
+    // (Of elements, what is not selected may be anything; and selected after the power, it leaves the loop
+    // without a branch.)
+    if constexpr (std::is_floating_point_v<T>)
+      return select(b.value == T(0), b.value, b.value * math::pow(a.value, b.value - T(1)));
+    else
+      return b.value * apply<Pow>(select(b.value == T(0), T(1), a.value), b.value - T(1));
   }
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b, Result<T> r) {
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b, Result<T> r) {
 #ifndef ADJOINT_KERNELS_ONLY
     if constexpr (std::is_same_v<T, Recorded>)
       if (a.value.tensor.is_wrapped()) return slope_of_exponent(item(a.value.tensor), b.value, r.value);
@@ -52,18 +65,21 @@ struct Pow : Binary {
     if constexpr (std::is_floating_point_v<T>) {  // without a branch
       return r.value * math::log(select(a.value == T(0), select(b.value >= T(0), T(1), T(0)), a.value));
     } else {
-      return r.value * apply<Log>(select(a.value == T(0) && real_of(b.value) >= real_of(T(0)), T(1), a.value));
+      return r.value *
+             apply<Log>(select(a.value == T(0) && real_of(b.value) >= real_of(T(0)), T(1), a.value));
     }
   }
 
 #ifndef ADJOINT_KERNELS_ONLY
   /// p a^(p-1) for a bare number p, by the fewest recorded operations.
-  template <class T> static T slope(T a, double p) {
+  template <class T>
+  static T slope(T a, double p) {
     if (p == 0 || p == 1) return T(p);
     return p == 2 ? T(2) * a : T(p) * apply<Pow>(a, T(p - 1));
   }
   /// a^b log a for a bare number a.
-  template <class T> static T slope_of_exponent(const Scalar& a, const T& b, const T& r) {
+  template <class T>
+  static T slope_of_exponent(const Scalar& a, const T& b, const T& r) {
     const Complex<double> z = a.as_complex();
     if (z.re == 0 && z.im == 0) return r * select(real_of(b) >= T(0), T(0), T(-math::infinity<double>));
     if (!a.is_complex() && !r.tensor.is_complex()) return r * T(math::log(a.as_double()));
@@ -72,12 +88,13 @@ struct Pow : Binary {
   // As torch has it: for a bare number only.
   static void check(const Tensor* in, DType type) {
     if (is_integral(type) && in[1].is_wrapped() && item(in[1]).as_int() < 0)
-      fail("pow(): Integers to negative integer powers are not allowed; got exponent ", item(in[1]).as_int(), " for a tensor of type ",
-           name_of(in[0].dtype()));
+      fail("pow(): Integers to negative integer powers are not allowed; got exponent ", item(in[1]).as_int(),
+           " for a tensor of type ", name_of(in[0].dtype()));
   }
 #endif
 
-  template <class T> ADJOINT_INLINE static bool uniform(T* out, const T* a, T b, int64_t n) {
+  template <class T>
+  ADJOINT_INLINE static bool uniform(T* out, const T* a, T b, int64_t n) {
     auto each = [&](auto f) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) out[i] = f(a[i]);
@@ -93,7 +110,8 @@ struct Pow : Binary {
     }
     return false;
   }
-  template <class T> ADJOINT_INLINE static bool uniform(Wrt<0>, T* out, const T* g, const T* a, T b, int64_t n) {
+  template <class T>
+  ADJOINT_INLINE static bool uniform(Wrt<0>, T* out, const T* g, const T* a, T b, int64_t n) {
     auto each = [&](auto f) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) out[i] = g[i] * conj_of(f(a[i]));

@@ -1,4 +1,5 @@
-// Matrix products: which product of matrices each is, and their gradients. What multiplies is kernels/product.h.
+// Matrix products: which product of matrices each is, and their gradients. What multiplies is
+// kernels/product.h.
 #include "ops/product.h"
 
 #include "dispatch/family.h"
@@ -7,8 +8,8 @@
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
-#include "tensor/number.h"
 #include "tensor/access.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -38,49 +39,68 @@ Tensor with_one(const Tensor& t, size_t dim) {
 
 namespace products {
 
-void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op, const Tensor& added) {
+void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op,
+                const Tensor& added) {
   if (a.dim() == rank_a && b.dim() == rank_b) return;
   if (rank_a == 1) fail(op, "(): 1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
-  if (rank_b == 1) fail(op, "(): vector + matrix @ vector expected, got ", added.defined() ? added.dim() : 1, ", ", a.dim(), ", ", b.dim());
+  if (rank_b == 1)
+    fail(op, "(): vector + matrix @ vector expected, got ", added.defined() ? added.dim() : 1, ", ", a.dim(),
+         ", ", b.dim());
   const bool first = a.dim() != rank_a;
   const Tensor& wrong = first ? a : b;
-  if (rank_a == 3) fail(op, "(): ", first ? "batch1" : "batch2", " must be a 3D tensor, but got shape ", to_string(wrong.sizes()));
-  fail(op, "(): ", !first ? "mat2" : added.defined() ? "mat1" : "self", " must be a matrix, got ", wrong.dim(), "-D tensor");
+  if (rank_a == 3)
+    fail(op, "(): ", first ? "batch1" : "batch2", " must be a 3D tensor, but got shape ",
+         to_string(wrong.sizes()));
+  fail(op, "(): ",
+       !first            ? "mat2"
+       : added.defined() ? "mat1"
+                         : "self",
+       " must be a matrix, got ", wrong.dim(), "-D tensor");
 }
 
-void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const char* name_of_b, const char* op) {
+void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const char* name_of_b,
+                  const char* op) {
   const bool first = a.dim() != 1;
-  if (first || b.dim() != 1) fail(op, ": Expected 1-D argument ", first ? name_of_a : name_of_b, ", but got ", (first ? a : b).dim(), "-D");
+  if (first || b.dim() != 1)
+    fail(op, ": Expected 1-D argument ", first ? name_of_a : name_of_b, ", but got ", (first ? a : b).dim(),
+         "-D");
 }
 
 Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
   if (a0.dim() == 0 || b0.dim() == 0)
-    fail(op, "(): both arguments to matmul need to be at least 1D, but they are ", a0.dim(), "D and ", b0.dim(), "D");
+    fail(op, "(): both arguments to matmul need to be at least 1D, but they are ", a0.dim(), "D and ",
+         b0.dim(), "D");
   if (a0.dtype() != b0.dtype() && a0.dim() == 1 && b0.dim() == 1)
-    fail("dot : expected both vectors to have same dtype, but found ", type_name_of(a0.dtype()), " and ", type_name_of(b0.dtype()), " in ", op, "()");
+    fail("dot : expected both vectors to have same dtype, but found ", type_name_of(a0.dtype()), " and ",
+         type_name_of(b0.dtype()), " in ", op, "()");
   if (a0.dtype() != b0.dtype())
-    fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(a0.dtype()), " != ", cpp_name_of(b0.dtype()), "; convert one of them");
-  if (a0.dtype() == DType::Bool) fail(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
+    fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(a0.dtype()),
+         " != ", cpp_name_of(b0.dtype()), "; convert one of them");
+  if (a0.dtype() == DType::Bool)
+    fail(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
   const int64_t k = a0.size(-1), kb = b0.dim() == 1 ? b0.size(0) : b0.size(-2);
   if (k != kb) {
     if (a0.dim() == 1 && b0.dim() == 1)
-      fail(op, "(): inconsistent tensor size, expected tensor ", to_string(a0.sizes()), " and src ", to_string(b0.sizes()),
-           " to have the same number of elements, but got ", k, " and ", kb, " elements respectively");
+      fail(op, "(): inconsistent tensor size, expected tensor ", to_string(a0.sizes()), " and src ",
+           to_string(b0.sizes()), " to have the same number of elements, but got ", k, " and ", kb,
+           " elements respectively");
     if (a0.dim() == 2 && b0.dim() == 1)
-      fail(op, "(): size mismatch, got input (", a0.size(0), "), mat (", by_x(a0.sizes()), "), vec (", kb, ")");
+      fail(op, "(): size mismatch, got input (", a0.size(0), "), mat (", by_x(a0.sizes()), "), vec (", kb,
+           ")");
     if (a0.dim() > 2 && b0.dim() > 2)
       fail(op, "(): Expected size for first two dimensions of batch2 tensor to be: [",
            product(a0.sizes().first(static_cast<size_t>(a0.dim() - 2))), ", ", k, "] but got: [",
            product(b0.sizes().first(static_cast<size_t>(b0.dim() - 2))), ", ", kb, "].");
-    fail(op, "(): mat1 and mat2 shapes cannot be multiplied (", by_x(a0.sizes()), " and ", by_x(b0.sizes()), "): size mismatch, got ", k,
-         " and ", kb);
+    fail(op, "(): mat1 and mat2 shapes cannot be multiplied (", by_x(a0.sizes()), " and ", by_x(b0.sizes()),
+         "): size mismatch, got ", k, " and ", kb);
   }
   const DType type = a0.dtype(), c = compute_dtype(type);
   const bool row = a0.dim() == 1, column = b0.dim() == 1;
   Tensor a = type == c ? a0 : copy_of(a0, c), b = type == c ? b0 : copy_of(b0, c);
   if (row) a = with_one(a, 0);
   if (column) b = with_one(b, 1);
-  Dims batch = broadcast_shapes(a.sizes().first(static_cast<size_t>(a.dim() - 2)), b.sizes().first(static_cast<size_t>(b.dim() - 2)), op);
+  Dims batch = broadcast_shapes(a.sizes().first(static_cast<size_t>(a.dim() - 2)),
+                                b.sizes().first(static_cast<size_t>(b.dim() - 2)), op);
   const int64_t m = a.size(-2), n = b.size(-1);
   Dims sizes = batch;
   if (!row) sizes.push_back(m);
@@ -89,7 +109,8 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
   if (out.numel() != 0) {
     const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();
     if (k == 0 && !start.defined()) {
-      if (const Access access(out); access) std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
+      if (const Access access(out); access)
+        std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
     } else {
       // A batch of rows times one matrix is one product.
       if (b.dim() == 2 && a.dim() > 2 && a.is_contiguous()) {
@@ -104,21 +125,27 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  if (input.dim() == 0) fail("both arguments to linear need to be at least 1D, but they are 0D and ", weight.dim(), "D");
-  if (weight.dim() != 2 && weight.dim() != 1) fail("linear(): weight must be a matrix, but got shape ", to_string(weight.sizes()));
+  if (input.dim() == 0)
+    fail("both arguments to linear need to be at least 1D, but they are 0D and ", weight.dim(), "D");
+  if (weight.dim() != 2 && weight.dim() != 1)
+    fail("linear(): weight must be a matrix, but got shape ", to_string(weight.sizes()));
   if (bias.defined() && (bias.dim() > 1 || (bias.dim() == 1 && bias.size(0) != weight.size(0))))
-    fail("linear(): bias has shape ", to_string(bias.sizes()), " but the weight of shape ", to_string(weight.sizes()), " has ", weight.size(0), " rows");
+    fail("linear(): bias has shape ", to_string(bias.sizes()), " but the weight of shape ",
+         to_string(weight.sizes()), " has ", weight.size(0), " rows");
   Tensor w = weight;
   if (weight.dim() == 2) {
-    const int64_t sizes[] = {weight.size(1), weight.size(0)}, strides[] = {weight.stride(1), weight.stride(0)};
+    const int64_t sizes[] = {weight.size(1), weight.size(0)},
+                  strides[] = {weight.stride(1), weight.stride(0)};
     w = alias(weight, sizes, strides, weight.offset());
   }
   if (weight.dtype() != input.dtype())
-    fail("linear(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(input.dtype()), " != ", cpp_name_of(weight.dtype()),
-         " (mat1 and mat2 must have the same dtype): the input is ", name_of(input.dtype()), ", the weight ", name_of(weight.dtype()),
+    fail("linear(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(input.dtype()),
+         " != ", cpp_name_of(weight.dtype()), " (mat1 and mat2 must have the same dtype): the input is ",
+         name_of(input.dtype()), ", the weight ", name_of(weight.dtype()),
          "; convert one of them, as in input.to(", name_of(weight.dtype()), ")");
   if (bias.defined() && bias.dtype() != input.dtype())
-    fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()), " and ", name_of(input.dtype()));
+    fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()),
+         " and ", name_of(input.dtype()));
   const bool starts = bias.defined() && bias.dim() == 1 && weight.dim() == 2;
   Tensor out = matmul(input, w, "linear", starts ? bias : Tensor());
   if (starts || !bias.defined()) return out;
@@ -126,13 +153,19 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   return call_elementwise(info_of<Add>(), in, nullptr, &out, true);
 }
 
-Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
+Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                   const char* op) {
   auto one = [](const Scalar& s) { return s == Scalar(1) || s == Scalar(1.0); };
-  // What is added is what the sums start from, where it lies in rows; very small matrices of a batch have loops that start from zero.
-  const auto fits = [&](int64_t d, int64_t size) { return t.dim() + d < 0 || t.size(d) == 1 || t.size(d) == size; };
+  // What is added is what the sums start from, where it lies in rows; very small matrices of a batch have
+  // loops that start from zero.
+  const auto fits = [&](int64_t d, int64_t size) {
+    return t.dim() + d < 0 || t.size(d) == 1 || t.size(d) == size;
+  };
   const int64_t rank = a.dim();
-  const bool starts = one(beta) && one(alpha) && t.dtype() == a.dtype() && t.dim() >= 1 && t.dim() <= rank && t.size(-1) == b.size(-1) && fits(-2, a.size(-2)) &&
-                      (rank == 2 || (a.size(0) == b.size(0) && fits(-3, a.size(0)) && a.size(-2) >= 4 && b.size(-1) >= 16));
+  const bool starts =
+      one(beta) && one(alpha) && t.dtype() == a.dtype() && t.dim() >= 1 && t.dim() <= rank &&
+      t.size(-1) == b.size(-1) && fits(-2, a.size(-2)) &&
+      (rank == 2 || (a.size(0) == b.size(0) && fits(-3, a.size(0)) && a.size(-2) >= 4 && b.size(-1) >= 16));
   return starts ? matmul(a, b, op, t) : scaled_sum(t, matmul(a, b, op), beta, alpha, op);
 }
 
@@ -141,10 +174,12 @@ static Scalar whole_among(DType type, const Scalar& factor) {
   return !is_integral(type) || factor.is_integral() ? factor : Scalar(factor.as_int());
 }
 
-Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& given_beta, const Scalar& given_alpha, const char* op) {
+Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& given_beta, const Scalar& given_alpha,
+                  const char* op) {
   if (!same(t.sizes(), p.sizes())) Expand::forward(t, p.sizes());  // says what does not fit
   if (t.dtype() != p.dtype())
-    fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()), " != ", name_of(p.dtype()));
+    fail(op, "(): expected self and the factors to have the same dtype, but got: ", name_of(t.dtype()),
+         " != ", name_of(p.dtype()));
   refuse_overflow(given_beta, rounding_dtype(p.dtype()), op);
   refuse_overflow(given_alpha, rounding_dtype(p.dtype()), op);
   // Among integers a factor counts without its fraction, as in torch.
@@ -156,7 +191,9 @@ Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& given_beta, co
 }  // namespace products
 
 Tensor conjugate(const Tensor& t) { return t.is_complex() ? call<Conj>(t) : t; }
-Tensor conjugate_transpose(const Tensor& t) { return conjugate(call<Transpose>(t, int64_t{-2}, int64_t{-1})); }
+Tensor conjugate_transpose(const Tensor& t) {
+  return conjugate(call<Transpose>(t, int64_t{-2}, int64_t{-1}));
+}
 
 Tensor scaled(const Tensor& t, const Scalar& alpha) {
   if (alpha == Scalar(1) || alpha == Scalar(1.0)) return t;
@@ -175,7 +212,8 @@ Tensor matmul_gradient_left(const Tensor& g, const Tensor& b, IntList a_sizes) {
 
 Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes) {
   if (b_sizes.size() == 1 && a.dim() == 1) return call<Mul>(g, conjugate(a));
-  if (a.dim() == 1) return call<Mul>(call<Unsqueeze>(conjugate(a), int64_t{-1}), call<Unsqueeze>(g, int64_t{-2}));
+  if (a.dim() == 1)
+    return call<Mul>(call<Unsqueeze>(conjugate(a), int64_t{-1}), call<Unsqueeze>(g, int64_t{-2}));
   if (b_sizes.size() == 1) {
     const Tensor column = call<Matmul>(conjugate_transpose(a), call<Unsqueeze>(g, int64_t{-1}));
     return call<Reshape>(column, IntList(column.sizes().first(column.sizes().size() - 1)));
@@ -184,7 +222,8 @@ Tensor matmul_gradient_right(const Tensor& g, const Tensor& a, IntList b_sizes) 
     // One matrix against a batch: one product, instead of a sum of many.
     const int64_t count = product(a.sizes().first(a.sizes().size() - 1));
     const int64_t rows[] = {count, a.size(-1)}, cotangents[] = {count, g.size(-1)};
-    return call<Matmul>(conjugate_transpose(call<Reshape>(a, IntList(rows))), call<Reshape>(g, IntList(cotangents)));
+    return call<Matmul>(conjugate_transpose(call<Reshape>(a, IntList(rows))),
+                        call<Reshape>(g, IntList(cotangents)));
   }
   return call<Matmul>(conjugate_transpose(a), g);
 }
@@ -196,14 +235,17 @@ Tensor Outer::forward(const Tensor& self, const Tensor& vec2) {
 
 Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
   if (is_integral(self.dtype()) && is_integral(vec1.dtype()) && (!beta.is_integral() || !alpha.is_integral()))
-    fail(name, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta", " must not be a floating point number.");
+    fail(name, "(): For integral input tensors, argument ", beta.is_integral() ? "alpha" : "beta",
+         " must not be a floating point number.");
   for (const auto& [number, what] : {std::pair{beta, "beta"}, {alpha, "alpha"}})
     if (number.kind() == Category::Bool && self.dtype() != DType::Bool)
-      fail(name, "(): Boolean ", what, " only supported for Boolean results, but the input has dtype ", name_of(self.dtype()));
+      fail(name, "(): Boolean ", what, " only supported for Boolean results, but the input has dtype ",
+           name_of(self.dtype()));
   products::need_vectors(vec1, "vec1", vec2, "vec2", name);
   const DType factors = promote(vec1.dtype(), vec2.dtype()), type = promote(self.dtype(), factors);
   const auto as = [](const Tensor& t, DType d) { return t.dtype() == d ? t : copy_of(t, d); };
-  const Tensor sum = products::scaled_sum(as(self, type), Outer::forward(as(vec1, type), as(vec2, type)), beta, alpha, name);
+  const Tensor sum =
+      products::scaled_sum(as(self, type), Outer::forward(as(vec1, type), as(vec2, type)), beta, alpha, name);
   return as(sum, type);  // a scale makes integers of bools
 }
 

@@ -1,8 +1,8 @@
 // Products of matrices and vectors.
 //
-// `matmul` is the one primitive: every other product is its special case with a check. Its rules are products again,
-// with the other factor's conjugate transpose; where batch dimensions were broadcast, the gradient is summed to its
-// shape on the way (autograd/arithmetic.h). Kernels: kernels/product.h.
+// `matmul` is the one primitive: every other product is its special case with a check. Its rules are products
+// again, with the other factor's conjugate transpose; where batch dimensions were broadcast, the gradient is
+// summed to its shape on the way (autograd/arithmetic.h). Kernels: kernels/product.h.
 #pragma once
 
 #include "ops/op.h"
@@ -36,25 +36,29 @@ Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList size
 Tensor scaled(const Tensor& t, const Scalar& alpha);
 
 namespace products {
-/// a @ b by NumPy's rules of ranks and broadcasting; with a start of one dimension, or of two where the result has two, a @ b + start.
+/// a @ b by NumPy's rules of ranks and broadcasting; with a start of one dimension, or of two where the
+/// result has two, a @ b + start.
 Tensor matmul(const Tensor& a, const Tensor& b, const char* op, const Tensor& start = Tensor());
 /// beta * t + alpha * (a @ b), in one pass where beta and alpha are 1.
-Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op);
+Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                   const char* op);
 /// input * weightᵀ + bias over the last dimension; an undefined bias is none.
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// beta * t + alpha * p, where p is a fresh tensor that may be overwritten.
 Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op);
 /// Refuse factors of other ranks; `added` is what the product is added to, if anything.
-void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op, const Tensor& added = Tensor());
-void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const char* name_of_b, const char* op);
+void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op,
+                const Tensor& added = Tensor());
+void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const char* name_of_b,
+                  const char* op);
 }  // namespace products
 
 /// What a product of two tensors of any ranks has in common.
 struct ProductOfTwo : Structured {
   static constexpr auto linear = MultilinearIn<0, 1>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
-      [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
+            [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
 };
 
 /// Products of any ranks: what the named ones below do not cover.
@@ -64,13 +68,16 @@ struct BatchedMatmul : ProductOfTwo {
   static constexpr auto doc = "Matrix product with batch dimensions that broadcast.";
   static constexpr auto signature = "self, other";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(2, 3, 4), (4, 2)", "(2, 1, 3, 4), (5, 4, 2)", "(4,), (2, 4, 3)", "(2, 3, 4), (4,)",
-                                        "(2, 0, 4), (4, 3)"};
-  static Tensor forward(const Tensor& self, const Tensor& other) { return products::matmul(self, other, "matmul"); }
+  static constexpr auto samples = Cases{"(2, 3, 4), (4, 2)", "(2, 1, 3, 4), (5, 4, 2)", "(4,), (2, 4, 3)",
+                                        "(2, 3, 4), (4,)", "(2, 0, 4), (4, 3)"};
+  static Tensor forward(const Tensor& self, const Tensor& other) {
+    return products::matmul(self, other, "matmul");
+  }
 };
 
 /// The products whose ranks are given.
-template <int A, int B> struct FixedRanks : ProductOfTwo {
+template <int A, int B>
+struct FixedRanks : ProductOfTwo {
   static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
     products::need_ranks(a, A, b, B, op);
     return products::matmul(a, b, op);
@@ -96,8 +103,8 @@ struct Bmm : FixedRanks<3, 3> {
   static Tensor forward(const Tensor& self, const Tensor& mat2) {
     products::need_ranks(self, 3, mat2, 3, name);
     if (self.size(0) != mat2.size(0))
-      fail("bmm(): Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ", self.size(2), "] but got: [",
-           mat2.size(0), ", ", mat2.size(1), "].");
+      fail("bmm(): Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ",
+           self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "].");
     return product(self, mat2, name);
   }
 };
@@ -122,19 +129,25 @@ struct Dot : FixedRanks<1, 1> {
 
 struct Matmul : Structured {
   static constexpr auto name = "matmul";
-  static constexpr auto doc = "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and broadcast.";
+  static constexpr auto doc =
+      "Matrix product of two tensors; vectors count as rows or columns, further dimensions are a batch and "
+      "broadcast.";
   static constexpr auto signature = "self, other";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(4,), (4,)", "(3, 4), (4,)", "(4,), (4, 3)", "(2, 3, 4), (4, 2)",
-                                        "(0, 3), (3, 2)"};
+  static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(4,), (4,)",        "(3, 4), (4,)",
+                                        "(4,), (4, 3)",   "(2, 3, 4), (4, 2)", "(0, 3), (3, 2)"};
   static constexpr auto python = "__matmul__";
   static constexpr bool composite = true;
   static Tensor forward(const Tensor& self, const Tensor& other) {
     switch (self.dim() * 8 + other.dim()) {
-      case 2 * 8 + 2: return call<Mm>(self, other);
-      case 2 * 8 + 1: return call<Mv>(self, other);
-      case 1 * 8 + 1: return call<Dot>(self, other);
-      default: return call<BatchedMatmul>(self, other);
+      case 2 * 8 + 2:
+        return call<Mm>(self, other);
+      case 2 * 8 + 1:
+        return call<Mv>(self, other);
+      case 1 * 8 + 1:
+        return call<Dot>(self, other);
+      default:
+        return call<BatchedMatmul>(self, other);
     }
   }
 };
@@ -148,26 +161,35 @@ struct Outer : Structured {
   static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec2);
   static constexpr auto linear = MultilinearIn<0, 1>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Input<1> b) { return call<Matmul>(g, conjugate(b)); },
-      [](Grad g, Input<0> a) { return call<Matmul>(conjugate(a), g); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> b) { return call<Matmul>(g, conjugate(b)); },
+                                    [](Grad g, Input<0> a) { return call<Matmul>(conjugate(a), g); }};
 };
 
 /// beta * self + alpha * (a @ b); with beta = 0 self is not read, whatever it holds.
-template <int A, int B = A> struct AddProduct : Structured {
+template <int A, int B = A>
+struct AddProduct : Structured {
   static constexpr auto signature = "self, mat1, mat2, *, beta=1, alpha=1";
   // As a function and as a method.
-  static constexpr auto old_orders = "beta, self, alpha, mat1, mat2; beta, self, mat1, mat2; self, beta, alpha, mat1, mat2; self, beta, mat1, mat2";
-  static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, const char* op) {
+  static constexpr auto old_orders =
+      "beta, self, alpha, mat1, mat2; beta, self, mat1, mat2; self, beta, alpha, mat1, mat2; self, beta, "
+      "mat1, mat2";
+  static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                    const Scalar& alpha, const char* op) {
     products::need_ranks(a, A, b, B, op, self);
-    if constexpr (B == 1) return products::scaled_sum(self, products::matmul(a, b, op), beta, alpha, op);
-    else return products::add_product(self, a, b, beta, alpha, op);
+    if constexpr (B == 1)
+      return products::scaled_sum(self, products::matmul(a, b, op), beta, alpha, op);
+    else
+      return products::add_product(self, a, b, beta, alpha, op);
   }
   static constexpr auto linear = ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
-      [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_left(g, b, s), alpha.value.conj()); },
-      [](Grad g, Input<1> a, Shape<2> s, Argument<Scalar, 4> alpha) { return scaled(matmul_gradient_right(g, a, s), alpha.value.conj()); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
+            [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) {
+              return scaled(matmul_gradient_left(g, b, s), alpha.value.conj());
+            },
+            [](Grad g, Input<1> a, Shape<2> s, Argument<Scalar, 4> alpha) {
+              return scaled(matmul_gradient_right(g, a, s), alpha.value.conj());
+            }};
 };
 struct Addmm : AddProduct<2> {
   static constexpr auto name = "addmm";
@@ -176,8 +198,9 @@ struct Addmm : AddProduct<2> {
   static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 2), (3, 4), (4, 2)", "(2,), (3, 4), (4, 2), beta=3, alpha=2",
-                                       "(), (3, 4), (4, 2), beta=0", "(3, 2), (3, 0), (0, 2)"};
-  static Tensor forward(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta, Scalar alpha) {
+                                        "(), (3, 4), (4, 2), beta=0", "(3, 2), (3, 0), (0, 2)"};
+  static Tensor forward(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
+                        Scalar alpha) {
     return sum(self, mat1, mat2, beta, alpha, name);
   }
 };
@@ -185,13 +208,18 @@ struct Baddbmm : AddProduct<3> {
   static constexpr auto name = "baddbmm";
   static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
-  static constexpr auto doc = "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
+  static constexpr auto doc =
+      "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
   static constexpr auto signature = "self, batch1, batch2, *, beta=1, alpha=1";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(2, 3, 2), (2, 3, 4), (2, 4, 2)", "(2,), (2, 3, 4), (2, 4, 2), beta=3, alpha=2",
-                                        "(0, 3, 2), (0, 3, 4), (0, 4, 2)"};
-  static constexpr auto old_orders = "beta, self, alpha, batch1, batch2; beta, self, batch1, batch2; self, beta, alpha, batch1, batch2; self, beta, batch1, batch2";
-  static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
+  static constexpr auto samples =
+      Cases{"(2, 3, 2), (2, 3, 4), (2, 4, 2)", "(2,), (2, 3, 4), (2, 4, 2), beta=3, alpha=2",
+            "(0, 3, 2), (0, 3, 4), (0, 4, 2)"};
+  static constexpr auto old_orders =
+      "beta, self, alpha, batch1, batch2; beta, self, batch1, batch2; self, beta, alpha, batch1, batch2; "
+      "self, beta, batch1, batch2";
+  static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
+                        Scalar alpha) {
     return sum(self, batch1, batch2, beta, alpha, name);
   }
 };
@@ -200,12 +228,16 @@ struct Addmv : AddProduct<2, 1> {
   static constexpr auto name = "addmv";
   static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
-  static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
-  static constexpr auto doc = "beta * self + alpha * (mat @ vec); with beta = 0 self is ignored, NaN included.";
+  static constexpr bool gradient_keeps_history =
+      true;  // with beta = 0 it is constant, and can be differentiated again
+  static constexpr auto doc =
+      "beta * self + alpha * (mat @ vec); with beta = 0 self is ignored, NaN included.";
   static constexpr auto signature = "self, mat, vec, *, beta=1, alpha=1";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(3,), (3, 4), (4,)", "(), (3, 4), (4,), beta=3, alpha=2", "(0,), (0, 4), (4,)"};
-  static constexpr auto old_orders = "beta, self, alpha, mat, vec; beta, self, mat, vec; self, beta, alpha, mat, vec; self, beta, mat, vec";
+  static constexpr auto samples =
+      Cases{"(3,), (3, 4), (4,)", "(), (3, 4), (4,), beta=3, alpha=2", "(0,), (0, 4), (4,)"};
+  static constexpr auto old_orders =
+      "beta, self, alpha, mat, vec; beta, self, mat, vec; self, beta, alpha, mat, vec; self, beta, mat, vec";
   static Tensor forward(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
     return sum(self, mat, vec, beta, alpha, name);
   }
@@ -216,17 +248,27 @@ struct Addr : Structured {
   static constexpr bool out_converts = true;
   static constexpr auto batch = batching::add_outer;
   static constexpr bool inplace = true;
-  static constexpr bool gradient_keeps_history = true;  // with beta = 0 it is constant, and can be differentiated again
-  static constexpr auto doc = "beta * self + alpha * outer(vec1, vec2); with beta = 0 self is ignored, NaN included.";
+  static constexpr bool gradient_keeps_history =
+      true;  // with beta = 0 it is constant, and can be differentiated again
+  static constexpr auto doc =
+      "beta * self + alpha * outer(vec1, vec2); with beta = 0 self is ignored, NaN included.";
   static constexpr auto signature = "self, vec1, vec2, *, beta=1, alpha=1";
-  static constexpr auto samples = Cases{"(3, 4), (3,), (4,)", "(4,), (3,), (4,), beta=0, alpha=2", "(0, 4), (0,), (4,)"};
-  static constexpr auto old_orders = "beta, self, alpha, vec1, vec2; beta, self, vec1, vec2; self, beta, alpha, vec1, vec2; self, beta, vec1, vec2";
-  static Tensor forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha);
+  static constexpr auto samples =
+      Cases{"(3, 4), (3,), (4,)", "(4,), (3,), (4,), beta=0, alpha=2", "(0, 4), (0,), (4,)"};
+  static constexpr auto old_orders =
+      "beta, self, alpha, vec1, vec2; beta, self, vec1, vec2; self, beta, alpha, vec1, vec2; self, beta, "
+      "vec1, vec2";
+  static Tensor forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta,
+                        Scalar alpha);
   static constexpr auto linear = ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
-      [](Grad g, Input<2> b, Argument<Scalar, 4> alpha) { return scaled(call<Matmul>(g, conjugate(b)), alpha.value.conj()); },
-      [](Grad g, Input<1> a, Argument<Scalar, 4> alpha) { return scaled(call<Matmul>(conjugate(a), g), alpha.value.conj()); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
+            [](Grad g, Input<2> b, Argument<Scalar, 4> alpha) {
+              return scaled(call<Matmul>(g, conjugate(b)), alpha.value.conj());
+            },
+            [](Grad g, Input<1> a, Argument<Scalar, 4> alpha) {
+              return scaled(call<Matmul>(conjugate(a), g), alpha.value.conj());
+            }};
 };
 
 struct Linear : Structured {
@@ -235,15 +277,18 @@ struct Linear : Structured {
   static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
   static constexpr auto signature = "input, weight, bias=None";
   static constexpr TypeSet types = types::numeric;
-  static constexpr auto samples = Cases{"(3, 4), (2, 4), (2,)", "(2, 3, 4), (2, 4)", "(4,), (2, 4), (2,)", "(0, 4), (2, 4), (2,)"};
+  static constexpr auto samples =
+      Cases{"(3, 4), (2, 4), (2,)", "(2, 3, 4), (2, 4)", "(4,), (2, 4), (2,)", "(0, 4), (2, 4), (2,)"};
   static constexpr bool method = false;
   static constexpr bool edges_from_last = true;  // the bias is ready first
-  static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) { return products::linear(input, weight, bias); }
+  static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) {
+    return products::linear(input, weight, bias);
+  }
   static constexpr auto linear = ProductAndSum<MultilinearIn<0, 1>, LinearIn<2>>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },
-      [](Grad g, Input<0> input, Shape<1> s) { return linear_weight_gradient(g, input, s); },
-      [](Grad g) { return Tensor(g); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },
+            [](Grad g, Input<0> input, Shape<1> s) { return linear_weight_gradient(g, input, s); },
+            [](Grad g) { return Tensor(g); }};
 };
 
 using Products = Family<Mm, Bmm, Mv, Dot, BatchedMatmul, Matmul, Outer, Addmm, Baddbmm, Addmv, Addr, Linear>;

@@ -1,8 +1,8 @@
 // Random numbers: drawn from a generator into a new tensor, or over the elements of one.
 //
-// A draw advances its generator (the thread's own where none is given), so that these rows alone are not functions of their
-// arguments. Draws from distributions that need rejection are: see ops/sampling.h. What users call is in
-// adjoint/_random.py. The fills: runtime/random.h. Start reading at `Rand`.
+// A draw advances its generator (the thread's own where none is given), so that these rows alone are not
+// functions of their arguments. Draws from distributions that need rejection are: see ops/sampling.h. What
+// users call is in adjoint/_random.py. The fills: runtime/random.h. Start reading at `Rand`.
 #pragma once
 
 #include "ops/op.h"
@@ -39,7 +39,8 @@ struct Rand : RandomRow {
 struct RandLike : RandomRow {
   static constexpr auto name = "_rand_like";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "As _rand, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto doc =
+      "As _rand, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, generator=None";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(2, 3)", "(0, 3), generator=None"};
@@ -48,16 +49,19 @@ struct RandLike : RandomRow {
 
 struct Randn : RandomRow {
   static constexpr auto name = "_randn";
-  static constexpr auto doc = "Numbers drawn from a normal distribution; each part of complex ones has half the variance.";
+  static constexpr auto doc =
+      "Numbers drawn from a normal distribution; each part of complex ones has half the variance.";
   static constexpr auto signature = "size, mean=0.0, std=1.0, dtype=None, generator=None";
-  static constexpr auto samples = Cases{"[2, 3]", "[4], 2.0, 0.5, dtype=complex128, generator=None", "[0, 3]"};
+  static constexpr auto samples =
+      Cases{"[2, 3]", "[4], 2.0, 0.5, dtype=complex128, generator=None", "[0, 3]"};
   static Tensor forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator);
 };
 
 struct RandnLike : RandomRow {
   static constexpr auto name = "_randn_like";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "As _randn, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto doc =
+      "As _randn, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, generator=None";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(2, 3)", "(0, 3), generator=None"};
@@ -75,7 +79,8 @@ struct RandInt : RandomRow {
 struct RandIntLike : RandomRow {
   static constexpr auto name = "_randint_like";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "As _randint, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto doc =
+      "As _randint, with the shape, the type and the order of dimensions in memory of a tensor.";
   static constexpr auto signature = "self, low, high, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0, 2", "(0, 3), 0, 1, generator=None"};
   static Tensor forward(const Tensor& self, int64_t low, int64_t high, OptionalGenerator generator);
@@ -94,7 +99,9 @@ struct BernoulliEach : RandomRow {
 struct BernoulliLike : RandomRow {
   static constexpr auto name = "_bernoulli_like";
   static constexpr auto batch = batching::from_values;
-  static constexpr auto doc = "Ones with probability p, and zeros, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static constexpr auto doc =
+      "Ones with probability p, and zeros, with the shape, the type and the order of dimensions in memory of "
+      "a tensor.";
   static constexpr auto signature = "self, p, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0.5", "(0, 3), 0.5, generator=None"};
   static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
@@ -113,11 +120,13 @@ struct Multinomial : RandomRow {
   static constexpr auto doc = "Indices drawn in proportion to the weights in each row.";
   static constexpr auto signature = "self, num_samples, replacement, generator=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"positive(2, 4), 3, False", "positive(4), 6, True, generator=None", "positive(0, 3), 2, True"};
-  static Tensor forward(const Tensor& self, int64_t num_samples, bool replacement, OptionalGenerator generator);
+  static constexpr auto samples =
+      Cases{"positive(2, 4), 3, False", "positive(4), 6, True, generator=None", "positive(0, 3), 2, True"};
+  static Tensor forward(const Tensor& self, int64_t num_samples, bool replacement,
+                        OptionalGenerator generator);
 };
 
-// --- In place ----------------------------------------------------------------------------------------------------
+// --- In place -------------------------------------------------------------------------------------
 
 struct Uniform : RandomWrite {
   static constexpr auto name = "_uniform";
@@ -149,19 +158,23 @@ struct ExponentialFill : RandomWrite {
 struct TransformedFill : RandomWrite {
   static constexpr auto name = "_fill_transformed";
   static constexpr auto doc =
-      "Write draws that torch makes of one number after another: kind 0, log-normal of mean a and deviation b; 1, Cauchy's of median a and "
-      "scale b; 2, geometric of probability a.";
+      "Write draws that torch makes of one number after another: kind 0, log-normal of mean a and deviation "
+      "b; 1, Cauchy's of median a and scale b; 2, geometric of probability a.";
   static constexpr auto signature = "self, kind, a, b, generator=None";
-  static constexpr auto samples = Cases{"(2, 3), 0, 0.5, 2.0", "(2, 3), 1, 0.5, 2.0", "(2, 3), 2, 0.5, 0.0", "(0, 3), 1, 0.0, 1.0, generator=None"};
+  static constexpr auto samples = Cases{"(2, 3), 0, 0.5, 2.0", "(2, 3), 1, 0.5, 2.0", "(2, 3), 2, 0.5, 0.0",
+                                        "(0, 3), 1, 0.0, 1.0, generator=None"};
   static Tensor forward(const Tensor& self, int64_t kind, double a, double b, OptionalGenerator generator);
 };
 
 struct RandomIntegers : RandomWrite {
   static constexpr auto name = "_random";
-  static constexpr auto doc = "Write integers drawn evenly from low up to but without high; up to all that the type holds, where that is not given.";
+  static constexpr auto doc =
+      "Write integers drawn evenly from low up to but without high; up to all that the type holds, where "
+      "that is not given.";
   static constexpr auto signature = "self, low, high=None, generator=None";
   static constexpr auto samples = Cases{"(2, 3), 0, 2", "(0, 3), 0, 1, generator=None"};
-  static Tensor forward(const Tensor& self, int64_t low, std::optional<int64_t> high, OptionalGenerator generator);
+  static Tensor forward(const Tensor& self, int64_t low, std::optional<int64_t> high,
+                        OptionalGenerator generator);
 };
 
 struct Bernoulli : RandomWrite {
@@ -172,7 +185,8 @@ struct Bernoulli : RandomWrite {
   static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
 };
 
-using RandomNumbers = Family<Rand, RandLike, Randn, RandnLike, RandInt, RandIntLike, BernoulliEach, BernoulliLike, RandPerm, Multinomial, Uniform,
-                      Normal, ExponentialFill, TransformedFill, RandomIntegers, Bernoulli>;
+using RandomNumbers =
+    Family<Rand, RandLike, Randn, RandnLike, RandInt, RandIntLike, BernoulliEach, BernoulliLike, RandPerm,
+           Multinomial, Uniform, Normal, ExponentialFill, TransformedFill, RandomIntegers, Bernoulli>;
 
 }  // namespace adjoint

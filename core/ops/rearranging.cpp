@@ -1,8 +1,9 @@
-// Copies in another order or number. Most are one strided copy between cleverly shaped views of source and result.
-#include "for_size.h"
+// Copies in another order or number. Most are one strided copy between cleverly shaped views of source and
+// result.
 #include "ops/rearranging.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/memory_format.h"
 #include "kernels/rearranging.h"
 #include "kernels/slices.h"
@@ -61,7 +62,8 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
   }
   // As in torch, images whose channels are innermost keep that order where each shift moves something.
   const bool last = moved.size() == dims.size() && kernels::channels_last(self);
-  const Tensor out = last ? kernels::empty_channels_last(self.sizes(), self.dtype()) : empty(self.sizes(), self.dtype());
+  const Tensor out =
+      last ? kernels::empty_channels_last(self.sizes(), self.dtype()) : empty(self.sizes(), self.dtype());
   // Each dimension that moves is two blocks, which change places.
   for (uint64_t corner = 0; corner < uint64_t{1} << moved.size(); ++corner) {
     Part from = whole(self), to = whole(out);
@@ -83,10 +85,15 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
 Tensor Repeat::forward(const Tensor& self, Repeats repeats) {
   const size_t n = repeats.size(), lead = n - self.sizes().size();
   if (n < self.sizes().size())
-    fail("repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: ", n, " < ", self.dim());
+    fail(
+        "repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+        "tensor: ",
+        n, " < ", self.dim());
   Dims shape, pairs, from;
   for (size_t i = 0; i < n; ++i) {
-    if (repeats[i] < 0) fail("repeat(): Trying to create tensor with negative dimension ", repeats[i], ": ", to_string(repeats));
+    if (repeats[i] < 0)
+      fail("repeat(): Trying to create tensor with negative dimension ", repeats[i], ": ",
+           to_string(repeats));
     const int64_t size = i < lead ? 1 : self.sizes()[i - lead];
     shape.push_back(checked_multiply(repeats[i], size, name));
     pairs.push_back(repeats[i]);
@@ -95,7 +102,8 @@ Tensor Repeat::forward(const Tensor& self, Repeats repeats) {
     from.push_back(i < lead ? 0 : self.strides()[i - lead]);
   }
   const Tensor out = empty(shape.span(), self.dtype());
-  copy_into(alias(out, pairs.span(), contiguous_strides(pairs.span()).span(), 0), alias(self, pairs.span(), from.span(), self.offset()));
+  copy_into(alias(out, pairs.span(), contiguous_strides(pairs.span()).span(), 0),
+            alias(self, pairs.span(), from.span(), self.offset()));
   return out;
 }
 
@@ -108,7 +116,8 @@ Tensor sum_repeats(const Tensor& g, IntList sizes, IntList repeats) {
     pairs.push_back(i < lead ? 1 : sizes[i - lead]);
   }
   if (repeats.empty()) return g;
-  return call<Reshape>(call<Sum>(call<Reshape>(g, pairs.span()), OptionalInts(repeated.span()), false, OptionalType()), sizes);
+  return call<Reshape>(
+      call<Sum>(call<Reshape>(g, pairs.span()), OptionalInts(repeated.span()), false, OptionalType()), sizes);
 }
 
 Tensor RepeatInterleave::forward(const Tensor& self, int64_t repeats, Dim dim) {
@@ -123,7 +132,8 @@ Tensor RepeatInterleave::forward(const Tensor& self, int64_t repeats, Dim dim) {
   pairs.insert(pairs.begin() + d + 1, repeats);
   from.insert(from.begin() + d + 1, 0);
   const Tensor out = empty(shape.span(), self.dtype());
-  copy_into(alias(out, pairs.span(), contiguous_strides(pairs.span()).span(), 0), alias(self, pairs.span(), from.span(), self.offset()));
+  copy_into(alias(out, pairs.span(), contiguous_strides(pairs.span()).span(), 0),
+            alias(self, pairs.span(), from.span(), self.offset()));
   return out;
 }
 
@@ -138,10 +148,13 @@ Tensor RepeatInterleave::gradient(const Tensor& g, IntList sizes, int64_t repeat
 Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
   if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32)
     fail("repeat_interleave(): repeats must be int64 or int32, but got ", name_of(repeats.dtype()));
-  if (repeats.dim() > 1) fail("repeat_interleave(): repeats must be 0-dim or 1-dim tensor, but its shape is ", to_string(repeats.sizes()));
+  if (repeats.dim() > 1)
+    fail("repeat_interleave(): repeats must be 0-dim or 1-dim tensor, but its shape is ",
+         to_string(repeats.sizes()));
   if (repeats.numel() != size && repeats.numel() != 1)
-    fail("repeat_interleave(): repeats must have the same size as input along dim, but got repeats.size(0) = ", repeats.numel(),
-         " and input.size(dim) = ", size);
+    fail(
+        "repeat_interleave(): repeats must have the same size as input along dim, but got repeats.size(0) = ",
+        repeats.numel(), " and input.size(dim) = ", size);
   return kernels::repeated_numbers(copy_of(repeats, DType::Int64), size, "repeat_interleave");
 }
 
@@ -156,7 +169,8 @@ Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tens
 }
 
 static void need_matrices(const Tensor& self, const char* op) {
-  if (self.dim() < 2) fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", to_string(self.sizes()));
+  if (self.dim() < 2)
+    fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", to_string(self.sizes()));
 }
 
 Tensor Tril::forward(const Tensor& self, int64_t diagonal) {
@@ -174,7 +188,8 @@ Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDi
   if (self.dim() == 0) fail("diag_embed(): input tensor must have at least 1 dimension");
   const int a = wrap_dim(dim1, n, name), b = wrap_dim(dim2, n, name);
   if (a == b) fail("diag_embed(): diagonal dimensions cannot be identical ", dim1, ", ", dim2);
-  const int64_t size = checked_add(self.size(-1), offset < 0 ? checked_subtract(0, offset, name) : offset, name);
+  const int64_t size =
+      checked_add(self.size(-1), offset < 0 ? checked_subtract(0, offset, name) : offset, name);
   Dims shape;
   int64_t next = 0;
   for (int i = 0; i < n; ++i) shape.push_back(i == a || i == b ? size : self.sizes()[next++]);
@@ -183,15 +198,20 @@ Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDi
   return out;
 }
 
-Tensor DiagEmbed::gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2) { return call<Diagonal>(g, offset, dim1, dim2); }
+Tensor DiagEmbed::gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2) {
+  return call<Diagonal>(g, offset, dim1, dim2);
+}
 
 Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
   const auto sizes = self.sizes();
   const size_t n = sizes.size();
-  if (pad.size() % 2 != 0) fail("constant_pad_nd(): Length of pad must be even but instead it equals ", pad.size());
+  if (pad.size() % 2 != 0)
+    fail("constant_pad_nd(): Length of pad must be even but instead it equals ", pad.size());
   if (pad.size() > 2 * n)
-    fail("constant_pad_nd(): Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(),
-         " while the input has ", n, " dimensions.");
+    fail(
+        "constant_pad_nd(): Length of pad should be no more than twice the number of dimensions of the "
+        "input. Pad length is ",
+        pad.size(), " while the input has ", n, " dimensions.");
   refuse_overflow(value, self.dtype(), "constant_pad_nd");
   Dims shape(sizes);
   Part from = whole(self);
@@ -208,7 +228,8 @@ Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
   Part to = whole(out);
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const int64_t d = static_cast<int64_t>(n - 1 - i), before = pad[2 * i], after = pad[2 * i + 1];
-    const int64_t skipped = std::max<int64_t>(0, -before), length = sizes[d] - skipped - std::max<int64_t>(0, -after);
+    const int64_t skipped = std::max<int64_t>(0, -before),
+                  length = sizes[d] - skipped - std::max<int64_t>(0, -after);
     if (length <= 0) return out;
     from = narrowed(from, d, skipped, length, name);
     to = narrowed(to, d, std::max<int64_t>(0, before), length, name);

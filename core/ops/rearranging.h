@@ -1,4 +1,5 @@
-// Copies of a tensor's elements in another order or number: flipped, rolled, repeated, cut to a triangle, padded.
+// Copies of a tensor's elements in another order or number: flipped, rolled, repeated, cut to a triangle,
+// padded.
 //
 // All are linear, so that a rule needs shapes and arguments and no values. Start reading at `Flip`.
 #pragma once
@@ -26,14 +27,15 @@ struct Flip : Structured {
   static constexpr auto samples = Cases{"(3, 4), [0]", "(3, 4), [0, -1]", "(0, 3), [1]", "(), []"};
   static Tensor forward(const Tensor& self, DimList dims);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
 };
 
 struct Roll : Structured {
   static constexpr auto name = "roll";
   static constexpr auto doc =
-      "A copy with the elements moved along dimensions, those that fall off coming in at the other end. Without "
-      "dimensions the tensor is rolled as if it were flat.";
+      "A copy with the elements moved along dimensions, those that fall off coming in at the other end. "
+      "Without dimensions the tensor is rolled as if it were flat.";
   static constexpr auto signature = "self, shifts, dims=()";
   static constexpr auto samples = Cases{"(3, 4), [5]", "(3, 4), [1, -2], [0, -1]", "(0, 3), [1], [1]"};
   static Tensor forward(const Tensor& self, IntList shifts, DimList dims);
@@ -48,20 +50,28 @@ struct Repeat : Structured {
   static constexpr auto name = "repeat";
   static constexpr auto doc = "Copies of the tensor side by side, so many along each dimension.";
   static constexpr auto signature = "self, repeats";
-  static constexpr auto samples = Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]", "(0, 3), [2, 1]"};
+  static constexpr auto samples =
+      Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]", "(0, 3), [2, 1]"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Repeats repeats);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
 };
 
 struct Tile : Structured {
   static constexpr auto name = "tile";
-  template <class A> static const char* recorded_as(const A&) { return "repeat"; }
-  static constexpr auto doc = "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "repeat";
+  }
+  static constexpr auto doc =
+      "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [2]", "(3,), [2, 2]", "(0, 3), [2, 1]"};
-  static Tensor forward(const Tensor& self, Repeats dims) { return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span()); }
+  static Tensor forward(const Tensor& self, Repeats dims) {
+    return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span());
+  }
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> dims) {
     return sum_repeats(g, s, padded_with_ones(dims.value, s.sizes.size()).span());
@@ -76,9 +86,8 @@ struct RepeatInterleave : Structured {
   static Tensor forward(const Tensor& self, int64_t repeats, Dim dim);
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats, Argument<int64_t, 2> dim) {
-    return gradient(g, s, repeats, dim);
-  }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats,
+                                       Argument<int64_t, 2> dim) { return gradient(g, s, repeats, dim); }};
 };
 
 struct RepeatInterleaveEach : Structured {
@@ -86,7 +95,8 @@ struct RepeatInterleaveEach : Structured {
   static constexpr auto batch = batching::repeat_each;
   static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
   static constexpr auto signature = "self, repeats, dim";
-  static constexpr auto samples = Cases{"(3, 4), [2, 0, 1], 0", "(2, 3), [1, 2, 0], -1", "(0, 3), [1, 2, 0], 1"};
+  static constexpr auto samples =
+      Cases{"(3, 4), [2, 0, 1], 0", "(2, 3), [1, 2, 0], -1", "(0, 3), [1, 2, 0], 1"};
   static Tensor forward(const Tensor& self, const Tensor& repeats, Dim dim);
   /// For each slice of the result, which one of the input it is.
   static Tensor sources(const Tensor& repeats, int64_t size);
@@ -106,7 +116,8 @@ struct Tril : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Tril>(g, diagonal.value); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Tril>(g, diagonal.value); }};
 };
 
 struct Triu : Structured {
@@ -118,28 +129,29 @@ struct Triu : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Triu>(g, diagonal.value); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Triu>(g, diagonal.value); }};
 };
 
 struct DiagEmbed : Structured {
   static constexpr auto name = "diag_embed";
   static constexpr auto doc = "Matrices of zeros with the last dimension of the input on a diagonal.";
   static constexpr auto signature = "self, offset=0, dim1=-2, dim2=-1";
-  static constexpr auto samples = Cases{"(3,)", "(2, 3), offset=1", "(2, 3), offset=-1, dim1=0, dim2=2", "(2, 0)"};
+  static constexpr auto samples =
+      Cases{"(3,)", "(2, 3), offset=1", "(2, 3), offset=-1, dim1=0, dim2=2", "(2, 0)"};
   static Tensor forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2);
   static Tensor gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a, Argument<int64_t, 3> b) {
-    return gradient(g, offset, a, b);
-  }};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
+                                       Argument<int64_t, 3> b) { return gradient(g, offset, a, b); }};
 };
 
 struct ConstantPad : Structured {
   static constexpr auto name = "constant_pad_nd";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
-      "The tensor with a border of one value: `pad` holds numbers before and after, from the last dimension on; "
-      "negative ones cut off.";
+      "The tensor with a border of one value: `pad` holds numbers before and after, from the last dimension "
+      "on; negative ones cut off.";
   static constexpr auto signature = "self, pad, value=0";
   static constexpr auto samples = Cases{"(3, 4), [1, 2]", "(3, 4), [1, -1, 0, 2], value=2", "(0, 3), [1, 1]"};
   static constexpr bool method = false;
@@ -153,16 +165,20 @@ struct ConstantPad : Structured {
 struct Attach : Structured {
   static constexpr auto name = "_attach";
   static constexpr auto batch = batching::attach;
-  static constexpr auto doc = "A copy of self that counts as a function of other too, with the derivative 0; and so does its gradient.";
+  static constexpr auto doc =
+      "A copy of self that counts as a function of other too, with the derivative 0; and so does its "
+      "gradient.";
   static constexpr auto signature = "self, other";
   static constexpr auto samples = Cases{"(3, 4), (2,)", "(), (0,)"};
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& self, const Tensor& other);
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }, [](Shape<1> s) { return zeros(s, s.dtype); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g) { return Tensor(g); }, [](Shape<1> s) { return zeros(s, s.dtype); }};
 };
 
-using Rearranging = Family<Attach, Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril, Triu, DiagEmbed, ConstantPad>;
+using Rearranging = Family<Attach, Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril,
+                           Triu, DiagEmbed, ConstantPad>;
 
 }  // namespace adjoint

@@ -14,16 +14,20 @@ Recorded Recorded::conj() const { return tensor.is_complex() ? Recorded(call<Con
 namespace {
 
 // Arithmetic of bare numbers stays bare and exact; it would otherwise happen in the default type.
-template <class Op> Recorded combine(const Recorded& a, const Recorded& b) {
+template <class Op>
+Recorded combine(const Recorded& a, const Recorded& b) {
   if (!a.tensor.is_wrapped() || !b.tensor.is_wrapped()) return call<Op>(a.tensor, b.tensor);
   const Scalar x = item(a.tensor), y = item(b.tensor);
-  if (x.is_complex() || y.is_complex()) return wrap_number(Scalar(Op::forward(x.as_complex(), y.as_complex())), DType::Complex128);
+  if (x.is_complex() || y.is_complex())
+    return wrap_number(Scalar(Op::forward(x.as_complex(), y.as_complex())), DType::Complex128);
   return Recorded(Op::forward(x.as_double(), y.as_double()));
 }
 
 }  // namespace
 
-Recorded operator-(const Recorded& a) { return a.tensor.is_wrapped() ? Recorded(-1.0) * a : Recorded(call<Neg>(a.tensor)); }
+Recorded operator-(const Recorded& a) {
+  return a.tensor.is_wrapped() ? Recorded(-1.0) * a : Recorded(call<Neg>(a.tensor));
+}
 Recorded operator+(const Recorded& a, const Recorded& b) { return combine<Add>(a, b); }
 Recorded operator-(const Recorded& a, const Recorded& b) { return combine<Sub>(a, b); }
 Recorded operator*(const Recorded& a, const Recorded& b) { return combine<Mul>(a, b); }
@@ -39,9 +43,12 @@ Recorded operator||(const Recorded& a, const Recorded& b) { return call<LogicalO
 Recorded operator!(const Recorded& a) { return call<LogicalNot>(a.tensor); }
 Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b) {
   // Two bare numbers would make the default type of it, which may round them.
-  auto rounds = [](const Tensor& t) { return !t.is_complex() && item(t).as_double() != static_cast<float>(item(t).as_double()); };
+  auto rounds = [](const Tensor& t) {
+    return !t.is_complex() && item(t).as_double() != static_cast<float>(item(t).as_double());
+  };
   if (a.tensor.is_wrapped() && b.tensor.is_wrapped() && (rounds(a.tensor) || rounds(b.tensor)))
-    return call<Where>(condition.tensor, scalar_tensor(item(a.tensor), DType::Float64), scalar_tensor(item(b.tensor), DType::Float64));
+    return call<Where>(condition.tensor, scalar_tensor(item(a.tensor), DType::Float64),
+                       scalar_tensor(item(b.tensor), DType::Float64));
   return call<Where>(condition.tensor, a.tensor, b.tensor);
 }
 

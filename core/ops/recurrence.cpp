@@ -1,8 +1,8 @@
 // What the rows of recurrence make, and their rule: start reading at `rule`.
-#include "for_size.h"
 #include "ops/recurrence.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/product.h"
 #include "kernels/recurrence.h"
 #include "kernels/reduction.h"
@@ -35,24 +35,28 @@ Kind kind_of_name(Text name, const char* op) {
 
 /// The steps of results in (steps, batch, …), or (rows, …) with the rows of each step.
 Steps steps_of(IntList sizes, IntList heights, bool reverse, Kind kind, IntList hidden, const char* op) {
-  if (hidden.size() != 2) fail(op, "(): expected a hidden state of shape (batch, hidden), but got shape ", to_string(hidden));
+  if (hidden.size() != 2)
+    fail(op, "(): expected a hidden state of shape (batch, hidden), but got shape ", to_string(hidden));
   Steps s{kind, hidden[0], hidden[1], 0, {}};
   if (heights.empty()) {
     if (sizes.size() != 3 || sizes[1] != s.batch)
-      fail(op, "(): expected steps of ", s.batch, " sequences, of shape (steps, ", s.batch, ", …), but got shape ", to_string(sizes));
+      fail(op, "(): expected steps of ", s.batch, " sequences, of shape (steps, ", s.batch,
+           ", …), but got shape ", to_string(sizes));
     for (int64_t t = 0; t < sizes[0]; ++t) s.steps.push_back({t * s.batch, s.batch});
     s.total = sizes[0] * s.batch;
   } else {
     int64_t before = s.batch;
     for (const int64_t rows : heights) {
       if (rows < 1 || rows > before || (s.total == 0 && rows != before))
-        fail(op, "(): expected numbers of rows that begin with the batch, ", s.batch, ", and never grow, but got ", to_string(heights));
+        fail(op, "(): expected numbers of rows that begin with the batch, ", s.batch,
+             ", and never grow, but got ", to_string(heights));
       s.steps.push_back({s.total, rows});
       s.total += rows;
       before = rows;
     }
     if (sizes.size() != 2 || sizes[0] != s.total)
-      fail(op, "(): expected ", s.total, " rows, as the numbers for each step say, but got shape ", to_string(sizes));
+      fail(op, "(): expected ", s.total, " rows, as the numbers for each step say, but got shape ",
+           to_string(sizes));
   }
   if (s.steps.empty()) fail(op, "(): Expected sequence length to be larger than 0 in RNN");
   if (reverse) std::reverse(s.steps.begin(), s.steps.end());
@@ -60,20 +64,25 @@ Steps steps_of(IntList sizes, IntList heights, bool reverse, Kind kind, IntList 
 }
 
 void need(const Tensor& t, const Tensor& like, IntList sizes, const char* what, const char* op) {
-  if (!same(t.sizes(), sizes)) fail(op, "(): expected ", what, " of shape ", to_string(sizes), ", but got shape ", to_string(t.sizes()));
+  if (!same(t.sizes(), sizes))
+    fail(op, "(): expected ", what, " of shape ", to_string(sizes), ", but got shape ", to_string(t.sizes()));
   if (t.dtype() != like.dtype())
-    fail(op, "(): expected one dtype, but the input is of ", name_of(like.dtype()), " and ", what, " of ", name_of(t.dtype()));
+    fail(op, "(): expected one dtype, but the input is of ", name_of(like.dtype()), " and ", what, " of ",
+         name_of(t.dtype()));
 }
 /// The first state and the parameters.
-void check(const Steps& s, const Tensor& like, const Tensor& hidden, const Tensor& cell, const Tensor& weight, const Tensor& bias, const char* op) {
+void check(const Steps& s, const Tensor& like, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
+           const Tensor& bias, const char* op) {
   if (!like.is_floating()) fail(op, "(): not implemented for '", name_of(like.dtype()), "'");
   const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
   const int64_t state[] = {s.batch, s.hidden}, product[] = {wide, s.hidden}, each[] = {wide};
   need(hidden, like, state, "a hidden state", op);
-  if (cell.defined() != (s.kind == Kind::Lstm)) fail(op, "(): a cell state is there for an LSTM, and for nothing else");
+  if (cell.defined() != (s.kind == Kind::Lstm))
+    fail(op, "(): a cell state is there for an LSTM, and for nothing else");
   if (cell.defined()) need(cell, like, state, "a cell state", op);
   need(weight, like, product, "a weight", op);
-  if (bias.defined() && s.kind != Kind::Gru) fail(op, "(): the bias of the recurrence is added to the input, but for a GRU");
+  if (bias.defined() && s.kind != Kind::Gru)
+    fail(op, "(): the bias of the recurrence is added to the input, but for a GRU");
   if (bias.defined()) need(bias, like, each, "a bias", op);
 }
 
@@ -88,12 +97,16 @@ Tensor shaped(const Tensor& t, IntList sizes) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> Recurrence::forward(const Tensor& input, const Tensor& hidden, OptionalTensor cell, const Tensor& weight,
-                                                       OptionalTensor bias, Text kind, IntList sizes, bool reverse) {
+std::tuple<Tensor, Tensor, Tensor> Recurrence::forward(const Tensor& input, const Tensor& hidden,
+                                                       OptionalTensor cell, const Tensor& weight,
+                                                       OptionalTensor bias, Text kind, IntList sizes,
+                                                       bool reverse) {
   const Steps s = steps_of(input.sizes(), sizes, reverse, kind_of_name(kind, name), hidden.sizes(), name);
   check(s, input, hidden, cell, weight, bias, name);
   const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
-  if (input.size(-1) != wide) fail(name, "(): expected ", wide, " numbers for each step, but the input has shape ", to_string(input.sizes()));
+  if (input.size(-1) != wide)
+    fail(name, "(): expected ", wide, " numbers for each step, but the input has shape ",
+         to_string(input.sizes()));
   const DType dtype = input.dtype(), c = compute_dtype(dtype);
   Dims shape(input.sizes());
   auto result = [&](int64_t last) {
@@ -102,14 +115,15 @@ std::tuple<Tensor, Tensor, Tensor> Recurrence::forward(const Tensor& input, cons
   };
   const Tensor output = result(s.hidden), cells = s.kind == Kind::Lstm ? result(s.hidden) : Tensor(),
                gates = kernel::kept_of(s.kind) ? result(kernel::kept_of(s.kind) * s.hidden) : Tensor();
-  kernel::forward(s, dense_of(input, c), dense_of(hidden, c), dense_of(cell, c), dense_of(weight, c), dense_of(bias, c), output, cells, gates);
+  kernel::forward(s, dense_of(input, c), dense_of(hidden, c), dense_of(cell, c), dense_of(weight, c),
+                  dense_of(bias, c), output, cells, gates);
   return {returned(output, dtype), returned(cells, dtype), returned(gates, dtype)};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(OptionalTensor g, OptionalTensor g_cells, const Tensor& output,
-                                                                               OptionalTensor cells, OptionalTensor gates, const Tensor& hidden,
-                                                                               OptionalTensor cell, const Tensor& weight, Text kind, IntList sizes,
-                                                                               bool reverse, int64_t needs) {
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
+    OptionalTensor g, OptionalTensor g_cells, const Tensor& output, OptionalTensor cells,
+    OptionalTensor gates, const Tensor& hidden, OptionalTensor cell, const Tensor& weight, Text kind,
+    IntList sizes, bool reverse, int64_t needs) {
   const Steps s = steps_of(output.sizes(), sizes, reverse, kind_of_name(kind, name), hidden.sizes(), name);
   check(s, output, hidden, cell, weight, Tensor(), name);
   Dims shape(output.sizes());
@@ -124,29 +138,36 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(O
   if (g.defined()) need_like_output(g, true, s.hidden, "gradients of states");
   if (g_cells.defined()) need_like_output(g_cells, s.kind == Kind::Lstm, s.hidden, "gradients of cells");
   const DType dtype = output.dtype(), c = compute_dtype(dtype);
-  const kernel::Cotangents d = kernel::backward(s, dense_of(g, c), dense_of(g_cells, c), dense_of(hidden, c), dense_of(cell, c), dense_of(weight, c),
-                                                dense_of(output, c), dense_of(cells, c), dense_of(gates, c));
+  const kernel::Cotangents d =
+      kernel::backward(s, dense_of(g, c), dense_of(g_cells, c), dense_of(hidden, c), dense_of(cell, c),
+                       dense_of(weight, c), dense_of(output, c), dense_of(cells, c), dense_of(gates, c));
   Tensor of_weight, of_bias;
   if (needs & 8) {
     of_weight = empty(weight.sizes(), c);
     const int64_t turned[] = {weight.size(0), s.total}, strides[] = {1, weight.size(0)};
-    kernels::multiply(alias(d.products, turned, strides, d.products.offset()), d.states, Tensor(), of_weight, {});
+    kernels::multiply(alias(d.products, turned, strides, d.products.offset()), d.states, Tensor(), of_weight,
+                      {});
   }
   if (needs & 16) {
     const int64_t rows[] = {0};
     of_bias = kernels::sum(d.products, OptionalInts(IntList(rows)), false, OptionalType(), name);
   }
   shape.back() = d.x.size(1);
-  return {needs & 1 ? returned(shaped(d.x, shape.span()), dtype) : Tensor(), needs & 2 ? returned(d.h0, dtype) : Tensor(),
-          needs & 4 ? returned(d.c0, dtype) : Tensor(), returned(of_weight, dtype), returned(of_bias, dtype)};
+  return {needs & 1 ? returned(shaped(d.x, shape.span()), dtype) : Tensor(),
+          needs & 2 ? returned(d.h0, dtype) : Tensor(), needs & 4 ? returned(d.c0, dtype) : Tensor(),
+          returned(of_weight, dtype), returned(of_bias, dtype)};
 }
 
 namespace recurrence {
 
 namespace {
 
-Tensor rows_of(const Tensor& t, int64_t first, int64_t count) { return call<Narrow>(t, int64_t{0}, first, count); }
-Tensor joined(std::span<const Tensor> parts, int64_t dim) { return parts.size() == 1 ? parts[0] : call<Cat>(TensorList(parts), dim); }
+Tensor rows_of(const Tensor& t, int64_t first, int64_t count) {
+  return call<Narrow>(t, int64_t{0}, first, count);
+}
+Tensor joined(std::span<const Tensor> parts, int64_t dim) {
+  return parts.size() == 1 ? parts[0] : call<Cat>(TensorList(parts), dim);
+}
 Recorded operator+(const Recorded& a, const Tensor& b) { return b.defined() ? a + Recorded(b) : a; }
 
 /// A state of all sequences, of which a step changes the first ones.
@@ -166,15 +187,18 @@ struct State {
 
 }  // namespace
 
-Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_gates0, const Call& c, Needs needs) {
+Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_gates0, const Call& c,
+                      Needs needs) {
   const Kind kind = kind_of_name(c.kind, Recurrence::name);
-  const Steps s = steps_of(c.output.sizes(), c.sizes.span(), c.reverse, kind, c.hidden.sizes(), Recurrence::name);
+  const Steps s =
+      steps_of(c.output.sizes(), c.sizes.span(), c.reverse, kind, c.hidden.sizes(), Recurrence::name);
   auto flat = [&](const Tensor& t) {
     if (!t.defined()) return t;
     const int64_t sizes[] = {s.total, t.size(-1)};
     return call<Reshape>(t, IntList(sizes));
   };
-  const Tensor output = flat(c.output), cells = flat(c.cells), gates = flat(c.gates), g = flat(g0), g_cells = flat(g_cells0), g_gates = flat(g_gates0);
+  const Tensor output = flat(c.output), cells = flat(c.cells), gates = flat(c.gates), g = flat(g0),
+               g_cells = flat(g_cells0), g_gates = flat(g_gates0);
   const size_t count = s.steps.size();
   // The states before each step, of the rows that take part in it.
   std::vector<Tensor> hidden_before(count), cell_before(count);
@@ -202,22 +226,28 @@ Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_
     const Recorded d = Recorded(dh.first(rows)) + part(g, -1), y(part(output, -1)), before(hidden_before[t]);
     Tensor direct;
     if (kind == Kind::Lstm) {
-      const Recorded i = gate(0), f = gate(1), u = gate(2), o = gate(3), tc = apply<Tanh>(Recorded(part(cells, -1)));
+      const Recorded i = gate(0), f = gate(1), u = gate(2), o = gate(3),
+                     tc = apply<Tanh>(Recorded(part(cells, -1)));
       const Recorded e = Recorded(dc.first(rows)) + part(g_cells, -1) + (d * o * (one - tc * tc)).tensor;
-      const Tensor parts[] = {(((e * u) + part(g_gates, 0)) * curve(i)).tensor, (((e * Recorded(cell_before[t])) + part(g_gates, 1)) * curve(f)).tensor,
-                              (((e * i) + part(g_gates, 2)) * (one - u * u)).tensor, (((d * tc) + part(g_gates, 3)) * curve(o)).tensor};
+      const Tensor parts[] = {(((e * u) + part(g_gates, 0)) * curve(i)).tensor,
+                              (((e * Recorded(cell_before[t])) + part(g_gates, 1)) * curve(f)).tensor,
+                              (((e * i) + part(g_gates, 2)) * (one - u * u)).tensor,
+                              (((d * tc) + part(g_gates, 3)) * curve(o)).tensor};
       dx[t] = dp[t] = joined(parts, 1);
       dc.set((e * f).tensor);
     } else if (kind == Kind::Gru) {
       const Recorded r = gate(0), z = gate(1), u = gate(2), p = gate(3);
       const Recorded du = ((d * (one - z)) + part(g_gates, 2)) * (one - u * u);
-      const Tensor dr = (((du * p) + part(g_gates, 0)) * curve(r)).tensor, dz = (((d * (before - u)) + part(g_gates, 1)) * curve(z)).tensor;
+      const Tensor dr = (((du * p) + part(g_gates, 0)) * curve(r)).tensor,
+                   dz = (((d * (before - u)) + part(g_gates, 1)) * curve(z)).tensor;
       const Tensor to_x[] = {dr, dz, du.tensor}, to_p[] = {dr, dz, ((du * r) + part(g_gates, 3)).tensor};
       dx[t] = joined(to_x, 1);
       dp[t] = joined(to_p, 1);
       direct = (d * z).tensor;
     } else {
-      dx[t] = dp[t] = (kind == Kind::Tanh ? d * (one - y * y) : select(y > number(0, c.output), d, number(0, c.output))).tensor;
+      dx[t] = dp[t] =
+          (kind == Kind::Tanh ? d * (one - y * y) : select(y > number(0, c.output), d, number(0, c.output)))
+              .tensor;
     }
     dh.set((Recorded(call<Matmul>(dp[t], c.weight)) + direct).tensor);
   }
@@ -232,7 +262,8 @@ Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_
   }
   if (needs[1]) out[1] = dh.all;
   if (needs[2] && kind == Kind::Lstm) out[2] = dc.all;
-  if (needs[3]) out[3] = call<Matmul>(call<Transpose>(products, int64_t{0}, int64_t{1}), joined(hidden_before, 0));
+  if (needs[3])
+    out[3] = call<Matmul>(call<Transpose>(products, int64_t{0}, int64_t{1}), joined(hidden_before, 0));
   if (needs[4]) {
     const int64_t rows[] = {0};
     out[4] = call<Sum>(products, OptionalInts(IntList(rows)), false, OptionalType());
@@ -242,8 +273,10 @@ Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_
 
 Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& c, Needs needs) {
   if (recording() || g_gates.defined()) return recorded_rule(g, g_cells, g_gates, c, needs);
-  return call_all<RecurrenceBackward>(OptionalTensor(g), OptionalTensor(g_cells), c.output, OptionalTensor(c.cells), OptionalTensor(c.gates), c.hidden,
-                                      OptionalTensor(c.cell), c.weight, Text(c.kind), c.sizes.span(), c.reverse, static_cast<int64_t>(needs.mask));
+  return call_all<RecurrenceBackward>(OptionalTensor(g), OptionalTensor(g_cells), c.output,
+                                      OptionalTensor(c.cells), OptionalTensor(c.gates), c.hidden,
+                                      OptionalTensor(c.cell), c.weight, Text(c.kind), c.sizes.span(),
+                                      c.reverse, static_cast<int64_t>(needs.mask));
 }
 
 }  // namespace recurrence

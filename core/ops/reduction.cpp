@@ -21,7 +21,8 @@ namespace rules {
 
 Tensor keep(const Tensor& reduced, IntList sizes, const OptionalInts& dim, bool keepdim) {
   if (keepdim || sizes.empty()) return reduced;
-  const Dims kept = reduced_shape(sizes, dim_mask(dim, static_cast<int64_t>(sizes.size()), "reduction"), true);
+  const Dims kept =
+      reduced_shape(sizes, dim_mask(dim, static_cast<int64_t>(sizes.size()), "reduction"), true);
   return call<Reshape>(reduced, IntList(kept.data(), kept.size()));
 }
 
@@ -50,30 +51,38 @@ Tensor mean(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdi
 // d var / d x = 2 (x - mean) / (n - correction): what the mean adds cancels out.
 Tensor var(const Tensor& g, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim) {
   const double rest = length(self.sizes(), dim) - correction;
-  const Recorded scaled = Recorded(keep(g, self.sizes(), dim, keepdim)) * number(2 / (rest > 0 ? rest : 0.0), g);
+  const Recorded scaled =
+      Recorded(keep(g, self.sizes(), dim, keepdim)) * number(2 / (rest > 0 ? rest : 0.0), g);
   return call<CentredTimes>(self, call<Mean>(self, dim, true, OptionalType()), scaled.tensor);
 }
 
-Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, double correction, bool keepdim) {
+Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim,
+           double correction, bool keepdim) {
   const Recorded half = apply<RatioOrZero>(Recorded(g), Recorded(result)) * number(0.5, g);
   return var(half.tensor, self, dim, correction, keepdim);
 }
 
-Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim, bool nan_equals) {
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim,
+               bool keepdim, bool nan_equals) {
   if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
   const Tensor kept = keep(result, self.sizes(), dim, keepdim);
-  const Tensor equals = call<Sum>(call<WhereEqual>(self, kept, full(kept.sizes(), Scalar(1), g.dtype()), nan_equals), dim, true, OptionalType());
+  const Tensor equals =
+      call<Sum>(call<WhereEqual>(self, kept, full(kept.sizes(), Scalar(1), g.dtype()), nan_equals), dim, true,
+                OptionalType());
   const Tensor share = (Recorded(keep(g, self.sizes(), dim, keepdim)) / Recorded(equals)).tensor;
   return call<WhereEqual>(self, kept, share, nan_equals);
 }
 
-Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim) {
-  return call<ExpTimes>(Recorded(self).conj().tensor, Recorded(keep(result, self.sizes(), dim, keepdim)).conj().tensor,
+Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim,
+                 bool keepdim) {
+  return call<ExpTimes>(Recorded(self).conj().tensor,
+                        Recorded(keep(result, self.sizes(), dim, keepdim)).conj().tensor,
                         keep(g, self.sizes(), dim, keepdim));
 }
 
 // d ‖x‖ / d x = sgn(x) (|x| / ‖x‖)^(p - 1), which for p = 2 is x / ‖x‖.
-Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim) {
+Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord,
+                   const OptionalInts& dim, bool keepdim) {
   const IntList sizes = self.sizes();
   if (ord == 0) return zeros(sizes, self.dtype());
   const Recorded x(self), grad(keep(g, sizes, dim, keepdim)), norm(keep(result, sizes, dim, keepdim));
@@ -82,7 +91,8 @@ Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, do
   const Recorded size = apply<Abs>(x);
   if (std::isinf(ord)) {
     const Tensor ones = full(norm.tensor.sizes(), Scalar(1), g.dtype());
-    const Tensor equals = call<Sum>(call<WhereEqual>(size.tensor, norm.tensor, ones, true), dim, true, OptionalType());
+    const Tensor equals =
+        call<Sum>(call<WhereEqual>(size.tensor, norm.tensor, ones, true), dim, true, OptionalType());
     const Recorded share = grad / Recorded(equals);
     return (Abs::side(x) * Recorded(call<WhereEqual>(size.tensor, norm.tensor, share.tensor, true))).tensor;
   }
@@ -104,12 +114,12 @@ Tensor scatter_into_zeros(const Tensor& g, const Tensor& indices, IntList sizes,
   return call<ScatterAlong>(values, at, d, sizes[d]);
 }
 
-// --- Products ----------------------------------------------------------------------------------------------------------
+// --- Products -------------------------------------------------------------------------------------
 
 namespace {
 
-/// Of one dimension that is kept: g times the product of all the other elements. Those before come from a running
-/// product, those after from a recurrence that starts with g at the end; nothing is divided by.
+/// Of one dimension that is kept: g times the product of all the other elements. Those before come from a
+/// running product, those after from a recurrence that starts with g at the end; nothing is divided by.
 Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
   const Recorded x = Recorded(self).conj();
   const int64_t n = self.size(dim);
@@ -132,7 +142,9 @@ Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool k
   if (self.dim() == 0) return g;
   if (self.numel() == 0) return zeros(self.sizes(), self.dtype());
   const bool widened = !is_differentiable(self.dtype());
-  if (widened) fail<NotImplemented>("the derivative of 'prod' with respect to a tensor of type ", name_of(self.dtype()), " is not implemented");
+  if (widened)
+    fail<NotImplemented>("the derivative of 'prod' with respect to a tensor of type ", name_of(self.dtype()),
+                         " is not implemented");
   const Tensor x = self.dtype() == g.dtype() ? self : call<To>(self, g.dtype());
   // One dimension after the other: the products so far, then back through them.
   const uint64_t mask = dim_mask(dim, self.dim(), "prod");

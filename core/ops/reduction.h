@@ -1,10 +1,11 @@
 // Reductions over none (all), one or several dimensions.
 //
-// Integers and bool add up and multiply in int64; means and variances ask for floating point. An empty reduction gives
-// the identity where there is one (0, 1, False, True, -inf for logsumexp, NaN for mean) and is refused for extremes.
-// NaN propagates. Kinks follow the least-norm subgradient: a norm's gradient at 0 is 0; extremes over no or several
-// dimensions share the gradient evenly among equals, those that report an index give it to that element.
-// What runs is kernels/cpu/reduction.cpp; rules that are longer than a line are in ops/reduction.cpp.
+// Integers and bool add up and multiply in int64; means and variances ask for floating point. An empty
+// reduction gives the identity where there is one (0, 1, False, True, -inf for logsumexp, NaN for mean) and
+// is refused for extremes. NaN propagates. Kinks follow the least-norm subgradient: a norm's gradient at 0 is
+// 0; extremes over no or several dimensions share the gradient evenly among equals, those that report an
+// index give it to that element. What runs is kernels/cpu/reduction.cpp; rules that are longer than a line
+// are in ops/reduction.cpp.
 #pragma once
 
 #include "kernels/reduction.h"
@@ -26,11 +27,15 @@ double length(IntList sizes, const OptionalInts& dim);
 Tensor mean(const Tensor& g, IntList sizes, const OptionalInts& dim, bool keepdim);
 Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool keepdim);
 Tensor var(const Tensor& g, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim);
-Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, double correction, bool keepdim);
+Tensor std(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim,
+           double correction, bool keepdim);
 /// g shared among the elements that equal the result. If that is NaN, so are all shares, unless `nan_equals`.
-Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim, bool nan_equals);
-Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim, bool keepdim);
-Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord, const OptionalInts& dim, bool keepdim);
+Tensor extreme(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim,
+               bool keepdim, bool nan_equals);
+Tensor logsumexp(const Tensor& g, const Tensor& self, const Tensor& result, const OptionalInts& dim,
+                 bool keepdim);
+Tensor vector_norm(const Tensor& g, const Tensor& self, const Tensor& result, double ord,
+                   const OptionalInts& dim, bool keepdim);
 /// g where the indices say, zeros elsewhere, in the shape `sizes`.
 Tensor scatter_into_zeros(const Tensor& g, const Tensor& indices, IntList sizes, int64_t dim, bool keepdim);
 /// g, and NaN where x is: the derivative by a NaN, which the other factors of a product alone decide.
@@ -41,19 +46,27 @@ Tensor add(const Tensor& a, const Tensor& b);
 
 struct Sum : Structured {
   static constexpr auto name = "sum";
-  template <class A> static const char* recorded_as(const A& arguments) { return std::get<1>(arguments) ? "sum.1" : "sum"; }
+  template <class A>
+  static const char* recorded_as(const A& arguments) {
+    return std::get<1>(arguments) ? "sum.1" : "sum";
+  }
   static constexpr bool out_converts = true;
   static constexpr auto doc = "Sum of the elements over the given dimensions. Integers add up in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]",
-                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=0", "()"};
+  static constexpr auto samples = Cases{"(3, 4)",
+                                        "(3, 4), dim=1, keepdim=True",
+                                        "(2, 3, 4), dim=[0, -1]",
+                                        "(2, 3), dim=0, dtype=complex128",
+                                        "(0, 3), dim=0",
+                                        "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::sum(self, dim, keepdim, dtype, name);
   }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return rules::spread(g, s, dim, keepdim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+        return rules::spread(g, s, dim, keepdim);
+      }};
 };
 
 struct NanSum : Structured {
@@ -62,65 +75,91 @@ struct NanSum : Structured {
   static constexpr auto doc = "Sum of the elements over the given dimensions, NaN counted as 0.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "[[1.0, nan], [nan, 2.0]], dim=0, keepdim=True", "(2, 3, 4), dim=[0, -1]",
-                                        "(2, 3), dim=0, dtype=float64", "(0, 3), dim=0"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "[[1.0, nan], [nan, 2.0]], dim=0, keepdim=True", "(2, 3, 4), dim=[0, -1]",
+            "(2, 3), dim=0, dtype=float64", "(0, 3), dim=0"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::nansum(self, dim, keepdim, dtype, name);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    const Recorded x(self);
-    return select(x == x, Recorded(rules::spread(g, self.sizes(), dim, keepdim)), Recorded(0.0)).tensor;
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+        const Recorded x(self);
+        return select(x == x, Recorded(rules::spread(g, self.sizes(), dim, keepdim)), Recorded(0.0)).tensor;
+      }};
 };
 
 struct Mean : Structured {
   static constexpr auto name = "mean";
-  template <class A> static const char* recorded_as(const A& arguments) { return std::get<1>(arguments) ? "mean.1" : "mean"; }
+  template <class A>
+  static const char* recorded_as(const A& arguments) {
+    return std::get<1>(arguments) ? "mean.1" : "mean";
+  }
   static constexpr bool out_converts = true;
   static constexpr auto doc = "Mean of the elements over the given dimensions; NaN where there are none.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]",
-                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=1", "()"};
+  static constexpr auto samples = Cases{"(3, 4)",
+                                        "(3, 4), dim=1, keepdim=True",
+                                        "(2, 3, 4), dim=[0, -1]",
+                                        "(2, 3), dim=0, dtype=complex128",
+                                        "(0, 3), dim=1",
+                                        "()"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::mean(self, dim, keepdim, dtype, name);
   }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return rules::mean(g, s, dim, keepdim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+        return rules::mean(g, s, dim, keepdim);
+      }};
 };
 
 struct Prod : Structured {
   static constexpr auto name = "prod";
-  template <class A> static const char* recorded_as(const A& arguments) { return std::get<1>(arguments) ? "prod.1" : "prod"; }
+  template <class A>
+  static const char* recorded_as(const A& arguments) {
+    return std::get<1>(arguments) ? "prod.1" : "prod";
+  }
   static constexpr bool out_converts = true;
-  static constexpr auto doc = "Product of the elements over the given dimensions. Integers multiply in int64.";
+  static constexpr auto doc =
+      "Product of the elements over the given dimensions. Integers multiply in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "[[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]], dim=1",
-                                        "(2, 3), dim=0, dtype=complex128", "(0, 3), dim=0", "()", "(2, 3, 4), dim=[0, 2]"};
+  static constexpr auto samples = Cases{"(3, 4)",
+                                        "(3, 4), dim=1, keepdim=True",
+                                        "[[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]], dim=1",
+                                        "(2, 3), dim=0, dtype=complex128",
+                                        "(0, 3), dim=0",
+                                        "()",
+                                        "(2, 3, 4), dim=[0, 2]"};
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::prod(self, dim, keepdim, dtype, name);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return rules::prod(g, self, dim, keepdim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+        return rules::prod(g, self, dim, keepdim);
+      }};
 };
 
 struct Var : Structured {
   static constexpr auto name = "var";
   static constexpr bool out_converts = true;
-  static constexpr auto doc = "Variance over the given dimensions: squared distances from the mean over n - correction. Real for complex input.";
+  static constexpr auto doc =
+      "Variance over the given dimensions: squared distances from the mean over n - correction. Real for "
+      "complex input.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
-  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
+                        bool keepdim) {
     return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, false, false, name));
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::var(g, self, dim, correction.value.value_or(1), keepdim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim,
+               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+        return rules::var(g, self, dim, correction.value.value_or(1), keepdim);
+      }};
 };
 
 struct Std : Structured {
@@ -129,14 +168,18 @@ struct Std : Structured {
   static constexpr auto doc = "Standard deviation over the given dimensions: the square root of `var`.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
-  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
+                        bool keepdim) {
     return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, true, false, name));
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::std(g, self, result, dim, correction.value.value_or(1), keepdim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim,
+               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+        return rules::std(g, self, result, dim, correction.value.value_or(1), keepdim);
+      }};
 };
 
 struct VarMean : Structured {
@@ -144,17 +187,22 @@ struct VarMean : Structured {
   static constexpr auto doc = "Variance and mean over the given dimensions, in one pass.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "var, mean";
   static constexpr bool method = false;
-  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
+                               bool keepdim) {
     return kernels::moments(self, dim, correction.value_or(1), keepdim, false, true, name);
   }
-  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::add(g.defined() ? rules::var(g, self, dim, correction.value.value_or(1), keepdim) : Tensor(),
-                      m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
-  }};
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Argument<OptionalInts, 1> dim,
+               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+        return rules::add(
+            g.defined() ? rules::var(g, self, dim, correction.value.value_or(1), keepdim) : Tensor(),
+            m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
+      }};
 };
 
 struct StdMean : Structured {
@@ -162,47 +210,64 @@ struct StdMean : Structured {
   static constexpr auto doc = "Standard deviation and mean over the given dimensions, in one pass.";
   static constexpr auto signature = "self, dim=None, correction|unbiased=1, keepdim=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "std, mean";
   static constexpr bool method = false;
-  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction, bool keepdim) {
+  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
+                               bool keepdim) {
     return kernels::moments(self, dim, correction.value_or(1), keepdim, true, true, name);
   }
-  static constexpr auto vjp = Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
-    return rules::add(g.defined() ? rules::std(g, self, result, dim, correction.value.value_or(1), keepdim) : Tensor(),
-                      m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
-  }};
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim,
+               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+        return rules::add(
+            g.defined() ? rules::std(g, self, result, dim, correction.value.value_or(1), keepdim) : Tensor(),
+            m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
+      }};
 };
 
 /// The rule of extremes that share evenly.
-inline constexpr auto shared_extreme_rule = [](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+inline constexpr auto shared_extreme_rule = [](Grad g, Input<0> self, Output<0> result,
+                                               Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
   return rules::extreme(g, self, result, dim, keepdim, false);
 };
 
 struct Amax : Structured {
   static constexpr auto name = "amax";
-  static constexpr auto doc = "Largest element over the given dimensions. The gradient is shared evenly among equals.";
+  static constexpr auto doc =
+      "Largest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, true, name); }
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::extreme(self, dim, keepdim, true, name);
+  }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
 
 struct Amin : Structured {
   static constexpr auto name = "amin";
-  static constexpr auto doc = "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
+  static constexpr auto doc =
+      "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::extreme(self, dim, keepdim, false, name); }
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::extreme(self, dim, keepdim, false, name);
+  }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
 
 struct MaxAll : Structured {
   static constexpr auto name = "_max_all";
-  template <class A> static const char* recorded_as(const A&) { return "max.1"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "max.1";
+  }
   static constexpr bool out_converts = true;
   static constexpr auto batch = batching::extreme_of_all;
   static constexpr auto overloads = "max";
@@ -211,12 +276,17 @@ struct MaxAll : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, true, "max"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) {
+    return rules::extreme(g, self, result, {}, false, true);
+  }};
 };
 
 struct MinAll : Structured {
   static constexpr auto name = "_min_all";
-  template <class A> static const char* recorded_as(const A&) { return "min.1"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "min.1";
+  }
   static constexpr bool out_converts = true;
   static constexpr auto batch = batching::extreme_of_all;
   static constexpr auto overloads = "min";
@@ -225,37 +295,54 @@ struct MinAll : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, false, "min"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) {
+    return rules::extreme(g, self, result, {}, false, true);
+  }};
 };
 
 /// The rule of values that were picked by index along one dimension.
-inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
+inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim,
+                                              Argument<bool, 2> keepdim) {
   return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
 };
 
 struct MaxDim : Structured {
   static constexpr auto name = "_max_dim";
-  template <class A> static const char* recorded_as(const A&) { return "max"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "max";
+  }
   static constexpr auto overloads = "max";
-  static constexpr auto doc = "Largest element along a dimension and the index where it is first found. The gradient goes to that element.";
+  static constexpr auto doc =
+      "Largest element along a dimension and the index where it is first found. The gradient goes to that "
+      "element.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, true, "max"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::extreme_at(self, dim, keepdim, true, "max");
+  }
   static constexpr auto vjp = Rules{extreme_index_rule};
 };
 
 struct MinDim : Structured {
   static constexpr auto name = "_min_dim";
-  template <class A> static const char* recorded_as(const A&) { return "min"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "min";
+  }
   static constexpr auto overloads = "min";
-  static constexpr auto doc = "Smallest element along a dimension and the index where it is first found. The gradient goes to that element.";
+  static constexpr auto doc =
+      "Smallest element along a dimension and the index where it is first found. The gradient goes to that "
+      "element.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::extreme_at(self, dim, keepdim, false, "min"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::extreme_at(self, dim, keepdim, false, "min");
+  }
   static constexpr auto vjp = Rules{extreme_index_rule};
 };
 
@@ -267,12 +354,15 @@ struct Aminmax : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "()", "(0, 3), dim=1"};
   static constexpr auto returns = "min, max";
   static kernels::Pair forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return {kernels::extreme(self, dim, keepdim, false, name), kernels::extreme(self, dim, keepdim, true, name)};
+    return {kernels::extreme(self, dim, keepdim, false, name),
+            kernels::extreme(self, dim, keepdim, true, name)};
   }
-  static constexpr auto vjp = Rules{[](GradOf<0> low, GradOf<1> high, Input<0> self, Output<0> min, Output<1> max, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return rules::add(low.defined() ? rules::extreme(low, self, min, dim, keepdim, false) : Tensor(),
-                      high.defined() ? rules::extreme(high, self, max, dim, keepdim, false) : Tensor());
-  }};
+  static constexpr auto vjp =
+      Rules{[](GradOf<0> low, GradOf<1> high, Input<0> self, Output<0> min, Output<1> max,
+               Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+        return rules::add(low.defined() ? rules::extreme(low, self, min, dim, keepdim, false) : Tensor(),
+                          high.defined() ? rules::extreme(high, self, max, dim, keepdim, false) : Tensor());
+      }};
 };
 
 struct NoGradient : Structured {
@@ -281,10 +371,13 @@ struct NoGradient : Structured {
 
 struct Argmax : NoGradient {
   static constexpr auto name = "argmax";
-  static constexpr auto doc = "Index of the first largest element: along a dimension, or in the flattened tensor. A NaN counts as largest.";
+  static constexpr auto doc =
+      "Index of the first largest element: along a dimension, or in the flattened tensor. A NaN counts as "
+      "largest.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
     return kernels::place_of_extreme(self, dim, keepdim, true, name);
   }
@@ -292,10 +385,13 @@ struct Argmax : NoGradient {
 
 struct Argmin : NoGradient {
   static constexpr auto name = "argmin";
-  static constexpr auto doc = "Index of the first smallest element: along a dimension, or in the flattened tensor. A NaN counts as smallest.";
+  static constexpr auto doc =
+      "Index of the first smallest element: along a dimension, or in the flattened tensor. A NaN counts as "
+      "smallest.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
   static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
     return kernels::place_of_extreme(self, dim, keepdim, false, name);
   }
@@ -305,25 +401,33 @@ struct All : NoGradient {
   static constexpr auto name = "all";
   static constexpr auto doc = "Whether all elements over the given dimensions are nonzero.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static constexpr auto samples = Cases{"(3, 4)", "[[0.0, 2.0], [1.0, 3.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::truth(self, dim, keepdim, true, name); }
+  static constexpr auto samples =
+      Cases{"(3, 4)", "[[0.0, 2.0], [1.0, 3.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::truth(self, dim, keepdim, true, name);
+  }
 };
 
 struct Any : NoGradient {
   static constexpr auto name = "any";
   static constexpr auto doc = "Whether any element over the given dimensions is nonzero.";
   static constexpr auto signature = "self, dim=None, keepdim=False";
-  static constexpr auto samples = Cases{"(3, 4)", "[[0.0, 0.0], [1.0, 0.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::truth(self, dim, keepdim, false, name); }
+  static constexpr auto samples =
+      Cases{"(3, 4)", "[[0.0, 0.0], [1.0, 0.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::truth(self, dim, keepdim, false, name);
+  }
 };
 
 struct CountNonzero : NoGradient {
   static constexpr auto name = "count_nonzero";
   static constexpr auto doc = "Number of nonzero elements over the given dimensions.";
   static constexpr auto signature = "self, dim=None";
-  static constexpr auto samples = Cases{"[[0.0, 2.0], [0.0, 3.0]]", "[[0.0, 2.0], [0.0, 3.0]], dim=0", "(3, 4), dim=[0, 1]",
-                                        "(0, 3), dim=0"};
-  static Tensor forward(const Tensor& self, OptionalDims dim) { return kernels::count_nonzero(self, dim, name); }
+  static constexpr auto samples = Cases{"[[0.0, 2.0], [0.0, 3.0]]", "[[0.0, 2.0], [0.0, 3.0]], dim=0",
+                                        "(3, 4), dim=[0, 1]", "(0, 3), dim=0"};
+  static Tensor forward(const Tensor& self, OptionalDims dim) {
+    return kernels::count_nonzero(self, dim, name);
+  }
 };
 
 struct LogSumExp : Structured {
@@ -331,33 +435,45 @@ struct LogSumExp : Structured {
   static constexpr bool out_converts = true;
   static constexpr auto doc = "log(sum(exp(x))) over the given dimensions, without overflow in between.";
   static constexpr auto signature = "self, dim, keepdim=False";
-  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(2, 3, 4), [0, -1]", "(0, 3), 0"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) { return kernels::logsumexp(self, dim, keepdim, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-    return rules::logsumexp(g, self, result, dim, keepdim);
-  }};
+  static constexpr auto samples =
+      Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(2, 3, 4), [0, -1]", "(0, 3), 0"};
+  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::logsumexp(self, dim, keepdim, name);
+  }
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim,
+               Argument<bool, 2> keepdim) { return rules::logsumexp(g, self, result, dim, keepdim); }};
 };
 
 struct VectorNorm : Structured {
   static constexpr auto name = "_vector_norm";
-  template <class A> static const char* recorded_as(const A&) { return "linalg_vector_norm"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "linalg_vector_norm";
+  }
   static constexpr auto doc =
-      "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for ±inf the extreme of |x|. "
-      "The gradient is 0 where the norm is.";
+      "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for "
+      "±inf the extreme of |x|. The gradient is 0 where the norm is.";
   static constexpr auto signature = "self, ord=2.0, dim=None, keepdim=False, *, dtype=None";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), 3.0, dim=1, keepdim=True", "(3, 4), inf, dim=[0]",
-                                        "float32([[1.0, -2.0]]), 1.0, dtype=float64", "(3, 4), -inf, dim=1", "(3, 4), 0.0", "(0, 3), dim=0",
+  static constexpr auto samples = Cases{"(3, 4)",
+                                        "(3, 4), 3.0, dim=1, keepdim=True",
+                                        "(3, 4), inf, dim=[0]",
+                                        "float32([[1.0, -2.0]]), 1.0, dtype=float64",
+                                        "(3, 4), -inf, dim=1",
+                                        "(3, 4), 0.0",
+                                        "(0, 3), dim=0",
                                         "()"};
   static Tensor forward(const Tensor& self, double ord, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<double, 1> ord, Argument<OptionalInts, 2> dim, Argument<bool, 3> keepdim) {
-    return rules::vector_norm(g, self, result, ord, dim, keepdim);
-  }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<0> self, Output<0> result, Argument<double, 1> ord, Argument<OptionalInts, 2> dim,
+         Argument<bool, 3> keepdim) { return rules::vector_norm(g, self, result, ord, dim, keepdim); }};
 };
 
-using Reduction = Family<Sum, NanSum, Mean, Prod, Var, Std, VarMean, StdMean, Amax, Amin, MaxAll, MinAll, MaxDim, MinDim, Aminmax,
-                         Argmax, Argmin, All, Any, CountNonzero, LogSumExp, VectorNorm>;
+using Reduction =
+    Family<Sum, NanSum, Mean, Prod, Var, Std, VarMean, StdMean, Amax, Amin, MaxAll, MinAll, MaxDim, MinDim,
+           Aminmax, Argmax, Argmin, All, Any, CountNonzero, LogSumExp, VectorNorm>;
 
 }  // namespace adjoint

@@ -12,7 +12,8 @@ struct Ratios : FloatList {
   using FloatList::FloatList;
   Ratios(FloatList list) : FloatList(list) {}
 };
-template <> struct ArgumentType<Ratios> : ArgumentType<FloatList> {
+template <>
+struct ArgumentType<Ratios> : ArgumentType<FloatList> {
   static Owned own(const Ratios& p) { return Owned(p.begin(), p.end()); }
   static Ratios lend(const Owned& o) { return FloatList(o); }
   static Ratios unbox(const Value& v) { return v.floats(); }
@@ -28,9 +29,8 @@ struct Resample : Structured {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The last dimensions in other sizes. mode: nearest, nearest-exact, area, linear, cubic, or, widened "
-      "where the result is smaller, linear-wide, "
-      "cubic-wide, lanczos-wide; scales: the ratios of sizes, 0 for those of the sizes themselves; align: "
-      "whether corners lie on each other.";
+      "where the result is smaller, linear-wide, cubic-wide, lanczos-wide; scales: the ratios of sizes, 0 "
+      "for those of the sizes themselves; align: whether corners lie on each other.";
   static constexpr auto signature = "self, sizes, mode, scales, align";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(2, 3), [5], 'linear', [0.0], False",
@@ -46,10 +46,9 @@ struct Resample : Structured {
   }
   static constexpr auto linear = LinearIn<0>{};
   static Tensor rule(const Tensor& g, IntList shape, IntList sizes, Text mode, Ratios scales, bool align);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> sizes, Argument<Text, 2> mode,
-                                       Argument<Ratios, 3> scales, Argument<bool, 4> align) {
-    return rule(g, s, sizes, mode, scales, align);
-  }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<0> s, Argument<IntList, 1> sizes, Argument<Text, 2> mode, Argument<Ratios, 3> scales,
+         Argument<bool, 4> align) { return rule(g, s, sizes, mode, scales, align); }};
 };
 
 struct ResampleTransposed : Structured {
@@ -60,8 +59,8 @@ struct ResampleTransposed : Structured {
   static constexpr auto signature = "g, sizes, mode, scales, align";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples =
-      Cases{"(2, 5), [3], 'linear', [0.0], False", "(2, 6, 7), [3, 4], 'cubic', [2.0, 0.0], False", "(2, 3, 5), [4, 5], 'area', [0.0, 0.0], False",
-            "(0, 2), [4], 'nearest-exact', [0.5], True"};
+      Cases{"(2, 5), [3], 'linear', [0.0], False", "(2, 6, 7), [3, 4], 'cubic', [2.0, 0.0], False",
+            "(2, 3, 5), [4, 5], 'area', [0.0, 0.0], False", "(0, 2), [4], 'nearest-exact', [0.5], True"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& g, IntList sizes, Text mode, Ratios scales, bool align) {
     return kernels::resample_transposed(g, sizes, {mode, scales, align}, name);

@@ -16,18 +16,24 @@ struct Step : Unary {
 struct Floor : Step {
   static constexpr auto name = "floor";
   static constexpr auto doc = "The largest whole number that is not above each element.";
-  template <class T> ADJOINT_INLINE static T forward(T x) {
-    if constexpr (std::is_integral_v<T>) return x;
-    else return math::floor(x);
+  template <class T>
+  ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>)
+      return x;
+    else
+      return math::floor(x);
   }
 };
 
 struct Ceil : Step {
   static constexpr auto name = "ceil";
   static constexpr auto doc = "The smallest whole number that is not below each element.";
-  template <class T> ADJOINT_INLINE static T forward(T x) {
-    if constexpr (std::is_integral_v<T>) return x;
-    else return math::ceil(x);
+  template <class T>
+  ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>)
+      return x;
+    else
+      return math::ceil(x);
   }
 };
 
@@ -35,18 +41,24 @@ struct Trunc : Step {
   static constexpr auto name = "trunc";
   static constexpr auto aliases = "fix";
   static constexpr auto doc = "Each element without its fraction.";
-  template <class T> ADJOINT_INLINE static T forward(T x) {
-    if constexpr (std::is_integral_v<T>) return x;
-    else return math::trunc(x);
+  template <class T>
+  ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>)
+      return x;
+    else
+      return math::trunc(x);
   }
 };
 
 struct Round : Step {
   static constexpr auto name = "round";
   static constexpr auto doc = "The whole number nearest to each element, halves to even.";
-  template <class T> ADJOINT_INLINE static T forward(T x) {
-    if constexpr (std::is_integral_v<T>) return x;
-    else return math::round(x);
+  template <class T>
+  ADJOINT_INLINE static T forward(T x) {
+    if constexpr (std::is_integral_v<T>)
+      return x;
+    else
+      return math::round(x);
   }
 };
 
@@ -57,12 +69,17 @@ struct RoundDecimals : Unary {
   static constexpr auto overloads = "round";
   static constexpr auto parameters = "*, decimals=0";
   static constexpr TypeSet types = types::floating;
-  template <class T> ADJOINT_INLINE static T forward(T x, T decimals) {
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T decimals) {
     const T scale = power_of_ten(math::abs(decimals));
     return decimals < T(0) ? math::round(x / scale) * scale : math::round(x * scale) / scale;
   }
-  template <class T> static Zero derivative(T) { return {}; }
-  template <class T> static T power_of_ten(T n) {
+  template <class T>
+  static Zero derivative(T) {
+    return {};
+  }
+  template <class T>
+  static T power_of_ten(T n) {
     T p = 1;
     for (; n > T(0) && p < std::numeric_limits<T>::infinity(); n -= T(1)) p *= T(10);
     return p;
@@ -74,7 +91,10 @@ struct Frac : Unary {
   static constexpr bool out_converts = false;
   static constexpr auto doc = "The fraction of each element, with its sign.";
   static constexpr TypeSet types = types::floating;
-  template <class T> ADJOINT_INLINE static T forward(T x) { return x - math::trunc(x); }
+  template <class T>
+  ADJOINT_INLINE static T forward(T x) {
+    return x - math::trunc(x);
+  }
   static One derivative() { return {}; }
 };
 
@@ -83,8 +103,14 @@ struct Copysign : Binary {
   static constexpr auto doc = "The magnitude of self with the sign of other.";
   static constexpr TypeSet types = types::floating;
   static constexpr bool promotes_integers = true;
-  template <class T> ADJOINT_INLINE static T forward(T x, T s) { return math::copysign(x, s); }
-  template <class T> ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Result<T> y) { return apply<Sign>(x.value) * apply<Sign>(y.value); }
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T s) {
+    return math::copysign(x, s);
+  }
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Result<T> y) {
+    return apply<Sign>(x.value) * apply<Sign>(y.value);
+  }
   static Zero derivative(Wrt<1>) { return {}; }
 };
 
@@ -94,20 +120,29 @@ struct Heaviside : Binary {
   static constexpr auto doc = "0 where self is negative, 1 where it is positive, values where it is 0.";
   static constexpr auto inputs = "self, values";
   static constexpr TypeSet types = types::boolean | types::real;
-  template <class T> ADJOINT_INLINE static T forward(T x, T v) { return x == T(0) ? v : select(x != x, x, T(x > T(0))); }
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T v) {
+    return x == T(0) ? v : select(x != x, x, T(x > T(0)));
+  }
   static Zero derivative(Wrt<0>) { return {}; }
-  template <class G, class T> ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<T> x) { return select(x.value == T(0), g.value, G(0)); }
+  template <class G, class T>
+  ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<T> x) {
+    return select(x.value == T(0), g.value, G(0));
+  }
 };
 
 struct NextAfter : Binary {
   static constexpr auto name = "_nextafter";
-  static constexpr auto doc = "The next number of the type after self on the way to other; other where they are equal.";
+  static constexpr auto doc =
+      "The next number of the type after self on the way to other; other where they are equal.";
   /// Loops over half types compute as float, whose next numbers are others.
   static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);
   static constexpr bool inplace = false;
   static constexpr bool method = false;
-  template <class T> ADJOINT_INLINE static T forward(T x, T y) {
-    // Numbers of one sign are ordered as their bits are; at zero the smallest number of the other's sign follows.
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T y) {
+    // Numbers of one sign are ordered as their bits are; at zero the smallest number of the other's sign
+    // follows.
     const auto bits = math::to_bits(x);
     using U = std::remove_const_t<decltype(bits)>;
     const T stepped = math::from_bits(bits + ((y > x) == (x > T(0)) ? U(1) : U(0) - U(1)));
@@ -116,7 +151,8 @@ struct NextAfter : Binary {
     const T moved = x == y ? y : next;
     return (x == x) & (y == y) ? moved : x + y;
   }
-  template <class G, class T> ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g, First<T> x, Second<T> y) {
+  template <class G, class T>
+  ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g, First<T> x, Second<T> y) {
     return select(x.value == y.value, G(0), g.value);
   }
   static Zero derivative(Wrt<1>) { return {}; }

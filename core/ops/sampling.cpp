@@ -1,8 +1,8 @@
 // The rules of draws.
-#include "for_size.h"
 #include "ops/sampling.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "ops/arithmetic.h"
 
 namespace adjoint::rules {

@@ -1,8 +1,8 @@
 // Running reductions along one dimension: the i-th result is a reduction of the first i + 1 elements.
 //
-// The gradient of every scan that multiplies is a linear recurrence run the other way, s[i] = b[i] + a[i+1] s[i+1]:
-// `LinearScan`. It divides by nothing, hence zeros need no care, and it is closed under differentiation. `Shift` moves
-// a tensor by one along the dimension, as the recurrence's own gradient asks.
+// The gradient of every scan that multiplies is a linear recurrence run the other way, s[i] = b[i] + a[i+1]
+// s[i+1]: `LinearScan`. It divides by nothing, hence zeros need no care, and it is closed under
+// differentiation. `Shift` moves a tensor by one along the dimension, as the recurrence's own gradient asks.
 #pragma once
 
 #include "kernels/scan.h"
@@ -12,7 +12,8 @@
 namespace adjoint {
 
 namespace rules {
-Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse, Needs needs);
+Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse,
+                    Needs needs);
 Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
 Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
 }  // namespace rules
@@ -26,9 +27,12 @@ struct Cumsum : Structured {
   static constexpr auto doc = "Sums of the elements so far along a dimension. Integers add up in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::cumsum(self, dim, dtype, false, name); }
+  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::cumsum(self, dim, dtype, false, name);
+  }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<ReversedCumsum>(g, dim.value); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<ReversedCumsum>(g, dim.value); }};
 };
 
 struct ReversedCumsum : Structured {
@@ -38,18 +42,22 @@ struct ReversedCumsum : Structured {
   static constexpr auto samples = Cases{"(3, 4), 1", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim) { return kernels::cumsum(self, dim, {}, true, name); }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
 };
 
 struct Cumprod : Structured {
   static constexpr auto name = "cumprod";
   static constexpr bool out_converts = true;
   static constexpr bool inplace = true;
-  static constexpr auto doc = "Products of the elements so far along a dimension. Integers multiply in int64.";
+  static constexpr auto doc =
+      "Products of the elements so far along a dimension. Integers multiply in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
-  static constexpr auto samples = Cases{"(3, 4), 1", "[[0.0, 2.0, 3.0], [4.0, 0.0, 0.0]], -1", "(3, 2), 0, dtype=complex128", "(0, 3), 1",
-                                        "(), 0"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::cumprod(self, dim, dtype, name); }
+  static constexpr auto samples = Cases{"(3, 4), 1", "[[0.0, 2.0, 3.0], [4.0, 0.0, 0.0]], -1",
+                                        "(3, 2), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
+  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::cumprod(self, dim, dtype, name);
+  }
   static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
     return rules::cumprod(g, self, result, dim);
   }};
@@ -57,7 +65,8 @@ struct Cumprod : Structured {
 
 struct LogCumSumExp : Structured {
   static constexpr auto name = "logcumsumexp";
-  static constexpr auto doc = "log(sum(exp(x))) of the elements so far along a dimension, without overflow in between.";
+  static constexpr auto doc =
+      "log(sum(exp(x))) of the elements so far along a dimension, without overflow in between.";
   static constexpr auto signature = "self, dim";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
@@ -79,7 +88,9 @@ struct Cummax : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static constexpr auto returns = "values, indices";
-  static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) { return kernels::cumulative_extreme(self, dim, true, name); }
+  static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) {
+    return kernels::cumulative_extreme(self, dim, true, name);
+  }
   static constexpr auto vjp = Rules{taken_along_rule};
 };
 
@@ -90,29 +101,40 @@ struct Cummin : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static constexpr auto returns = "values, indices";
-  static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) { return kernels::cumulative_extreme(self, dim, false, name); }
+  static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) {
+    return kernels::cumulative_extreme(self, dim, false, name);
+  }
   static constexpr auto vjp = Rules{taken_along_rule};
 };
 
 struct LinearScan : Structured {
   static constexpr auto name = "_linear_scan";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "s[i] = other[i] + self[i] s[i-1] along a dimension; in reverse s[i] = other[i] + self[i+1] s[i+1].";
+  static constexpr auto doc =
+      "s[i] = other[i] + self[i] s[i-1] along a dimension; in reverse s[i] = other[i] + self[i+1] s[i+1].";
   static constexpr auto signature = "self, other, dim, reverse=False";
   static constexpr TypeSet types = types::field;
-  static constexpr auto samples = Cases{"(3, 4), (3, 4), 1", "(3, 4), (3, 4), 0, reverse=True", "(0, 3), (0, 3), 1"};
-  static Tensor forward(const Tensor& self, const Tensor& other, Dim dim, bool reverse) { return kernels::linear_scan(self, other, dim, reverse); }
-  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> result, Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
+  static constexpr auto samples =
+      Cases{"(3, 4), (3, 4), 1", "(3, 4), (3, 4), 0, reverse=True", "(0, 3), (0, 3), 1"};
+  static Tensor forward(const Tensor& self, const Tensor& other, Dim dim, bool reverse) {
+    return kernels::linear_scan(self, other, dim, reverse);
+  }
+  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> result,
+                                           Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
     return rules::linear_scan(g, a, result, dim, reverse, needs);
   }};
 };
 
 struct Shift : Structured {
   static constexpr auto name = "_shift";
-  static constexpr auto doc = "The elements moved on by one place along a dimension (by = 1) or back (by = -1), with a number in the place left free.";
+  static constexpr auto doc =
+      "The elements moved on by one place along a dimension (by = 1) or back (by = -1), with a number in the "
+      "place left free.";
   static constexpr auto signature = "self, dim, by, fill=0.0";
   static constexpr auto samples = Cases{"(3, 4), 1, 1", "(3, 4), 0, -1, fill=2.0", "(0, 3), 1, 1"};
-  static Tensor forward(const Tensor& self, Dim dim, int64_t by, double fill) { return kernels::shift(self, dim, by, fill); }
+  static Tensor forward(const Tensor& self, Dim dim, int64_t by, double fill) {
+    return kernels::shift(self, dim, by, fill);
+  }
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Argument<int64_t, 2> by) {
     return call<Shift>(g, dim.value, -by.value, 0.0);
   }};

@@ -1,8 +1,8 @@
 // Choosing among elements.
 //
-// A gradient goes where the value came from; where two inputs tie it is shared evenly by maximum and minimum and goes to
-// the first by fmax and fmin, and at a bound of clamp it passes whole. A bare number that the elements cannot hold is
-// refused.
+// A gradient goes where the value came from; where two inputs tie it is shared evenly by maximum and minimum
+// and goes to the first by fmax and fmin, and at a bound of clamp it passes whole. A bare number that the
+// elements cannot hold is refused.
 #pragma once
 
 #include <limits>
@@ -29,9 +29,18 @@ struct Where : Ternary {
   static constexpr int condition = 0;
   static constexpr bool inplace = false;
   static constexpr bool method = false;  // x.where(condition, other) has another order
-  template <class T> ADJOINT_INLINE static T forward(bool c, T a, T b) { return c ? a : b; }
-  template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<C> c) { return select(c.value, g.value, G(0)); }
-  template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<2>, Gradient<G> g, First<C> c) { return select(c.value, G(0), g.value); }
+  template <class T>
+  ADJOINT_INLINE static T forward(bool c, T a, T b) {
+    return c ? a : b;
+  }
+  template <class C, class G>
+  ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<C> c) {
+    return select(c.value, g.value, G(0));
+  }
+  template <class C, class G>
+  ADJOINT_INLINE static G vjp(Wrt<2>, Gradient<G> g, First<C> c) {
+    return select(c.value, G(0), g.value);
+  }
 #ifndef ADJOINT_KERNELS_ONLY
   static void check(const Tensor* in, DType type) {
     refuse_overflow(in[1], rounding_dtype(type), name);
@@ -47,9 +56,18 @@ struct MaskedFill : Ternary {
   static constexpr TypeSet types = types::all;
   static constexpr int condition = 1;
   static constexpr bool keeps_type = true;
-  template <class T> ADJOINT_INLINE static T forward(T x, bool m, T v) { return m ? v : x; }
-  template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g, Second<C> m) { return select(m.value, G(0), g.value); }
-  template <class C, class G> ADJOINT_INLINE static G vjp(Wrt<2>, Gradient<G> g, Second<C> m) { return select(m.value, g.value, G(0)); }
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, bool m, T v) {
+    return m ? v : x;
+  }
+  template <class C, class G>
+  ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g, Second<C> m) {
+    return select(m.value, G(0), g.value);
+  }
+  template <class C, class G>
+  ADJOINT_INLINE static G vjp(Wrt<2>, Gradient<G> g, Second<C> m) {
+    return select(m.value, g.value, G(0));
+  }
 #ifndef ADJOINT_KERNELS_ONLY
   static void check(const Tensor* in, DType type) { refuse_fill(name, in[2], type); }
 #endif
@@ -58,7 +76,8 @@ struct MaskedFill : Ternary {
 struct Ordered : Binary {
   static constexpr TypeSet types = types::boolean | types::real;
   /// The share of g of an input whose value `won`, or tied.
-  template <class G, class C> ADJOINT_INLINE static G share(G g, C lost, C tied) {
+  template <class G, class C>
+  ADJOINT_INLINE static G share(G g, C lost, C tied) {
     return select(lost, G(0), select(tied, G(0.5) * g, g));
   }
 };
@@ -67,14 +86,19 @@ struct Maximum : Ordered {
   static constexpr auto name = "maximum";
   static constexpr auto overloads = "max";
   static constexpr auto doc = "The larger of two elements; NaN where either is.";
-  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return math::max(a, b);
-    else return select(a > b, a, b);
+  template <class T>
+  ADJOINT_INLINE static T forward(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return math::max(a, b);
+    else
+      return select(a > b, a, b);
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
     return share(g.value, a.value < b.value, a.value == b.value);
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
     return share(g.value, b.value < a.value, a.value == b.value);
   }
 };
@@ -83,14 +107,19 @@ struct Minimum : Ordered {
   static constexpr auto name = "minimum";
   static constexpr auto overloads = "min";
   static constexpr auto doc = "The smaller of two elements; NaN where either is.";
-  template <class T> ADJOINT_INLINE static T forward(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return math::min(a, b);
-    else return select(a < b, a, b);
+  template <class T>
+  ADJOINT_INLINE static T forward(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return math::min(a, b);
+    else
+      return select(a < b, a, b);
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
     return share(g.value, a.value > b.value, a.value == b.value);
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
     return share(g.value, b.value > a.value, a.value == b.value);
   }
 };
@@ -98,11 +127,16 @@ struct Minimum : Ordered {
 struct Fmax : Ordered {
   static constexpr auto name = "fmax";
   static constexpr auto doc = "The larger of two elements; the other where one is NaN.";
-  template <class T> ADJOINT_INLINE static T forward(T a, T b) { return select(a >= b || b != b, a, b); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T forward(T a, T b) {
+    return select(a >= b || b != b, a, b);
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
     return select(a.value >= b.value || b.value != b.value, g.value, T(0));
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
     return select(a.value >= b.value || b.value != b.value, T(0), g.value);
   }
 };
@@ -110,11 +144,16 @@ struct Fmax : Ordered {
 struct Fmin : Ordered {
   static constexpr auto name = "fmin";
   static constexpr auto doc = "The smaller of two elements; the other where one is NaN.";
-  template <class T> ADJOINT_INLINE static T forward(T a, T b) { return select(a <= b || b != b, a, b); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T forward(T a, T b) {
+    return select(a <= b || b != b, a, b);
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> a, Second<T> b) {
     return select(a.value <= b.value || b.value != b.value, g.value, T(0));
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> a, Second<T> b) {
     return select(a.value <= b.value || b.value != b.value, T(0), g.value);
   }
 };
@@ -125,9 +164,18 @@ struct ClampMin : Binary {
   static constexpr auto doc = "Each element, or min where that is larger.";
   static constexpr auto inputs = "self, min";
   static constexpr TypeSet types = types::real;
-  template <class T> ADJOINT_INLINE static T forward(T x, T min) { return Maximum::forward(x, min); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> min) { return select(x.value >= min.value, g.value, T(0)); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> min) { return select(x.value < min.value, g.value, T(0)); }
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T min) {
+    return Maximum::forward(x, min);
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> min) {
+    return select(x.value >= min.value, g.value, T(0));
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> min) {
+    return select(x.value < min.value, g.value, T(0));
+  }
 #ifndef ADJOINT_KERNELS_ONLY
   static void check(const Tensor* in, DType type) { refuse_overflow(in[1], type, name); }
 #endif
@@ -138,9 +186,18 @@ struct ClampMax : Binary {
   static constexpr auto doc = "Each element, or max where that is smaller.";
   static constexpr auto inputs = "self, max";
   static constexpr TypeSet types = types::real;
-  template <class T> ADJOINT_INLINE static T forward(T x, T max) { return Minimum::forward(x, max); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> max) { return select(x.value <= max.value, g.value, T(0)); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> max) { return select(x.value > max.value, g.value, T(0)); }
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T max) {
+    return Minimum::forward(x, max);
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> max) {
+    return select(x.value <= max.value, g.value, T(0));
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> max) {
+    return select(x.value > max.value, g.value, T(0));
+  }
 #ifndef ADJOINT_KERNELS_ONLY
   static void check(const Tensor* in, DType type) { refuse_overflow(in[1], type, name); }
 #endif
@@ -149,19 +206,26 @@ struct ClampMax : Binary {
 struct Clamp : Ternary {
   static constexpr auto name = "clamp";
   static constexpr auto aliases = "clip";
-  static constexpr auto doc = "Each element limited to [min, max], either of which may be left out; max where max < min.";
+  static constexpr auto doc =
+      "Each element limited to [min, max], either of which may be left out; max where max < min.";
   static constexpr auto inputs = "self, min=None, max=None";
   using without_second = ClampMax;
   using without_third = ClampMin;
   static constexpr TypeSet types = types::real;
-  template <class T> ADJOINT_INLINE static T forward(T x, T min, T max) { return Minimum::forward(Maximum::forward(x, min), max); }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T min, T max) {
+    return Minimum::forward(Maximum::forward(x, min), max);
+  }
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
     return select(x.value >= min.value && x.value <= max.value, g.value, T(0));
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<1>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
     return select(x.value < min.value && min.value <= max.value, g.value, T(0));
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<2>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<2>, Gradient<T> g, First<T> x, Second<T> min, Third<T> max) {
     return select(x.value > max.value || min.value > max.value, g.value, T(0));
   }
 #ifndef ADJOINT_KERNELS_ONLY
@@ -175,10 +239,12 @@ struct Clamp : Ternary {
 struct NanToNum : Unary {
   static constexpr auto name = "nan_to_num";
   static constexpr bool out_converts = false;
-  static constexpr auto doc = "NaN replaced by nan, infinities by posinf and neginf: the largest finite numbers where not given.";
+  static constexpr auto doc =
+      "NaN replaced by nan, infinities by posinf and neginf: the largest finite numbers where not given.";
   static constexpr auto parameters = "nan=0.0, posinf=None, neginf=None";
   static constexpr TypeSet types = types::boolean | types::real;
-  template <class T, class P> ADJOINT_INLINE static T forward(T x, P nan, P posinf, P neginf) {
+  template <class T, class P>
+  ADJOINT_INLINE static T forward(T x, P nan, P posinf, P neginf) {
     if constexpr (std::is_integral_v<T>) {
       return x;
     } else {
@@ -186,14 +252,18 @@ struct NanToNum : Unary {
       return select(x != x, nan, y);
     }
   }
-  template <class T> ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T, T, T) {
+  template <class T>
+  ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T, T, T) {
     return select(apply<IsFinite>(x.value), g.value, T(0));
   }
 #ifndef ADJOINT_KERNELS_ONLY
-  static double absent(int k, DType type) { return is_floating(type) ? (k == 2 ? -1 : 1) * largest_of(type) : 0; }
+  static double absent(int k, DType type) {
+    return is_floating(type) ? (k == 2 ? -1 : 1) * largest_of(type) : 0;
+  }
 #endif
 };
 
-using Selection = Family<Where, MaskedFill, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, Clamp, NanToNum>;
+using Selection =
+    Family<Where, MaskedFill, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, Clamp, NanToNum>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -110,7 +110,8 @@ Tensor permuted(const Tensor& self, IntList order) {
 
 Tensor reshaped(const Tensor& self, IntList shape) {
   if (self.is_contiguous()) return over_shape(self, shape, contiguous_strides(shape));
-  if (auto strides = view_strides(self.sizes(), self.strides(), shape)) return over_shape(self, shape, *strides);
+  if (auto strides = view_strides(self.sizes(), self.strides(), shape))
+    return over_shape(self, shape, *strides);
   return over_shape(copy_of(self), shape, contiguous_strides(shape));
 }
 
@@ -129,15 +130,19 @@ Tensor Expand::forward(const Tensor& self, Sizes size) {
         fail("expand(): The expanded size of the tensor (", size[i],
              ") isn't allowed in a leading, non-existing dimension ", i);
       // A new dimension of size 1 repeats nothing: it has the stride that unsqueeze gives it, as in torch.
-      if (size[i] != 1) strides[i] = 0;
-      else strides[i] = i + 1 < size.size() ? checked_multiply(sizes[i + 1], strides[i + 1], name) : 1;
+      if (size[i] != 1)
+        strides[i] = 0;
+      else
+        strides[i] = i + 1 < size.size() ? checked_multiply(sizes[i + 1], strides[i + 1], name) : 1;
       continue;
     }
     const int64_t have = from[i - lead];
-    if (size[i] == -1) sizes[i] = have;
+    if (size[i] == -1)
+      sizes[i] = have;
     else if (size[i] != have && (have != 1 || size[i] < 0))
       fail("expand(): The expanded size of the tensor (", size[i], ") must match the existing size (", have,
-           ") at non-singleton dimension ", i, ". Target sizes: ", to_string(size), ". Tensor sizes: ", to_string(from));
+           ") at non-singleton dimension ", i, ". Target sizes: ", to_string(size),
+           ". Tensor sizes: ", to_string(from));
     strides[i] = have == 1 && sizes[i] != 1 ? 0 : steps[i - lead];
   }
   count_of(sizes.span(), name);
@@ -153,9 +158,11 @@ Tensor View::forward(const Tensor& self, Sizes size) {
   const Dims sizes = infer_shape(size, self.numel(), name);
   const auto strides = view_strides(self.sizes(), self.strides(), sizes.span());
   if (!strides)
-    fail("view(): view size is not compatible with input tensor's size and stride (at least one dimension spans "
-         "across two contiguous subspaces): a tensor of shape ", to_string(self.sizes()), " with strides ",
-         to_string(self.strides()), " cannot be seen as ", to_string(sizes.span()), ". Use .reshape(...) instead.");
+    fail(
+        "view(): view size is not compatible with input tensor's size and stride (at least one dimension "
+        "spans across two contiguous subspaces): a tensor of shape ",
+        to_string(self.sizes()), " with strides ", to_string(self.strides()), " cannot be seen as ",
+        to_string(sizes.span()), ". Use .reshape(...) instead.");
   return over_shape(self, sizes.span(), *strides);
 }
 
@@ -171,7 +178,8 @@ Tensor Transpose::forward(const Tensor& self, Dim dim0, Dim dim1) {
 
 Tensor MatrixT::forward(const Tensor& self) {
   if (self.dim() > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", self.dim(), "D");
-  return self.dim() == 2 ? Transpose::forward(self, 0, 1) : alias(self, self.sizes(), self.strides(), self.offset());
+  return self.dim() == 2 ? Transpose::forward(self, 0, 1)
+                         : alias(self, self.sizes(), self.strides(), self.offset());
 }
 
 Dims Permute::inverse(IntList dims) {
@@ -183,8 +191,10 @@ Dims Permute::inverse(IntList dims) {
 
 Tensor Permute::forward(const Tensor& self, Permutation dims) {
   if (static_cast<int64_t>(dims.size()) != self.dim())
-    fail("permute(): number of dimensions in the tensor input does not match the length of the "
-         "desired ordering of dimensions i.e. input.dim() = ", self.dim(), " is not equal to len(dims) = ", dims.size());
+    fail(
+        "permute(): number of dimensions in the tensor input does not match the length of the desired "
+        "ordering of dimensions i.e. input.dim() = ",
+        self.dim(), " is not equal to len(dims) = ", dims.size());
   Dims order(dims.size());
   uint64_t seen = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -204,7 +214,8 @@ Tensor MoveDim::forward(const Tensor& self, DimList source, DimList destination)
 Tensor Squeeze::forward(const Tensor& self, OptionalDims dim) {
   const auto sizes = self.sizes(), strides = self.strides();
   uint64_t mask = 0;
-  if (!dim) mask = ~uint64_t{0};
+  if (!dim)
+    mask = ~uint64_t{0};
   else
     for (int64_t d : *dim) mask |= uint64_t{1} << wrap_dim(d, self.dim(), name);
   Dims to, steps;
@@ -227,7 +238,9 @@ Tensor Unsqueeze::forward(const Tensor& self, NewDim dim) {
 
 Tensor Flatten::forward(const Tensor& self, Dim start_dim, Dim end_dim) {
   const int start = wrap_dim(start_dim, self.dim(), name), end = wrap_dim(end_dim, self.dim(), name);
-  if (start > end) fail("flatten() has invalid args: start_dim cannot come after end_dim: they are ", start_dim, " and ", end_dim);
+  if (start > end)
+    fail("flatten() has invalid args: start_dim cannot come after end_dim: they are ", start_dim, " and ",
+         end_dim);
   if (self.dim() == 0) {
     const int64_t one[] = {1};
     return reshaped(self, one);
@@ -247,13 +260,16 @@ Tensor Unflatten::forward(const Tensor& self, Dim dim, IntList sizes) {
   const int64_t have = self.sizes()[d];
   int64_t known = 1, missing = 0;
   for (int64_t s : sizes)
-    if (s == -1) ++missing;
-    else if (s < 0) fail("unflatten(): sizes must be non-negative but for one -1: ", to_string(sizes));
-    else known = checked_multiply(known, s, name);
+    if (s == -1)
+      ++missing;
+    else if (s < 0)
+      fail("unflatten(): sizes must be non-negative but for one -1: ", to_string(sizes));
+    else
+      known = checked_multiply(known, s, name);
   if (missing > 1) fail("unflatten(): only one dimension can be inferred: ", to_string(sizes));
   if (missing ? known == 0 || have % known != 0 : known != have)
-    fail("unflatten(): Provided sizes ", to_string(sizes), " don't multiply up to the size of dim ", d, " (", have,
-         ") in the input tensor of shape ", to_string(self.sizes()));
+    fail("unflatten(): Provided sizes ", to_string(sizes), " don't multiply up to the size of dim ", d, " (",
+         have, ") in the input tensor of shape ", to_string(self.sizes()));
   const auto from = self.sizes();
   Dims shape(from.subspan(0, d));
   for (int64_t s : sizes) shape.push_back(s == -1 ? have / known : s);

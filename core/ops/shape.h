@@ -1,8 +1,8 @@
 // Shapes: the same bytes under other sizes and strides, and the copies that such a change may need.
 //
-// All but `contiguous`, `clone` and the conversion are views. Every one rearranges elements one to one (or, for
-// `expand`, one to many), so that the gradient is the same operation backwards. Views of a part of a tensor are in
-// ops/part.h. Start reading at `Reshape`.
+// All but `contiguous`, `clone` and the conversion are views. Every one rearranges elements one to one (or,
+// for `expand`, one to many), so that the gradient is the same operation backwards. Views of a part of a
+// tensor are in ops/part.h. Start reading at `Reshape`.
 #pragma once
 
 #include "ops/op.h"
@@ -19,7 +19,8 @@ Tensor sum_to_shape(const Tensor& g, IntList sizes);
 /// Like sum_to_shape, where `sizes` may have more dimensions than g, all of size 1 and in front.
 Tensor sum_to_value(const Tensor& g, IntList sizes);
 
-/// The strides under which elements in row-major order of (sizes, strides) have `shape`; none where only a copy can.
+/// The strides under which elements in row-major order of (sizes, strides) have `shape`; none where only a
+/// copy can.
 std::optional<Dims> view_strides(IntList sizes, IntList strides, IntList shape);
 /// `shape` with its -1 worked out; RuntimeError with torch's phrase when it does not hold `numel` elements.
 Dims infer_shape(IntList shape, int64_t numel, const char* op);
@@ -29,7 +30,8 @@ Dims moved_order(IntList source, IntList destination, int64_t ndim, const char* 
 struct Expand : Structured {
   static constexpr auto name = "expand";
   static constexpr auto aliases = "broadcast_to";
-  static constexpr auto doc = "A view with dimensions of size 1 repeated to the given sizes; -1 keeps a size.";
+  static constexpr auto doc =
+      "A view with dimensions of size 1 repeated to the given sizes; -1 keeps a size.";
   static constexpr auto signature = "self, size";
   static constexpr auto samples = Cases{"(3, 1), [3, 4]", "(3, 1), [2, -1, 4]", "(1, 0), [2, 0]", "(), [2]"};
   static constexpr bool view = true;
@@ -39,7 +41,10 @@ struct Expand : Structured {
 
 struct Reshape : Structured {
   static constexpr auto name = "reshape";
-  template <class A> static const char* recorded_as(const A&) { return "view"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "view";
+  }
   static constexpr auto doc =
       "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
   static constexpr auto signature = "self, shape";
@@ -52,8 +57,8 @@ struct Reshape : Structured {
 struct View : Structured {
   static constexpr auto name = "view";
   static constexpr auto doc =
-      "The elements in row-major order under another shape, over the same memory; an error where the layout does "
-      "not allow it.";
+      "The elements in row-major order under another shape, over the same memory; an error where the layout "
+      "does not allow it.";
   static constexpr auto signature = "self, size";
   static constexpr auto samples = Cases{"(3, 4), [2, 6]", "(3, 4), [-1]", "(0, 3), [3, 0]", "(), [1, 1]"};
   static constexpr bool view = true;
@@ -78,7 +83,8 @@ struct Transpose : Structured {
 struct MatrixT : Structured {
   static constexpr auto name = "t";
   static constexpr auto batch = batching::transposed_matrix;
-  static constexpr auto doc = "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
+  static constexpr auto doc =
+      "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(3,)", "()", "(0, 3)"};
   static constexpr bool view = true;
@@ -90,7 +96,8 @@ struct Permute : Structured {
   static constexpr auto name = "permute";
   static constexpr auto doc = "A view with the dimensions in the given order.";
   static constexpr auto signature = "self, dims";
-  static constexpr auto samples = Cases{"(2, 3, 4), [2, 0, 1]", "(3, 4), [-1, 0]", "(0, 3), [1, 0]", "(), []"};
+  static constexpr auto samples =
+      Cases{"(2, 3, 4), [2, 0, 1]", "(3, 4), [-1, 0]", "(0, 3), [1, 0]", "(), []"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Permutation dims);
   static Dims inverse(IntList dims);
@@ -102,23 +109,29 @@ struct Permute : Structured {
 
 struct MoveDim : Structured {
   static constexpr auto name = "movedim";
-  template <class A> static const char* recorded_as(const A&) { return "permute"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "permute";
+  }
   static constexpr auto aliases = "moveaxis";
-  static constexpr auto doc = "A view with the dimensions `source` moved to `destination`; the others keep their order.";
+  static constexpr auto doc =
+      "A view with the dimensions `source` moved to `destination`; the others keep their order.";
   static constexpr auto signature = "self, source, destination";
   static constexpr auto samples = Cases{"(2, 3, 4), 0, 2", "(2, 3, 4), [0, 1], [-1, 0]", "(0, 3), 0, 1"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, DimList source, DimList destination);
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> source, Argument<IntList, 2> destination) {
-    return call<MoveDim>(g, destination.value, source.value);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<IntList, 1> source, Argument<IntList, 2> destination) {
+        return call<MoveDim>(g, destination.value, source.value);
+      }};
 };
 
 struct Squeeze : Structured {
   static constexpr auto name = "squeeze";
   static constexpr auto doc = "A view without the dimensions of size 1: all of them, or those given.";
   static constexpr auto signature = "self, dim=None";
-  static constexpr auto samples = Cases{"(3, 1, 4)", "(3, 1, 4), dim=1", "(1, 3, 1), dim=[0, -1]", "(3, 4), dim=0", "(1, 0)"};
+  static constexpr auto samples =
+      Cases{"(3, 1, 4)", "(3, 1, 4), dim=1", "(1, 3, 1), dim=[0, -1]", "(3, 4), dim=0", "(1, 0)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, OptionalDims dim);
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
@@ -136,8 +149,12 @@ struct Unsqueeze : Structured {
 
 struct Flatten : Structured {
   static constexpr auto name = "flatten";
-  template <class A> static const char* recorded_as(const A&) { return "view"; }
-  static constexpr auto doc = "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "view";
+  }
+  static constexpr auto doc =
+      "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
   static constexpr auto signature = "self, start_dim=0, end_dim=-1";
   static constexpr auto samples = Cases{"(2, 3, 4)", "(2, 3, 4), start_dim=1, end_dim=2", "(0, 3)", "()"};
   static constexpr bool view = true;
@@ -147,7 +164,10 @@ struct Flatten : Structured {
 
 struct Unflatten : Structured {
   static constexpr auto name = "unflatten";
-  template <class A> static const char* recorded_as(const A&) { return "view"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "view";
+  }
   static constexpr auto doc = "A view with one dimension made several; one of the sizes may be -1.";
   static constexpr auto signature = "self, dim, sizes";
   static constexpr auto samples = Cases{"(3, 4), 1, [2, 2]", "(6, 2), 0, [-1, 3]", "(0, 4), -1, [2, 2]"};
@@ -181,11 +201,15 @@ struct Clone : Structured {
 
 struct To : Structured {
   static constexpr auto name = "_to_type";
-  template <class A> static const char* recorded_as(const A&) { return "to_copy"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "to_copy";
+  }
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy in another type.";
   static constexpr auto signature = "self, dtype";
-  static constexpr auto samples = Cases{"(3, 4), complex128", "(3, 4), bool", "(0, 3), float32", "(), complex128"};
+  static constexpr auto samples =
+      Cases{"(3, 4), complex128", "(3, 4), bool", "(0, 3), float32", "(), complex128"};
   static Tensor forward(const Tensor& self, DType dtype);
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<To>(g, s.dtype); }};
@@ -194,7 +218,8 @@ struct To : Structured {
 struct ToDevice : Structured {
   static constexpr auto name = "_to_device";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "A copy on another device, by its number; its gradient goes back to the first one's.";
+  static constexpr auto doc =
+      "A copy on another device, by its number; its gradient goes back to the first one's.";
   static constexpr auto signature = "self, device, source";
   static constexpr auto samples = Cases{"(3, 4), 0, 0", "(0, 3), 0, 0", "(), 0, 0"};
   static constexpr bool method = false;
@@ -205,7 +230,7 @@ struct ToDevice : Structured {
   }};
 };
 
-using ShapeOps = Family<Expand, Reshape, View, Transpose, MatrixT, Permute, MoveDim, Squeeze, Unsqueeze, Flatten, Unflatten,
-                        Contiguous, Clone, To, ToDevice>;
+using ShapeOps = Family<Expand, Reshape, View, Transpose, MatrixT, Permute, MoveDim, Squeeze, Unsqueeze,
+                        Flatten, Unflatten, Contiguous, Clone, To, ToDevice>;
 
 }  // namespace adjoint

@@ -1,8 +1,8 @@
 // The rules of softmax: fused where nothing is recorded, else by recorded operations.
-#include "for_size.h"
 #include "ops/softmax.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/reduction.h"
 #include "ops/spread.h"
@@ -10,7 +10,9 @@
 namespace adjoint::rules {
 
 namespace {
-Tensor summed(const Tensor& t, int64_t dim) { return call<Sum>(t, OptionalInts(IntList(&dim, 1)), true, OptionalType()); }
+Tensor summed(const Tensor& t, int64_t dim) {
+  return call<Sum>(t, OptionalInts(IntList(&dim, 1)), true, OptionalType());
+}
 }  // namespace
 
 Tensor softmax(const Tensor& g, const Tensor& result, int64_t dim) {

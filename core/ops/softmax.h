@@ -1,7 +1,7 @@
 // Softmax and its logarithm along one dimension.
 //
-// Each is one pass of a fused kernel, and so is its gradient. When the gradient is itself recorded (create_graph), it is
-// written in recorded operations instead, which brings derivatives of any order.
+// Each is one pass of a fused kernel, and so is its gradient. When the gradient is itself recorded
+// (create_graph), it is written in recorded operations instead, which brings derivatives of any order.
 #pragma once
 
 #include "kernels/softmax.h"
@@ -16,22 +16,32 @@ Tensor log_softmax(const Tensor& g, const Tensor& result, int64_t dim);
 
 struct Softmax : Structured {
   static constexpr auto name = "softmax";
-  static constexpr auto doc = "exp(x) / sum(exp(x)) along a dimension, without overflow. With dtype, the input is converted first.";
+  static constexpr auto doc =
+      "exp(x) / sum(exp(x)) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, false, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
+  static constexpr auto samples =
+      Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
+  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::softmax(self, dim, dtype, false, name);
+  }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
 };
 
 struct LogSoftmax : Structured {
   static constexpr auto name = "log_softmax";
-  static constexpr auto doc = "x - log(sum(exp(x))) along a dimension, without overflow. With dtype, the input is converted first.";
+  static constexpr auto doc =
+      "x - log(sum(exp(x))) along a dimension, without overflow. With dtype, the input is converted first.";
   static constexpr auto signature = "self, dim, dtype=None";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) { return kernels::softmax(self, dim, dtype, true, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
+  static constexpr auto samples =
+      Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
+  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::softmax(self, dim, dtype, true, name);
+  }
+  static constexpr auto vjp = Rules{
+      [](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
 };
 
 struct SoftmaxBackward : Structured {
@@ -40,8 +50,11 @@ struct SoftmaxBackward : Structured {
   static constexpr auto doc = "result * (g - sum(g * result)): the gradient of softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
   static constexpr TypeSet types = types::floating;
-  static constexpr auto samples = Cases{"(3, 4), unit(3, 4), 1", "(3, 4), unit(3, 4), 0", "(0, 3), unit(0, 3), 1"};
-  static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) { return kernels::softmax_backward(g, result, dim, false); }
+  static constexpr auto samples =
+      Cases{"(3, 4), unit(3, 4), 1", "(3, 4), unit(3, 4), 0", "(0, 3), unit(0, 3), 1"};
+  static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) {
+    return kernels::softmax_backward(g, result, dim, false);
+  }
 };
 
 struct LogSoftmaxBackward : Structured {
@@ -51,7 +64,9 @@ struct LogSoftmaxBackward : Structured {
   static constexpr auto signature = "g, result, dim";
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples = Cases{"(3, 4), (3, 4), 1", "(3, 4), (3, 4), 0", "(0, 3), (0, 3), 1"};
-  static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) { return kernels::softmax_backward(g, result, dim, true); }
+  static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) {
+    return kernels::softmax_backward(g, result, dim, true);
+  }
 };
 
 using SoftmaxOps = Family<Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>;

@@ -1,7 +1,7 @@
 // Order: sorting, the k largest, medians; and moving values to and from the places that indices name.
 //
-// NaN counts as larger than any number. Equal elements keep their order, whether stability was asked for or not.
-// Values carry gradients, which go back to where they were taken from; indices do not.
+// NaN counts as larger than any number. Equal elements keep their order, whether stability was asked for or
+// not. Values carry gradients, which go back to where they were taken from; indices do not.
 #pragma once
 
 #include "kernels/sorting.h"
@@ -15,13 +15,19 @@ struct GatherAlong;
 struct ScatterAlong : Structured {
   static constexpr auto name = "_scatter_along";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "Zeros of the given size along a dimension, with self added up where the indices say.";
+  static constexpr auto doc =
+      "Zeros of the given size along a dimension, with self added up where the indices say.";
   static constexpr auto signature = "self, indices, dim, size";
-  static constexpr auto samples = Cases{"(3, 2), [[0, 2], [3, 1], [1, 1]], 1, 4", "(2, 3), index(2, 3, below=4), 0, 4",
-                                        "(0, 3), index(0, 3, below=4), 1, 4"};
-  static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim, int64_t size) { return kernels::scatter_along(self, indices, dim, size); }
+  static constexpr auto samples =
+      Cases{"(3, 2), [[0, 2], [3, 1], [1, 1]], 1, 4", "(2, 3), index(2, 3, below=4), 0, 4",
+            "(0, 3), index(0, 3, below=4), 1, 4"};
+  static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim, int64_t size) {
+    return kernels::scatter_along(self, indices, dim, size);
+  }
   static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) { return call<GatherAlong>(g, indices, dim.value); }};
+  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) {
+    return call<GatherAlong>(g, indices, dim.value);
+  }};
 };
 
 struct GatherAlong : Structured {
@@ -31,7 +37,9 @@ struct GatherAlong : Structured {
   static constexpr auto signature = "self, indices, dim";
   static constexpr auto samples = Cases{"(3, 4), index(3, 2, below=4), 1", "(3, 4), index(5, 4, below=3), 0",
                                         "(0, 3), index(0, 2, below=3), 1"};
-  static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) { return kernels::gather_along(self, indices, dim); }
+  static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) {
+    return kernels::gather_along(self, indices, dim);
+  }
   static constexpr auto linear = LinearIn<0>{};
   static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
     return rules::scatter_into_zeros(g, indices, s, dim, true);
@@ -43,9 +51,12 @@ struct Sort : Structured {
   static constexpr auto doc = "The elements in order along a dimension, and the indices they had.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) { return kernels::sort(self, dim, descending, true, name); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) {
+    return kernels::sort(self, dim, descending, true, name);
+  }
   static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
     return rules::scatter_into_zeros(g, indices, s, dim, true);
   }};
@@ -56,7 +67,8 @@ struct Argsort : Structured {
   static constexpr auto doc = "The indices that sort the elements along a dimension.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
+  static constexpr auto samples =
+      Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
   static constexpr bool differentiable = false;
   static Tensor forward(const Tensor& self, Dim dim, bool descending, bool) {
     return std::get<1>(kernels::sort(self, dim, descending, false, name));
@@ -68,7 +80,8 @@ struct TopK : Structured {
   static constexpr auto doc = "The k largest (or smallest) elements along a dimension, and their indices.";
   static constexpr auto signature = "self, k, dim=-1, largest=True, sorted=True";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 2, dim=0, largest=False, sorted=True", "(3, 4), 0", "(), 1", "(0, 3), 2"};
+  static constexpr auto samples =
+      Cases{"(3, 4), 2", "(3, 4), 2, dim=0, largest=False, sorted=True", "(3, 4), 0", "(), 1", "(0, 3), 2"};
   static constexpr auto returns = "values, indices";
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
     return kernels::topk(self, k, dim, largest, sorted, name);
@@ -85,51 +98,73 @@ struct KthValue : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 3, dim=0, keepdim=True", "(), 1", "(0, 3), 2"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) { return kernels::kth_value(self, k, dim, keepdim, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
-    return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
-  }};
+  static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) {
+    return kernels::kth_value(self, k, dim, keepdim, name);
+  }
+  static constexpr auto vjp =
+      Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
+        return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
+      }};
 };
 
 /// The rule of a median along a dimension.
-inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim, Argument<bool, 2> keepdim) {
+inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim,
+                                              Argument<bool, 2> keepdim) {
   return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
 };
 
 struct MedianDim : Structured {
   static constexpr auto name = "_median_dim";
-  template <class A> static const char* recorded_as(const A&) { return "median.1"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "median.1";
+  }
   static constexpr auto overloads = "median";
-  static constexpr auto doc = "The median along a dimension (the lower one of an even number), and its index.";
+  static constexpr auto doc =
+      "The median along a dimension (the lower one of an even number), and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, false, "median"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::median(self, dim, keepdim, false, "median");
+  }
   static constexpr auto vjp = Rules{median_picked_rule};
 };
 
 struct NanMedianDim : Structured {
   static constexpr auto name = "_nanmedian_dim";
-  template <class A> static const char* recorded_as(const A&) { return "nanmedian.1"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "nanmedian.1";
+  }
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"[[1.0, nan, 3.0], [nan, 2.0, 5.0]], 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
+  static constexpr auto samples =
+      Cases{"[[1.0, nan, 3.0], [nan, 2.0, 5.0]], 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::median(self, dim, keepdim, true, "nanmedian"); }
+  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::median(self, dim, keepdim, true, "nanmedian");
+  }
   static constexpr auto vjp = Rules{median_picked_rule};
 };
 
 /// The rule of a median of everything: equals share evenly, as of max().
-inline constexpr auto shared_median_rule = [](Grad g, Input<0> self, Output<0> result) { return rules::extreme(g, self, result, {}, false, true); };
+inline constexpr auto shared_median_rule = [](Grad g, Input<0> self, Output<0> result) {
+  return rules::extreme(g, self, result, {}, false, true);
+};
 
 struct MedianAll : Structured {
   static constexpr auto name = "_median_all";
-  template <class A> static const char* recorded_as(const A&) { return "median"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "median";
+  }
   static constexpr auto overloads = "median";
-  static constexpr auto doc = "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
+  static constexpr auto doc =
+      "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4)", "(5,)", "()"};
@@ -139,7 +174,10 @@ struct MedianAll : Structured {
 
 struct NanMedianAll : Structured {
   static constexpr auto name = "_nanmedian_all";
-  template <class A> static const char* recorded_as(const A&) { return "nanmedian"; }
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "nanmedian";
+  }
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
   static constexpr auto signature = "self";
@@ -151,41 +189,55 @@ struct NanMedianAll : Structured {
 
 struct ModeIndex : Structured {
   static constexpr auto name = "_mode_index";
-  static constexpr auto doc = "The last place of the element that is most frequent along a dimension, the least of several.";
+  static constexpr auto doc =
+      "The last place of the element that is most frequent along a dimension, the least of several.";
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"[[3.0, 1.0, 3.0, 1.0], [2.0, 0.0, 0.0, 2.0]], 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
+  static constexpr auto samples = Cases{"[[3.0, 1.0, 3.0, 1.0], [2.0, 0.0, 0.0, 2.0]], 1",
+                                        "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr bool differentiable = false;
-  static Tensor forward(const Tensor& self, Dim dim, bool keepdim) { return kernels::mode_index(self, dim, keepdim, "mode"); }
+  static Tensor forward(const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::mode_index(self, dim, keepdim, "mode");
+  }
 };
 
 struct SearchSorted : Structured {
   static constexpr auto name = "_search_sorted";
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "How many elements of rising sequences, of one row or one for each row of values, stand before each value.";
+  static constexpr auto doc =
+      "How many elements of rising sequences, of one row or one for each row of values, stand before each "
+      "value.";
   static constexpr auto signature = "self, values, right=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"[1.0, 3.0, 5.0], [[0.0, 3.0], [9.0, 4.0]]", "[[1.0, 3.0], [2.0, 2.0]], [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]], right=True",
-                                        "[1.0, 2.0], (0, 3)"};
+  static constexpr auto samples =
+      Cases{"[1.0, 3.0, 5.0], [[0.0, 3.0], [9.0, 4.0]]",
+            "[[1.0, 3.0], [2.0, 2.0]], [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]], right=True", "[1.0, 2.0], (0, 3)"};
   static constexpr bool differentiable = false;
-  static Tensor forward(const Tensor& self, const Tensor& values, bool right) { return kernels::search_sorted(self, values, right, "searchsorted"); }
+  static Tensor forward(const Tensor& self, const Tensor& values, bool right) {
+    return kernels::search_sorted(self, values, right, "searchsorted");
+  }
 };
 
 struct Unique : Structured {
   static constexpr auto name = "_unique";
   static constexpr auto batch = batching::dynamic;
-  static constexpr auto doc = "The distinct elements in order; where asked for, the place of each element's value and how often each occurs.";
+  static constexpr auto doc =
+      "The distinct elements in order; where asked for, the place of each element's value and how often each "
+      "occurs.";
   static constexpr auto signature = "self, return_inverse=False, return_counts=False";
   static constexpr TypeSet types = types::ordered;
-  static constexpr auto samples = Cases{"[3.0, 1.0, 3.0, 2.0]", "[[3.0, 1.0], [1.0, 2.0]], return_inverse=True, return_counts=True",
-                                        "(0,), True, True", "(), True, True", "(0, 3)"};
+  static constexpr auto samples =
+      Cases{"[3.0, 1.0, 3.0, 2.0]", "[[3.0, 1.0], [1.0, 2.0]], return_inverse=True, return_counts=True",
+            "(0,), True, True", "(), True, True", "(0, 3)"};
   static constexpr auto returns = "output, inverse_indices, counts";
   static constexpr bool differentiable = false;
-  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& self, bool return_inverse, bool return_counts) {
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& self, bool return_inverse,
+                                                    bool return_counts) {
     return kernels::unique(self, return_inverse, return_counts, "unique");
   }
 };
 
-using Sorting = Family<ScatterAlong, GatherAlong, Sort, Argsort, TopK, KthValue, MedianDim, NanMedianDim, MedianAll, NanMedianAll, ModeIndex, SearchSorted, Unique>;
+using Sorting = Family<ScatterAlong, GatherAlong, Sort, Argsort, TopK, KthValue, MedianDim, NanMedianDim,
+                       MedianAll, NanMedianAll, ModeIndex, SearchSorted, Unique>;
 
 }  // namespace adjoint

@@ -1,6 +1,6 @@
-#include "for_size.h"
 #include "ops/special.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 
 ADJOINT_RARE_FAMILY(Special)

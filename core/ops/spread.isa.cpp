@@ -1,7 +1,7 @@
-#include "for_size.h"
 #include "ops/spread.h"
 
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "ops/complex.h"
 
 ADJOINT_RARE_FAMILY(Spread)

@@ -1,9 +1,9 @@
 // Writing elements. Everything is checked before the first byte is written.
-#include "for_size.h"
 #include "ops/writing.h"
 
 #include "autograd/views.h"
 #include "dispatch/family.h"
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
@@ -13,8 +13,8 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
-#include "tensor/number.h"
 #include "tensor/access.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -23,15 +23,20 @@ namespace {
 Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); }
 
 /// Values that may lie in the memory that is about to be written.
-Tensor unaliased(const Tensor& values, const Tensor& from) { return values->storage == from->storage ? copy_of(values) : values; }
+Tensor unaliased(const Tensor& values, const Tensor& from) {
+  return values->storage == from->storage ? copy_of(values) : values;
+}
 
-Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value, Text reduce, const char* op) {
+Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value,
+                 Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
     fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
   if (value) refuse_overflow(*value, self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor where = scatter_index(self, d, index, src, op), out = empty(self.sizes(), self.dtype());
-  const Scattering how = reduce == "add" ? Scattering::Add : reduce == "multiply" ? Scattering::Multiply : Scattering::Write;
+  const Scattering how = reduce == "add"        ? Scattering::Add
+                         : reduce == "multiply" ? Scattering::Multiply
+                                                : Scattering::Write;
   scatter_into(out, self, d, where, src ? *src : Tensor(), value ? *value : Scalar(0), how, op);
   return out;
 }
@@ -40,7 +45,8 @@ Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 void need_copy_fits(IntList to, IntList from) {
   if (const Dims wide = broadcast_shapes(to, from, "copy_"); !same(wide.span(), to))
-    fail("copy_(): output with shape ", to_string(to), " doesn't match the broadcast shape ", to_string(wide.span()));
+    fail("copy_(): output with shape ", to_string(to), " doesn't match the broadcast shape ",
+         to_string(wide.span()));
 }
 
 Tensor Copy::forward(const Tensor& self, const Tensor& src) {
@@ -53,7 +59,8 @@ Tensor overwritten(const Tensor& g) { return zeros(g.sizes(), g.dtype()); }
 Tensor Copy::source(const Tensor& g, IntList sizes) { return sum_to_value(g, sizes); }
 
 Tensor Fill::forward(const Tensor& self, const Tensor& value) {
-  if (value.dim() != 0) fail("fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions");
+  if (value.dim() != 0)
+    fail("fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions");
   refuse_overflow(value, rounding_dtype(self.dtype()), "fill_");
   copy_into(self, value);
   return self;
@@ -77,7 +84,9 @@ Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IndexSpec spec
   copy_into(part, unaliased(fitted(value, part.sizes(), ""), self));
   return self;
 }
-Tensor SetBasic::source(const Tensor& g, IntList sizes, IntList spec) { return sum_to_value(call<BasicIndex>(g, spec), sizes); }
+Tensor SetBasic::source(const Tensor& g, IntList sizes, IntList spec) {
+  return sum_to_value(call<BasicIndex>(g, spec), sizes);
+}
 
 Tensor ZeroIndex::forward(const Tensor& self, OptionalTensorList indices) {
   const Tensor out = copy_of(self);
@@ -85,18 +94,23 @@ Tensor ZeroIndex::forward(const Tensor& self, OptionalTensorList indices) {
   return out;
 }
 
-Tensor IndexPut::forward(const Tensor& self, const Tensor& values, OptionalTensorList indices, bool accumulate) {
+Tensor IndexPut::forward(const Tensor& self, const Tensor& values, OptionalTensorList indices,
+                         bool accumulate) {
   put_at(self, values, indices, accumulate);
   return self;
 }
-Tensor IndexPut::source(const Tensor& g, IntList sizes, const Tensors& indices) { return sum_to_value(call<Index>(g, TensorList(indices)), sizes); }
+Tensor IndexPut::source(const Tensor& g, IntList sizes, const Tensors& indices) {
+  return sum_to_value(call<Index>(g, TensorList(indices)), sizes);
+}
 
-// --- Into copies -----------------------------------------------------------------------------------------------------
+// --- Into copies ----------------------------------------------------------------------------------
 
-Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index, const std::optional<std::string>& reduce) {
+Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index,
+                       const std::optional<std::string>& reduce) {
   if (!reduce) return call<ScatterValue>(g, dim, index, Scalar(0), std::optional<Text>());
   if (*reduce == "add") return g;
-  fail<NotImplemented>("the derivative of '_scatter' with reduce='", *reduce, "' is that of '_scatter_multiply'");
+  fail<NotImplemented>("the derivative of '_scatter' with reduce='", *reduce,
+                       "' is that of '_scatter_multiply'");
 }
 
 Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index) {
@@ -111,10 +125,12 @@ Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor&
   return call<ConstantPad>(picked_up, pad.span(), Scalar(0));
 }
 
-Tensor Scatter::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, std::optional<Text> reduce) {
+Tensor Scatter::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
+                        std::optional<Text> reduce) {
   return scattered(self, dim, index, &src, nullptr, reduce.value_or(Text()), "scatter");
 }
-Tensor ScatterValue::forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value, std::optional<Text> reduce) {
+Tensor ScatterValue::forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value,
+                             std::optional<Text> reduce) {
   return scattered(self, dim, index, nullptr, &value, reduce.value_or(Text()), "scatter");
 }
 Tensor ScatterMultiply::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
@@ -126,36 +142,50 @@ Tensor ScatterMultiplyValue::forward(const Tensor& self, Dim dim, const Tensor& 
 Tensor ScatterMultiply::self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src) {
   return call<ScatterMultiply>(g, dim, index, Recorded(src).conj().tensor);
 }
-// g times the element of self times the other factors that go to the same place. Those are the product of all that are not
-// zero, over the factor itself; with a zero among them, only the zero itself has any left.
-Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  const Recorded zero(call<Equal>(src, zero_like(src))), one(wrap_number(Scalar(1), src.dtype())), none(wrap_number(Scalar(0), src.dtype()));
-  if (recording() && src.requires_grad() && device_of(src) != Device::Meta && item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
-    fail<NotImplemented>("Double backward is unsupported for src where it has zeros: the second derivative of 'scatter' with reduce='multiply' is not implemented where "
-                         "an element of src is 0");
+// g times the element of self times the other factors that go to the same place. Those are the product of all
+// that are not zero, over the factor itself; with a zero among them, only the zero itself has any left.
+Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index,
+                                        const Tensor& src) {
+  const Recorded zero(call<Equal>(src, zero_like(src))), one(wrap_number(Scalar(1), src.dtype())),
+      none(wrap_number(Scalar(0), src.dtype()));
+  if (recording() && src.requires_grad() && device_of(src) != Device::Meta &&
+      item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
+    fail<NotImplemented>(
+        "Double backward is unsupported for src where it has zeros: the second derivative of 'scatter' with "
+        "reduce='multiply' is not implemented where an element of src is 0");
   const Recorded factors = select(zero, one, src);
   const Tensor ones = full(self.sizes(), Scalar(1), self.dtype()), marks = call<To>(zero.tensor, src.dtype());
   const Recorded product(call<ScatterMultiply>(ones, dim, index, factors.tensor));
   const Tensor zeros_there = call<ScatterAdd>(zeros(self.sizes(), self.dtype()), dim, index, marks);
-  const auto at_source = [&](const Tensor& t) { return Recorded(scatter_source(t, src.sizes(), dim, index)); };
+  const auto at_source = [&](const Tensor& t) {
+    return Recorded(scatter_source(t, src.sizes(), dim, index));
+  };
   const Recorded all = at_source((Recorded(g) * (Recorded(self) * product).conj()).tensor) / factors.conj();
   return select(at_source(zeros_there) == Recorded(marks), all, none).tensor;
 }
-Tensor ScatterExtreme::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, bool largest) {
-  if (!(types & types::bit(self.dtype()))) fail("scatter_reduce(): the largest and the smallest of ", name_of(self.dtype()), " are not defined: expected real numbers");
+Tensor ScatterExtreme::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
+                               bool largest) {
+  if (!(types & types::bit(self.dtype())))
+    fail("scatter_reduce(): the largest and the smallest of ", name_of(self.dtype()),
+         " are not defined: expected real numbers");
   const int d = wrap_dim(dim, self.dim(), "scatter");
-  const Tensor where = scatter_index(self, d, index, &src, "scatter"), out = empty(self.sizes(), self.dtype());
-  scatter_into(out, self, d, where, src, Scalar(0), largest ? Scattering::Largest : Scattering::Smallest, "scatter");
+  const Tensor where = scatter_index(self, d, index, &src, "scatter"),
+               out = empty(self.sizes(), self.dtype());
+  scatter_into(out, self, d, where, src, Scalar(0), largest ? Scattering::Largest : Scattering::Smallest,
+               "scatter");
   return out;
 }
 // Equal elements share.
-Tensor ScatterExtreme::share(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& result, bool of_self) {
+Tensor ScatterExtreme::share(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index,
+                             const Tensor& src, const Tensor& result, bool of_self) {
   const Tensor there = scatter_source(result, src.sizes(), dim, index);
   const Tensor self_is = call<Equal>(self, result), src_is = call<Equal>(src, there);
-  const Tensor count = call<ScatterAdd>(call<To>(self_is, g.dtype()), dim, index, call<To>(src_is, g.dtype()));
+  const Tensor count =
+      call<ScatterAdd>(call<To>(self_is, g.dtype()), dim, index, call<To>(src_is, g.dtype()));
   const Recorded each = Recorded(g) / Recorded(count), none(zero_like(g));
   if (of_self) return select(Recorded(self_is), each, none).tensor;
-  return select(Recorded(src_is), Recorded(scatter_source(each.tensor, src.sizes(), dim, index)), none).tensor;
+  return select(Recorded(src_is), Recorded(scatter_source(each.tensor, src.sizes(), dim, index)), none)
+      .tensor;
 }
 Tensor ScatterAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
   return scattered(self, dim, index, &src, nullptr, "add", name);
@@ -166,7 +196,10 @@ namespace {
 // A new tensor like self and the plan of the slices along a dimension, for self without dimensions too.
 struct AlongDimension {
   AlongDimension(const Tensor& self, int64_t dim, const Tensor& index, const char* op, bool wrap = false)
-      : d(wrap_dim(dim, self.dim(), op)), out(empty(self.sizes(), self.dtype())), line(out), plan(make(index, op, wrap)) {}
+      : d(wrap_dim(dim, self.dim(), op)),
+        out(empty(self.sizes(), self.dtype())),
+        line(out),
+        plan(make(index, op, wrap)) {}
   IndexPlan make(const Tensor& index, const char* op, bool wrap) {
     if (out.dim() == 0) {
       const int64_t one[] = {1};
@@ -181,34 +214,46 @@ struct AlongDimension {
 
 void need_source(const AlongDimension& s, const Tensor& source, const char* op) {
   if (source.dtype() != s.out.dtype())
-    fail(op, "(): self (", name_of(s.out.dtype()), ") and source (", name_of(source.dtype()), ") expected to have the same dtype");
-  const bool fits = product(source.sizes()) == product(s.plan.shape.span()) && !(source.dim() && s.out.dim() && !same(source.sizes(), s.plan.shape.span()));
+    fail(op, "(): self (", name_of(s.out.dtype()), ") and source (", name_of(source.dtype()),
+         ") expected to have the same dtype");
+  const bool fits = product(source.sizes()) == product(s.plan.shape.span()) &&
+                    !(source.dim() && s.out.dim() && !same(source.sizes(), s.plan.shape.span()));
   if (fits) return;
   if (std::string_view(op) == IndexAdd::name)
-    fail("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ", to_string(s.out.sizes()),
-         " source.shape = ", to_string(source.sizes()), "; the index selects slices of shape ", to_string(s.plan.shape.span()));
-  fail<IndexError>(op, "(): source has shape ", to_string(source.sizes()), " but the index selects slices of shape ", to_string(s.plan.shape.span()));
+    fail(
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape "
+        "= ",
+        to_string(s.out.sizes()), " source.shape = ", to_string(source.sizes()),
+        "; the index selects slices of shape ", to_string(s.plan.shape.span()));
+  fail<IndexError>(op, "(): source has shape ", to_string(source.sizes()),
+                   " but the index selects slices of shape ", to_string(s.plan.shape.span()));
 }
 
 }  // namespace
 
-Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha) {
+Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source,
+                         Scalar alpha) {
   refuse_overflow(alpha, rounding_dtype(self.dtype()), name);
   const AlongDimension s(self, dim, index, name);
   need_source(s, source, name);
-  add_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), Before::Other, dense(self));
+  add_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), Before::Other,
+         dense(self));
   return s.out;
 }
 
 Tensor IndexFill::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
-  if (value.dim() != 0) fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s)");
+  if (value.dim() != 0)
+    fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
+         " dimension(s)");
   if (device_of(value) != Device::Meta) refuse_overflow(item(value), self.dtype(), name);
   const AlongDimension s(self, dim, index, name, true);
   copy_into(s.out, self);
   write_at(s.line, s.plan, value);
   return laid_as(s.out, self, self.dtype());
 }
-Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) { return call<IndexFill>(g, dim, index, zero_like(g)); }
+Tensor IndexFill::kept(const Tensor& g, int64_t dim, const Tensor& index) {
+  return call<IndexFill>(g, dim, index, zero_like(g));
+}
 Tensor IndexFill::source(const Tensor& g, int64_t dim, const Tensor& index) {
   // Of all places but those that are kept: a slice that is named twice counts once.
   return call<Sum>(call<Sub>(g, kept(g, dim, index)), OptionalInts(), false, OptionalType());
@@ -230,19 +275,25 @@ Tensor IndexCopy::forward(const Tensor& self, Dim dim, const Tensor& index, cons
 }
 
 Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tensor& source) {
-  if (mask.dtype() != DType::Bool) fail("masked_scatter_ only supports boolean masks, but got mask with dtype ", type_name_of(mask.dtype()));
+  if (mask.dtype() != DType::Bool)
+    fail("masked_scatter_ only supports boolean masks, but got mask with dtype ", type_name_of(mask.dtype()));
   if (self.dtype() != source.dtype())
-    fail("masked_scatter: expected self and source to have same dtypes but got ", name_of(self.dtype()), " and ", name_of(source.dtype()));
+    fail("masked_scatter: expected self and source to have same dtypes but got ", name_of(self.dtype()),
+         " and ", name_of(source.dtype()));
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
   const Tensor out = copy_of(Expand::forward(self, shape.span()));
   const Tensor where = dense(Expand::forward(mask, shape.span())), from = dense(source);
   if (device_of(out) == Device::Meta) return out;
   const int64_t count = count_true(where);
-  if (count > from.numel()) fail("masked_scatter: the mask holds at ", count, " places but the source has only ", from.numel(), " elements");
+  if (count > from.numel())
+    fail("masked_scatter: the mask holds at ", count, " places but the source has only ", from.numel(),
+         " elements");
   expand_into(out, where, from, false, false);
   return out;
 }
-Tensor MaskedScatter::kept(const Tensor& g, IntList sizes, const Tensor& mask) { return sum_to_value(call<Where>(mask, zero_like(g), g), sizes); }
+Tensor MaskedScatter::kept(const Tensor& g, IntList sizes, const Tensor& mask) {
+  return sum_to_value(call<Where>(mask, zero_like(g), g), sizes);
+}
 Tensor MaskedScatter::source_gradient(const Tensor& g, IntList sizes, const Tensor& mask) {
   const Tensor used = call<MaskedSelect>(g, mask);
   const int64_t pad[] = {0, product(sizes) - used.numel()};

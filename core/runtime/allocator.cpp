@@ -46,7 +46,7 @@ constinit Centre& centre = immortal.centre;
 
 namespace {
 
-// --- pages; with the mutex held ------------------------------------------------------------------------
+// --- pages; with the mutex held -------------------------------------------------------------------
 
 void give_back(void* block, size_t bytes) {
   pages::release(block, bytes);
@@ -69,7 +69,7 @@ void* obtain_or_null(size_t bytes) {
   return block;
 }
 
-// --- large blocks --------------------------------------------------------------------------------------
+// --- large blocks ---------------------------------------------------------------------------------
 
 void unlink(LargeBlock* block, size_t index) {
   (block->newer ? block->newer->older : centre.newest[index]) = block->older;
@@ -98,7 +98,7 @@ void trim_large() {
   }
 }
 
-// --- small and medium blocks ---------------------------------------------------------------------------
+// --- small and medium blocks ----------------------------------------------------------------------
 
 void push_loose(FreeBlock* block, size_t index) {
   block->next = centre.loose[index];
@@ -243,7 +243,7 @@ FreeBlock* leave_centre(size_t index, uint32_t want, uint32_t& got) {
   return head;
 }
 
-// --- threads -------------------------------------------------------------------------------------------
+// --- threads --------------------------------------------------------------------------------------
 
 thread_local constinit bool thread_ended = false;
 
@@ -301,11 +301,12 @@ bool adopt_cache() {
 
 }  // namespace
 
-// --- the slow paths that the header calls --------------------------------------------------------------
+// --- the slow paths that the header calls ---------------------------------------------------------
 
 /// The list is empty: takes a batch from the centre, returns one block of it and keeps the others.
 void* allocate_slow(size_t index) {
-  if (checking()) [[unlikely]] return allocate_checked(list_block_bytes(index));
+  if (checking()) [[unlikely]]
+    return allocate_checked(list_block_bytes(index));
   const bool cached = thread_cache != &no_cache || adopt_cache();
   Lock lock(centre.mutex);
   uint32_t got = 0;
@@ -321,7 +322,8 @@ void* allocate_slow(size_t index) {
 
 /// The list is full, or the thread has none.
 void deallocate_slow(void* memory, size_t index) noexcept {
-  if (checking()) [[unlikely]] return deallocate_checked(memory, list_block_bytes(index));
+  if (checking()) [[unlikely]]
+    return deallocate_checked(memory, list_block_bytes(index));
   if (thread_cache == &no_cache && !adopt_cache()) {
     Lock lock(centre.mutex);
     push_loose(static_cast<FreeBlock*>(memory), index);
@@ -351,7 +353,8 @@ void deallocate_slow(void* memory, size_t index) noexcept {
 
 void* allocate_large(size_t bytes) {
   if (bytes > largest_block) throw OutOfMemory(bytes, 0, 0, 0);
-  if (checking()) [[unlikely]] return allocate_checked(bytes);
+  if (checking()) [[unlikely]]
+    return allocate_checked(bytes);
   const auto [size, index] = large_class(bytes);
   Lock lock(centre.mutex);
   void* memory = centre.newest[index];
@@ -370,7 +373,8 @@ void* allocate_large(size_t bytes) {
 }
 
 void deallocate_large(void* memory, size_t bytes) noexcept {
-  if (checking()) [[unlikely]] return deallocate_checked(memory, bytes);
+  if (checking()) [[unlikely]]
+    return deallocate_checked(memory, bytes);
   const auto [size, index] = large_class(bytes);
   Lock lock(centre.mutex);
   LargeBlock* block = new (memory) LargeBlock{nullptr, centre.newest[index], ++centre.clock};

@@ -125,8 +125,9 @@ inline SteppedClass stepped_class(size_t bytes) {
   return {(step + 1) << (exponent - 3), (exponent - 9) * 8 + (step - 8)};
 }
 
-/// Large blocks waste less than one part in 64, since every page of them counts: the least 2^k (1 + i/64), of whole
-/// pages, that holds `bytes`, for bytes > 64 KiB. The index is counted from the first class above 64 KiB.
+/// Large blocks waste less than one part in 64, since every page of them counts: the least 2^k (1 + i/64), of
+/// whole pages, that holds `bytes`, for bytes > 64 KiB. The index is counted from the first class above 64
+/// KiB.
 inline SteppedClass large_class(size_t bytes) {
   const size_t last = (bytes - 1) | 4095;
   const size_t exponent = std::bit_width(last) - 1;

@@ -55,7 +55,8 @@ struct Piece {
 inline constexpr size_t rest_floor = size_t{16} << 20;
 inline constexpr int64_t rest_period = 1'000'000'000;  // ns
 
-/// What the centre's lock guards is short: who finds it held looks again for about a microsecond before it sleeps.
+/// What the centre's lock guards is short: who finds it held looks again for about a microsecond before it
+/// sleeps.
 class CentreLock {
  public:
   void lock() noexcept {

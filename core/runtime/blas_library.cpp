@@ -1,9 +1,8 @@
 // Finds a BLAS library and its routines. Start reading at `search`.
 //
-// Looked for, in this order: what ADJOINT_BLAS names ("built-in": none at all); what set_blas_path was told; the
-// OpenBLAS wheel installed beside the package; the system's libraries by name. A library counts if it has dgemm under
-// its plain name or with the prefix that the wheel gives, and integers of 32 bits.
-#include "for_size.h"
+// Looked for, in this order: what ADJOINT_BLAS names ("built-in": none at all); what set_blas_path was told;
+// the OpenBLAS wheel installed beside the package; the system's libraries by name. A library counts if it has
+// dgemm under its plain name or with the prefix that the wheel gives, and integers of 32 bits.
 #include "runtime/blas_library.h"
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "for_size.h"
 #include "runtime/blas.h"
 #include "runtime/library.h"
 
@@ -161,11 +161,10 @@ void* require_routine(const char* name) {
   if (table().library) {
     throw std::runtime_error("the library '" + table().library.path() + "' has no routine '" + name + "'");
   }
-  throw std::runtime_error(
-      std::string("'") + name +
-      "' needs a LAPACK library, and none was found. Install scipy-openblas32, or name one in "
-      "the environment variable ADJOINT_BLAS. Tried:" +
-      table().tried);
+  throw std::runtime_error(std::string("'") + name +
+                           "' needs a LAPACK library, and none was found. Install scipy-openblas32, or name "
+                           "one in the environment variable ADJOINT_BLAS. Tried:" +
+                           table().tried);
 }
 
 void set_library_threads(int count) {

@@ -1,12 +1,12 @@
 // The products themselves: direct loops for the tiny, tiles for the large, the library's routine for each
 // tile, plain loops without a library. Start reading at `gemm`, at the end.
-#include "for_size.h"
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
+#include "for_size.h"
 #include "runtime/blas.h"
 #include "runtime/blas_library.h"
 #include "runtime/parallel.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t longest = std::numeric_limits<int32_t>::max();
 
-// --- arithmetic ----------------------------------------------------------------------------------------
+// --- arithmetic -----------------------------------------------------------------------------------
 
 template <class T>
 constexpr bool is_complex = false;
@@ -54,7 +54,7 @@ Strided<T> strided(Op op, const T* data, int64_t leading) {
   return op == Op::none ? Strided<T>{data, leading, 1} : Strided<T>{data, 1, leading};
 }
 
-// --- tiny: direct loops --------------------------------------------------------------------------------
+// --- tiny: direct loops ---------------------------------------------------------------------------
 
 /// C = alpha A B + beta C, one sum per element.
 template <bool conj_a, bool conj_b, class T>
@@ -120,11 +120,14 @@ bool product_by_small(int64_t m, int64_t n, T alpha, Strided<T> a, Strided<T> b,
   }
 }
 
-/// product_by_sums of complex numbers by their parts, since their operators are calls where code is compiled for size.
+/// product_by_sums of complex numbers by their parts, since their operators are calls where code is compiled
+/// for size.
 template <class R>
-void product_of_parts(bool conj_a, bool conj_b, int64_t m, int64_t n, int64_t k, std::complex<R> alpha, Strided<std::complex<R>> a,
-                      Strided<std::complex<R>> b, std::complex<R> beta, std::complex<R>* c, int64_t ldc) {
-  const R of_a = conj_a ? R(-1) : R(1), of_b = conj_b ? R(-1) : R(1), scale = alpha.real(), turn = alpha.imag();
+void product_of_parts(bool conj_a, bool conj_b, int64_t m, int64_t n, int64_t k, std::complex<R> alpha,
+                      Strided<std::complex<R>> a, Strided<std::complex<R>> b, std::complex<R> beta,
+                      std::complex<R>* c, int64_t ldc) {
+  const R of_a = conj_a ? R(-1) : R(1), of_b = conj_b ? R(-1) : R(1), scale = alpha.real(),
+          turn = alpha.imag();
   const bool plain = beta == std::complex<R>();
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
@@ -163,7 +166,7 @@ inline bool is_tiny(int64_t m, int64_t n, int64_t k) {
   return m <= tiny_work && n <= tiny_work && k <= tiny_work && m * n * k <= tiny_work;
 }
 
-// --- without a library: rows of C gather rows of B -----------------------------------------------------
+// --- without a library: rows of C gather rows of B ------------------------------------------------
 
 /// Runs along the rows of B and C, in blocks of k that leave B's rows in cache.
 template <bool conj_a, bool conj_b, class T>
@@ -211,7 +214,7 @@ void with_conjugation(Op op_a, Op op_b, F&& f) {
   f(std::false_type(), std::false_type());
 }
 
-// --- one tile ------------------------------------------------------------------------------------------
+// --- one tile -------------------------------------------------------------------------------------
 
 template <class T>
 int cblas_op(Op op) {
@@ -236,7 +239,7 @@ void product_of_tile(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha,
   });
 }
 
-// --- large: tiles --------------------------------------------------------------------------------------
+// --- large: tiles ---------------------------------------------------------------------------------
 
 constexpr int64_t tile = 512;
 constexpr int64_t deepest = int64_t{1} << 30;
@@ -270,7 +273,7 @@ void product_by_tiles(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha
   });
 }
 
-// --- checks --------------------------------------------------------------------------------------------
+// --- checks ---------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse(const char* routine, const char* what, int64_t found, int64_t least) {
   throw std::invalid_argument(std::string(routine) + ": expected " + what + " from " + std::to_string(least) +

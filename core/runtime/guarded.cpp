@@ -1,9 +1,11 @@
-// One stretch of pages, handed out from its beginning, and again from there when all that was handed out has come back.
-#include "for_size.h"
+// One stretch of pages, handed out from its beginning, and again from there when all that was handed out has
+// come back.
 #include "runtime/guarded.h"
 
 #include <mutex>
 #include <new>
+
+#include "for_size.h"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/mman.h>

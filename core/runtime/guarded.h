@@ -1,5 +1,5 @@
-// Memory that can be reached only while it is open: any other access ends the process. With it tests prove that an operator
-// touches memory nowhere but in kernels (tensor/access.h).
+// Memory that can be reached only while it is open: any other access ends the process. With it tests prove
+// that an operator touches memory nowhere but in kernels (tensor/access.h).
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // Long work that a user ends: who computes for a long time asks now and then whether it is to stop.
 //
 // The core knows no signals. A language that calls it installs `poll_interrupt`; loops that may be long call
-// `check_interrupt`, which asks at most a few times a second and costs a look at the clock otherwise. Parallel loops do so
-// in the thread that started them, between pieces (parallel.cpp), so that kernels need not.
+// `check_interrupt`, which asks at most a few times a second and costs a look at the clock otherwise.
+// Parallel loops do so in the thread that started them, between pieces (parallel.cpp), so that kernels need
+// not.
 #pragma once
 
 #include <exception>
@@ -32,7 +33,8 @@ class Uninterrupted {
 class InterruptCheck {
  public:
   void operator()() {
-    if ((++count_ & 1023) == 0) [[unlikely]] check_interrupt();
+    if ((++count_ & 1023) == 0) [[unlikely]]
+      check_interrupt();
   }
 
  private:

@@ -1,10 +1,11 @@
-// A lock of four bytes: two instructions where nobody else wants it, asleep in the kernel where somebody does.
+// A lock of four bytes: two instructions where nobody else wants it, asleep in the kernel where somebody
+// does.
 //
 // 0: free; 1: held; 2: held, and others may be waiting. For std::lock_guard.
 //
-// No operator runs while such a lock is held: an operator may come to call another language, which has a lock of its own,
-// and two threads that want each other's lock wait for ever. Builds with ADJOINT_CHECKS (sanitizers, Debug) count the locks
-// that a thread holds, and the door refuses calls while there are any.
+// No operator runs while such a lock is held: an operator may come to call another language, which has a lock
+// of its own, and two threads that want each other's lock wait for ever. Builds with ADJOINT_CHECKS
+// (sanitizers, Debug) count the locks that a thread holds, and the door refuses calls while there are any.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,8 @@ class SmallLock {
   void lock() noexcept {
     count_lock(1);
     uint32_t expected = 0;
-    if (!state_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) [[unlikely]] wait();
+    if (!state_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) [[unlikely]]
+      wait();
   }
   bool try_lock() noexcept {
     uint32_t expected = 0;
@@ -46,7 +48,8 @@ class SmallLock {
   }
   void unlock() noexcept {
     count_lock(-1);
-    if (state_.exchange(0, std::memory_order_release) == 2) [[unlikely]] state_.notify_one();
+    if (state_.exchange(0, std::memory_order_release) == 2) [[unlikely]]
+      state_.notify_one();
   }
 
  private:
@@ -57,7 +60,8 @@ class SmallLock {
 };
 
 /// A copy of what a lock guards.
-template <class Lock, class T> T copied(Lock& lock, const T& guarded) {
+template <class Lock, class T>
+T copied(Lock& lock, const T& guarded) {
   std::lock_guard held(lock);
   return guarded;
 }

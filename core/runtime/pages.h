@@ -14,7 +14,8 @@ namespace adjoint::runtime::pages {
 void* obtain(size_t bytes) noexcept;
 /// With the same number of bytes.
 void release(void* block, size_t bytes) noexcept;
-/// Give the whole pages within a block back to the system, where it allows; the addresses stay, and read as zeros or as before.
+/// Give the whole pages within a block back to the system, where it allows; the addresses stay, and read as
+/// zeros or as before.
 void discard(void* block, size_t bytes) noexcept;
 /// Whether the addresses read as zeros then, since their pages have gone.
 #if defined(__linux__)

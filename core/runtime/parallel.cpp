@@ -29,7 +29,8 @@ struct InRegion {
   ~InRegion() { --region_depth; }
 };
 
-/// What an environment variable asks for; of a list, as OpenMP takes it, the first number. 0 where it is not there or no number.
+/// What an environment variable asks for; of a list, as OpenMP takes it, the first number. 0 where it is not
+/// there or no number.
 int asked_by(const char* variable) {
   const char* text = std::getenv(variable);
   if (!text) return 0;
@@ -39,14 +40,19 @@ int asked_by(const char* variable) {
   return whole && count >= 1 && count <= most_threads ? static_cast<int>(count) : 0;
 }
 
-/// Processors that a control group's quota amounts to, rounded up; 0 where it has none. `period` is empty where one file has both.
+/// Processors that a control group's quota amounts to, rounded up; 0 where it has none. `period` is empty
+/// where one file has both.
 int quota_of(const std::string& quota, const std::string& period) {
   double time = 0, each = 0;
   std::ifstream from(quota);
   from >> time;  // "max" is no number
-  if (period.empty()) from >> each;
-  else std::ifstream(period) >> each;
-  return from && time > 0 && each > 0 ? static_cast<int>(std::min<double>(std::ceil(time / each), most_threads)) : 0;
+  if (period.empty())
+    from >> each;
+  else
+    std::ifstream(period) >> each;
+  return from && time > 0 && each > 0
+             ? static_cast<int>(std::min<double>(std::ceil(time / each), most_threads))
+             : 0;
 }
 
 /// The smallest quota of this process's control groups and of those around them (versions 1 and 2).
@@ -64,8 +70,10 @@ int quota() {
     if (!unified && controllers.find(",cpu,") == controllers.npos) continue;
     // In a container the path may be one outside of it; then the root is the container's.
     for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
-      const std::string folder = (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu") + (path == "/" ? "" : path);
-      take(unified ? quota_of(folder + "/cpu.max", "") : quota_of(folder + "/cpu.cfs_quota_us", folder + "/cpu.cfs_period_us"));
+      const std::string folder =
+          (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu") + (path == "/" ? "" : path);
+      take(unified ? quota_of(folder + "/cpu.max", "")
+                   : quota_of(folder + "/cpu.cfs_quota_us", folder + "/cpu.cfs_period_us"));
       if (path.rfind('/') == path.npos) break;
     }
   }
@@ -114,10 +122,13 @@ int initialize_num_threads() {
 
 namespace {
 
-/// A chunk in pieces of some hundred microseconds each; between them it asks whether to go on. `stopped`: another thread
-/// was told that it is not.
-void run_pieces(int64_t begin, int64_t end, int64_t grain, RangeFunction f, const std::atomic<bool>* stopped) {
-  const int64_t piece = grain < 64 ? std::max<int64_t>(grain, 1) : grain > INT64_MAX / 16 ? grain : (8 * grain + 63) & ~int64_t{63};
+/// A chunk in pieces of some hundred microseconds each; between them it asks whether to go on. `stopped`:
+/// another thread was told that it is not.
+void run_pieces(int64_t begin, int64_t end, int64_t grain, RangeFunction f,
+                const std::atomic<bool>* stopped) {
+  const int64_t piece = grain < 64               ? std::max<int64_t>(grain, 1)
+                        : grain > INT64_MAX / 16 ? grain
+                                                 : (8 * grain + 63) & ~int64_t{63};
   for (int64_t b = begin;;) {
     const int64_t e = end - b > piece ? b + piece : end;
     f.call(f.object, b, e);
@@ -142,7 +153,8 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
   const int64_t length = end - begin;
   const int64_t most = std::min<int64_t>((length - 1) / grain + 1, int64_t{4} * threads);
   int64_t chunk = (length - 1) / most + 1;
-  if (chunk >= 1024) chunk = (chunk + 63) & ~int64_t{63};  // boundaries on whole cache lines, vectors and pairs
+  if (chunk >= 1024)
+    chunk = (chunk + 63) & ~int64_t{63};  // boundaries on whole cache lines, vectors and pairs
   const int64_t chunks = (length - 1) / chunk + 1;
   std::atomic<int64_t> next{0};
   std::atomic<bool> stopped{false};
@@ -151,7 +163,8 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
   const auto work = [&] {
     const InRegion in_region;
     try {
-      for (int64_t i; !stopped.load(std::memory_order_relaxed) && (i = next.fetch_add(1, std::memory_order_relaxed)) < chunks;)
+      for (int64_t i; !stopped.load(std::memory_order_relaxed) &&
+                      (i = next.fetch_add(1, std::memory_order_relaxed)) < chunks;)
         run_pieces(begin + i * chunk, std::min(begin + (i + 1) * chunk, end), grain, f, &stopped);
     } catch (...) {
       const std::lock_guard lock(error_mutex);

@@ -4,10 +4,10 @@
 //   parallel_reduce  the same with results, combined in order over chunks that depend on the length alone,
 //                    so that sums come out the same to the last bit for any number of threads
 //
-// A range no longer than `grain` runs at once on the calling thread and pays one comparison. Longer ones run in pieces,
-// and between them the calling thread looks whether the user wants an end (interrupt.h). Regions nest and
-// run side by side without more threads than asked for (workers.h lends them). `f` may throw; one of the exceptions reaches the caller. `f` runs on other threads and must not
-// depend on thread-local state.
+// A range no longer than `grain` runs at once on the calling thread and pays one comparison. Longer ones run
+// in pieces, and between them the calling thread looks whether the user wants an end (interrupt.h). Regions
+// nest and run side by side without more threads than asked for (workers.h lends them). `f` may throw; one of
+// the exceptions reaches the caller. `f` runs on other threads and must not depend on thread-local state.
 //
 // After fork the child has no worker threads and runs everything on the calling one.
 #pragma once

@@ -24,7 +24,8 @@ constinit std::atomic<Generator::Kind> kind_of_new = Generator::Kind::Counter;
 Generator::Kind Generator::default_kind() { return kind_of_new.load(std::memory_order_relaxed); }
 void Generator::set_default_kind(Kind kind) { kind_of_new.store(kind, std::memory_order_relaxed); }
 
-Generator::Generator(uint64_t seed, Kind kind) : stream_{seed, 0}, torch_(kind == Kind::Torch ? new TorchStream(seed) : nullptr) {}
+Generator::Generator(uint64_t seed, Kind kind)
+    : stream_{seed, 0}, torch_(kind == Kind::Torch ? new TorchStream(seed) : nullptr) {}
 
 Generator::Kind Generator::kind() const {
   const std::lock_guard<std::mutex> lock(mutex_);

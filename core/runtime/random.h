@@ -1,5 +1,6 @@
-// Random numbers: a generator is a seed and a position (or torch's generator, torch_stream.h), and every fill is a function of both and of the
-// element's index. So the numbers are the same for any number of threads, and a saved state is two integers.
+// Random numbers: a generator is a seed and a position (or torch's generator, torch_stream.h), and every fill
+// is a function of both and of the element's index. So the numbers are the same for any number of threads,
+// and a saved state is two integers.
 //
 // A fill of n elements takes the positions that it needs from the generator, under its lock, and then
 // computes without one: concurrent fills never share numbers, though which gets which depends on who comes
@@ -56,7 +57,8 @@ class Generator {
   philox::Stream reserve(uint64_t blocks);
 
   /// f(TorchStream&), under the generator's lock, where that is its kind; else false.
-  template <class F> bool draw_torch(F&& f) {
+  template <class F>
+  bool draw_torch(F&& f) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (torch_) f(*torch_);
     return torch_ != nullptr;
@@ -68,8 +70,8 @@ class Generator {
   std::unique_ptr<TorchStream> torch_;
 };
 
-/// The generator of this thread, if it has one of its own, else the process's. Like any other, that may be used by
-/// several threads.
+/// The generator of this thread, if it has one of its own, else the process's. Like any other, that may be
+/// used by several threads.
 Generator& default_generator();
 /// Give this thread a generator of its own; null takes it away. Returns the one before. Owns nothing.
 Generator* use_generator(Generator* generator);

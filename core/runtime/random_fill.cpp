@@ -43,7 +43,7 @@ ADJOINT_RANDOM_INLINE void each_group(const Part& part, T* out, const Make& make
   }
 }
 
-// --- words to numbers ----------------------------------------------------------------------------------
+// --- words to numbers -----------------------------------------------------------------------------
 
 ADJOINT_RANDOM_INLINE float to_float(uint32_t w) { return static_cast<float>(static_cast<int32_t>(w)); }
 ADJOINT_RANDOM_INLINE double to_double(uint32_t w) { return static_cast<double>(static_cast<int32_t>(w)); }
@@ -55,7 +55,9 @@ ADJOINT_RANDOM_INLINE double unit(uint32_t high, uint32_t low) {
 }
 /// In (0, 1]; the float keeps all 31 bits for small values, which make the tail of a distribution.
 ADJOINT_RANDOM_INLINE float unit_above_zero(uint32_t w) { return to_float(w >> 1) * 0x1p-31f + 0x1p-32f; }
-ADJOINT_RANDOM_INLINE double unit_above_zero(uint32_t high, uint32_t low) { return unit(high, low) + 0x1p-53; }
+ADJOINT_RANDOM_INLINE double unit_above_zero(uint32_t high, uint32_t low) {
+  return unit(high, low) + 0x1p-53;
+}
 
 /// log(x) for normal x > 0: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh(s), s = (m - 1) /
 /// (m + 1).
@@ -144,7 +146,7 @@ ADJOINT_RANDOM_INLINE DoublePair circle(uint32_t w, uint32_t fine) {
 
 }  // namespace
 
-// --- the fills -----------------------------------------------------------------------------------------
+// --- the fills ------------------------------------------------------------------------------------
 
 ADJOINT_VECTOR_CLONES void bits32(Part part, uint32_t* out) {
   each_group<narrow>(part, out, [](const Group& group, uint32_t* to) {

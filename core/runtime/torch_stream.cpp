@@ -1,5 +1,5 @@
-// See torch_stream.h. Multiplications and additions are fused where torch's are, and only there: this file is compiled with
-// -ffp-contract=off.
+// See torch_stream.h. Multiplications and additions are fused where torch's are, and only there: this file is
+// compiled with -ffp-contract=off.
 #include "runtime/torch_stream.h"
 
 #include <algorithm>
@@ -46,15 +46,18 @@ ADJOINT_VECTOR_CLONES void temper_words(const uint32_t* state, uint32_t* out, in
 ADJOINT_VECTOR_CLONES void make_uniform(const uint32_t* words, float* out, int64_t n, float from, float to) {
   const float width = to - from;
   for (int64_t i = 0; i < n; ++i) {
-    const float x = __builtin_fmaf(static_cast<float>(static_cast<int32_t>(words[i] & 0xffffff)) * 0x1p-24f, width, from);
+    const float x =
+        __builtin_fmaf(static_cast<float>(static_cast<int32_t>(words[i] & 0xffffff)) * 0x1p-24f, width, from);
     out[i] = x == to ? from : x;
   }
 }
-ADJOINT_VECTOR_CLONES void make_uniform(const uint32_t* words, double* out, int64_t n, double from, double to) {
+ADJOINT_VECTOR_CLONES void make_uniform(const uint32_t* words, double* out, int64_t n, double from,
+                                        double to) {
   const double width = to - from;
   for (int64_t i = 0; i < n; ++i) {
     // An integer below 2^52 in the low bits of 2^52, or of 2^84, is that many units above it.
-    const double high = std::bit_cast<double>(uint64_t{words[2 * i] & 0x1fffffu} | 0x4530000000000000u) - 0x1p84;
+    const double high =
+        std::bit_cast<double>(uint64_t{words[2 * i] & 0x1fffffu} | 0x4530000000000000u) - 0x1p84;
     const double low = std::bit_cast<double>(uint64_t{words[2 * i + 1]} | 0x4330000000000000u) - 0x1p52;
     const double x = __builtin_fma((high + low) * 0x1p-53, width, from);
     out[i] = x == to ? from : x;
@@ -87,15 +90,20 @@ void TorchStream::words(uint32_t* out, int64_t n) {
   }
 }
 
-// --- The state ---------------------------------------------------------------------------------------------------------
+// --- The state ------------------------------------------------------------------------------------
 
 namespace {
 
 /// The fields of the layout, by the bytes at which they lie.
-constexpr size_t kStateBytes = 5056, kLeft = 8, kSeeded = 12, kNext = 16, kStateAt = 24, kSecond = 5024, kHasSecond = 5040;
+constexpr size_t kStateBytes = 5056, kLeft = 8, kSeeded = 12, kNext = 16, kStateAt = 24, kSecond = 5024,
+                 kHasSecond = 5040;
 
-template <class T> void put(std::vector<std::byte>& to, size_t at, T value) { std::memcpy(to.data() + at, &value, sizeof value); }
-template <class T> T get(std::span<const std::byte> from, size_t at) {
+template <class T>
+void put(std::vector<std::byte>& to, size_t at, T value) {
+  std::memcpy(to.data() + at, &value, sizeof value);
+}
+template <class T>
+T get(std::span<const std::byte> from, size_t at) {
   T value;
   std::memcpy(&value, from.data() + at, sizeof value);
   return value;
@@ -117,22 +125,27 @@ std::vector<std::byte> TorchStream::state() const {
 
 void TorchStream::set_state(std::span<const std::byte> bytes) {
   if (bytes.size() != kStateBytes)
-    throw std::runtime_error("RNG state is wrong size: the state of a generator of torch's numbers has " + std::to_string(kStateBytes) + " bytes, got " + std::to_string(bytes.size()));
+    throw std::runtime_error("RNG state is wrong size: the state of a generator of torch's numbers has " +
+                             std::to_string(kStateBytes) + " bytes, got " + std::to_string(bytes.size()));
   const auto left = get<int32_t>(bytes, kLeft);
   const auto next = get<uint64_t>(bytes, kNext);
-  if (left < 1 || left > kWords || next > kWords || (left > 1 && next + static_cast<uint64_t>(left) > kWords + 1))
-    throw std::invalid_argument("not the state of a generator of torch's numbers: its position is " + std::to_string(next) + ", and " + std::to_string(left) + " words are left");
+  if (left < 1 || left > kWords || next > kWords ||
+      (left > 1 && next + static_cast<uint64_t>(left) > kWords + 1))
+    throw std::invalid_argument("not the state of a generator of torch's numbers: its position is " +
+                                std::to_string(next) + ", and " + std::to_string(left) + " words are left");
   seed_ = get<uint64_t>(bytes, 0);
   left_ = left;
   next_ = static_cast<uint32_t>(next);
-  for (size_t i = 0; i < kWords; ++i) state_[i] = static_cast<uint32_t>(get<uint64_t>(bytes, kStateAt + 8 * i));
+  for (size_t i = 0; i < kWords; ++i)
+    state_[i] = static_cast<uint32_t>(get<uint64_t>(bytes, kStateAt + 8 * i));
   second_.reset();
   if (get<int32_t>(bytes, kHasSecond)) second_ = get<double>(bytes, kSecond);
 }
 
-// --- Fills -------------------------------------------------------------------------------------------------------------
+// --- Fills ----------------------------------------------------------------------------------------
 
-template <class T> void TorchStream::make(T* out, int64_t n, T low, T high) {
+template <class T>
+void TorchStream::make(T* out, int64_t n, T low, T high) {
   constexpr int64_t each = sizeof(T) / sizeof(uint32_t);
   uint32_t drawn[kAtOnce * each];
   for (int64_t i = 0; i < n; i += kAtOnce) {
@@ -141,7 +154,9 @@ template <class T> void TorchStream::make(T* out, int64_t n, T low, T high) {
     make_uniform(drawn, out + i, some, low, high);
   }
 }
-void TorchStream::uniform(float* out, int64_t n, double low, double high) { make(out, n, static_cast<float>(low), static_cast<float>(high)); }
+void TorchStream::uniform(float* out, int64_t n, double low, double high) {
+  make(out, n, static_cast<float>(low), static_cast<float>(high));
+}
 void TorchStream::uniform(double* out, int64_t n, double low, double high) { make(out, n, low, high); }
 
 double TorchStream::normal(double mean, double deviation) {
@@ -162,8 +177,8 @@ namespace {
 
 constexpr int kLanes = 8;
 
-// Logarithm, sine and cosine of single precision as the Cephes library has them (Moshier, 1984-2000), with each
-// product that is added to something fused into the sum.
+// Logarithm, sine and cosine of single precision as the Cephes library has them (Moshier, 1984-2000), with
+// each product that is added to something fused into the sum.
 
 ADJOINT_RANDOM_INLINE float log_of(float x) {
   const int32_t bits = std::bit_cast<int32_t>(x);
@@ -203,7 +218,8 @@ ADJOINT_RANDOM_INLINE void circle(float x, float& sine, float& cosine) {
   s = __builtin_fmaf(s * z, x, x);
   // Exchanged and with signs by masks, since a branch would keep the loop scalar.
   const uint32_t place = static_cast<uint32_t>(octant), exchanged = uint32_t{0} - (place >> 1 & 1);
-  const uint32_t sine_bits = std::bit_cast<uint32_t>(s), cosine_bits = std::bit_cast<uint32_t>(c), both = (sine_bits ^ cosine_bits) & exchanged;
+  const uint32_t sine_bits = std::bit_cast<uint32_t>(s), cosine_bits = std::bit_cast<uint32_t>(c),
+                 both = (sine_bits ^ cosine_bits) & exchanged;
   sine = std::bit_cast<float>(sine_bits ^ both ^ (place >> 2 & 1) << 31);
   cosine = std::bit_cast<float>(cosine_bits ^ both ^ ((place + 2) >> 2 & 1) << 31);
 }
@@ -222,13 +238,15 @@ ADJOINT_VECTOR_CLONES void make_normal(float* block, int64_t n, float mean, floa
 void make_normal(double* block, int64_t n, double mean, double deviation) {
   for (; n > 0; n -= 2 * kLanes, block += 2 * kLanes)
     for (int i = 0; i < kLanes; ++i) {
-      const double radius = std::sqrt(-2 * std::log(1 - block[i])), angle = 2 * std::numbers::pi * block[i + kLanes];
+      const double radius = std::sqrt(-2 * std::log(1 - block[i])),
+                   angle = 2 * std::numbers::pi * block[i + kLanes];
       block[i] = std::fma(radius * std::cos(angle), deviation, mean);
       block[i + kLanes] = std::fma(radius * std::sin(angle), deviation, mean);
     }
 }
 
-template <class T> void fill_blocks(TorchStream& stream, T* out, int64_t n, T mean, T deviation, bool blockwise) {
+template <class T>
+void fill_blocks(TorchStream& stream, T* out, int64_t n, T mean, T deviation, bool blockwise) {
   constexpr int64_t block = 2 * kLanes;
   const int64_t rest = n % block, whole = n - rest;
   for (int64_t i = 0; i < whole; i += kAtOnce) {
@@ -255,11 +273,14 @@ void TorchStream::normal_blocks(double* out, int64_t n, double mean, double devi
 double TorchStream::exponential(double rate) { return -1 / rate * std::log1p(-unit()); }
 
 double TorchStream::log_normal(double mean, double deviation) { return std::exp(normal(mean, deviation)); }
-double TorchStream::cauchy(double median, double sigma) { return std::fma(sigma, std::tan(std::numbers::pi * (unit() - 0.5)), median); }
+double TorchStream::cauchy(double median, double sigma) {
+  return std::fma(sigma, std::tan(std::numbers::pi * (unit() - 0.5)), median);
+}
 double TorchStream::geometric(double p) { return std::ceil(std::log(unit()) / std::log1p(-p)); }
 
 // G. Marsaglia and W. W. Tsang (2000), with a third of single precision.
-template <class T> double TorchStream::gamma(T a, T raised) {
+template <class T>
+double TorchStream::gamma(T a, T raised) {
   double scale = 1;
   if (a < 1) {
     if (a == 0) return 0;
@@ -274,7 +295,9 @@ template <class T> double TorchStream::gamma(T a, T raised) {
       y = 1 + c * x;
     } while (y <= 0);
     const double v = y * y * y, u = 1 - unit(), square = x * x;
-    if (u < 1 - static_cast<double>(0.0331f) * square * square || std::log(u) < 0.5 * square + d * (1 - v + std::log(v))) return scale * d * v;
+    if (u < 1 - static_cast<double>(0.0331f) * square * square ||
+        std::log(u) < 0.5 * square + d * (1 - v + std::log(v)))
+      return scale * d * v;
   }
 }
 template double TorchStream::gamma(float, float);
@@ -287,9 +310,11 @@ double log_factorial(double k) {
   return lgamma_r(k + 1, &sign);
 }
 /// log k! less Stirling's formula.
-template <class T> T stirling_rest(T k) {
-  constexpr double known[] = {0.0810614667953272,  0.0413406959554092,  0.0276779256849983,  0.02079067210376509, 0.0166446911898211,
-                              0.0138761288230707,  0.0118967099458917,  0.0104112652619720,  0.00925546218271273, 0.00833056343336287};
+template <class T>
+T stirling_rest(T k) {
+  constexpr double known[] = {
+      0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
+      0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
   if (k <= 9) return static_cast<T>(known[static_cast<size_t>(k)]);
   const T square = (k + 1) * (k + 1);
   return static_cast<T>((1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1));
@@ -297,7 +322,8 @@ template <class T> T stirling_rest(T k) {
 
 }  // namespace
 
-// W. Hörmann, The transformed rejection method for generating Poisson random variables (1993); below 10, products of uniform numbers.
+// W. Hörmann, The transformed rejection method for generating Poisson random variables (1993); below 10,
+// products of uniform numbers.
 double TorchStream::poisson(double rate) {
   if (rate == 0) return 0;
   if (rate < 10) {
@@ -314,12 +340,16 @@ double TorchStream::poisson(double rate) {
     const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
     if (us >= 0.07 && v <= certain) return k;
     if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <= -rate + k * log_rate - log_factorial(k)) return k;
+    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
+        -rate + k * log_rate - log_factorial(k))
+      return k;
   }
 }
 
-// W. Hörmann, The generation of binomial random variates (1993); with few successes, the gaps between them, which are geometric.
-template <class T> T TorchStream::binomial(T count, T p) {
+// W. Hörmann, The generation of binomial random variates (1993); with few successes, the gaps between them,
+// which are geometric.
+template <class T>
+T TorchStream::binomial(T count, T p) {
   if (!(count > 0) || !(p > 0)) return p != p || count != count ? static_cast<T>(std::nan("")) : 0;
   if (p >= 1) return count;
   if (p > static_cast<T>(0.5)) return count - binomial(count, 1 - p);
@@ -332,8 +362,10 @@ template <class T> T TorchStream::binomial(T count, T p) {
     }
   }
   const T deviation = std::sqrt(count * p * (1 - p));
-  const T b = static_cast<T>(1.15 + 2.53 * deviation), a = static_cast<T>(-0.0873 + 0.0248 * b + 0.01 * p), centre = static_cast<T>(count * p + 0.5);
-  const T certain = static_cast<T>(0.92 - 4.2 / b), odds = p / (1 - p), alpha = static_cast<T>((2.83 + 5.1 / b) * deviation);
+  const T b = static_cast<T>(1.15 + 2.53 * deviation), a = static_cast<T>(-0.0873 + 0.0248 * b + 0.01 * p),
+          centre = static_cast<T>(count * p + 0.5);
+  const T certain = static_cast<T>(0.92 - 4.2 / b), odds = p / (1 - p),
+          alpha = static_cast<T>((2.83 + 5.1 / b) * deviation);
   const T m = std::floor((count + 1) * p);
   for (;;) {
     const T u = static_cast<T>(unit() - 0.5);
@@ -342,9 +374,10 @@ template <class T> T TorchStream::binomial(T count, T p) {
     if (us >= static_cast<T>(0.07) && v <= certain) return k;
     if (k < 0 || k > count) continue;
     v = std::log(v * alpha / (a / (us * us) + b));
-    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (count - m + 1))) + (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
-                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(count - m) - stirling_rest(k) -
-                         stirling_rest(count - k);
+    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (count - m + 1))) +
+                         (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
+                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_rest(m) +
+                         stirling_rest(count - m) - stirling_rest(k) - stirling_rest(count - k);
     if (v <= static_cast<T>(bound)) return k;
   }
 }
@@ -360,7 +393,8 @@ void TorchStream::permutation(int64_t* out, int64_t n) {
   }
 }
 
-void TorchStream::multinomial(const double* weights, int64_t rows, int64_t columns, int64_t samples, bool replacement, bool narrow, int64_t* out) {
+void TorchStream::multinomial(const double* weights, int64_t rows, int64_t columns, int64_t samples,
+                              bool replacement, bool narrow, int64_t* out) {
   const auto rounded = [narrow](double x) { return narrow ? static_cast<double>(static_cast<float>(x)) : x; };
   std::vector<double> keys(static_cast<size_t>(columns));
   if (replacement && samples > 1) {
@@ -378,10 +412,13 @@ void TorchStream::multinomial(const double* weights, int64_t rows, int64_t colum
   for (double& q : all) q = rounded(exponential(1));
   std::vector<int64_t> order(static_cast<size_t>(columns));
   for (int64_t r = 0; r < rows; ++r, weights += columns) {
-    for (int64_t c = 0; c < columns; ++c) keys[static_cast<size_t>(c)] = rounded(weights[c] / all[static_cast<size_t>(r * columns + c)]);
+    for (int64_t c = 0; c < columns; ++c)
+      keys[static_cast<size_t>(c)] = rounded(weights[c] / all[static_cast<size_t>(r * columns + c)]);
     std::iota(order.begin(), order.end(), int64_t{0});
-    std::partial_sort(order.begin(), order.begin() + samples, order.end(),
-                      [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)] || (keys[static_cast<size_t>(a)] == keys[static_cast<size_t>(b)] && a < b); });
+    std::partial_sort(order.begin(), order.begin() + samples, order.end(), [&](int64_t a, int64_t b) {
+      return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)] ||
+             (keys[static_cast<size_t>(a)] == keys[static_cast<size_t>(b)] && a < b);
+    });
     out = std::copy_n(order.begin(), samples, out);
   }
 }

@@ -1,5 +1,5 @@
-// See workers.h. One list of invitations under one lock, which is held for a few instructions when a thread enters or
-// leaves a region, never while it works. Start reading at `share`.
+// See workers.h. One list of invitations under one lock, which is held for a few instructions when a thread
+// enters or leaves a region, never while it works. Start reading at `share`.
 #include "runtime/workers.h"
 
 #include <atomic>
@@ -52,7 +52,8 @@ class Helpers {
     bool asleep;
     {
       const std::lock_guard guard(lock_);
-      while (threads_ < helpers && start()) {}
+      while (threads_ < helpers && start()) {
+      }
       own.next = first_;
       first_ = &own;
       open_.fetch_add(1, std::memory_order_relaxed);

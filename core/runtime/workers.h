@@ -1,11 +1,13 @@
 // Threads that help: made when work is first shared, kept from then on, asleep while there is none.
 //
-// Whoever has work that several threads can do at once calls `share`: it invites helpers, does the work itself meanwhile, and returns when each helper that came has left. Nobody waits for a helper to come: if all are busy, the caller
-// does everything alone. So regions nest and run side by side with no more threads than callers and helpers, and no
-// helper ever holds up another region. Helpers belong to the process, not to a region; they outlive it until the end.
+// Whoever has work that several threads can do at once calls `share`: it invites helpers, does the work
+// itself meanwhile, and returns when each helper that came has left. Nobody waits for a helper to come: if
+// all are busy, the caller does everything alone. So regions nest and run side by side with no more threads
+// than callers and helpers, and no helper ever holds up another region. Helpers belong to the process, not to
+// a region; they outlive it until the end.
 //
-// A helper that finds nothing looks around for some microseconds before it sleeps: the next region is often that near.
-// After fork the child has no helpers, and every caller works alone.
+// A helper that finds nothing looks around for some microseconds before it sleeps: the next region is often
+// that near. After fork the child has no helpers, and every caller works alone.
 #pragma once
 
 #include <memory>
@@ -13,8 +15,8 @@
 
 namespace adjoint::runtime {
 
-/// Work that is shared: called with 0 on the calling thread and with other numbers, each once, from 1 to `helpers`, on as
-/// many helpers as come. It must not throw, and returns when nothing is left to do.
+/// Work that is shared: called with 0 on the calling thread and with other numbers, each once, from 1 to
+/// `helpers`, on as many helpers as come. It must not throw, and returns when nothing is left to do.
 struct SharedWork {
   void* object;
   void (*call)(void* object, int number) noexcept;

@@ -1,8 +1,8 @@
-#include "for_size.h"
 #include "tensor/access.h"
 
 #include <string_view>
 
+#include "for_size.h"
 #include "runtime/guarded.h"
 #include "tensor/sparse.h"
 
@@ -26,10 +26,12 @@ Device Access::begin(const Tensor& t, const char* op) {
 void Access::end() noexcept { runtime::guarded::close(); }
 
 void refuse_meta(const char* op) {
-  if (std::string_view(op) == "item") fail("Tensor.item() cannot be called on meta tensors: they have a shape and no elements");
+  if (std::string_view(op) == "item")
+    fail("Tensor.item() cannot be called on meta tensors: they have a shape and no elements");
   if (std::string_view(op) == "copy") fail<NotImplemented>("Cannot copy out of meta tensor; no data!");
-  fail<NotImplemented>(op, "(): attempted to run this operator with Meta tensors, but what it gives depends on the values of its inputs, which a "
-                           "tensor on the meta device does not have");
+  fail<NotImplemented>(op,
+                       "(): attempted to run this operator with Meta tensors, but what it gives depends on "
+                       "the values of its inputs, which a tensor on the meta device does not have");
 }
 
 void DeviceOfCall::add(const Tensor& t) {
@@ -40,8 +42,8 @@ void DeviceOfCall::add(const Tensor& t) {
     device_ = d;
   } else if (d != device_ && !op_crosses_) {
     fail("Tensor on device ", name_of(d), " is not on the expected device ", name_of(device_), "! ", op_,
-         "(): Expected all tensors to be on the same device, but found at least two devices, ", name_of(device_), " and ", name_of(d),
-         "! Move them to one with .to(device)");
+         "(): Expected all tensors to be on the same device, but found at least two devices, ",
+         name_of(device_), " and ", name_of(d), "! Move them to one with .to(device)");
   }
 }
 

@@ -1,7 +1,8 @@
 // The seam between what a call says of its results and what computes them: see Note: devices.
 //
 //   DeviceScope   where tensors are made from here on
-//   Access        stands in a function of kernels/ where its results are made and memory is about to be read and written.
+//   Access        stands in a function of kernels/ where its results are made and memory is about to be read
+//   and written.
 //                 Tensors on the CPU pay one test of a flag; on the meta device there is nothing to do
 //
 //   const Tensor out = empty(sizes, dtype);
@@ -17,7 +18,8 @@ namespace adjoint {
 
 /// Where the elements are; of a sparse tensor, its indices and values.
 inline Device device_of(const Tensor& t) {
-  return !t->is(TensorImpl::kElsewhere) || t->storage->device == Device::Sparse ? Device::CPU : t->storage->device;
+  return !t->is(TensorImpl::kElsewhere) || t->storage->device == Device::Sparse ? Device::CPU
+                                                                                : t->storage->device;
 }
 
 /// Whether there ever was a tensor elsewhere than on the CPU.
@@ -33,7 +35,8 @@ class DeviceScope {
  private:
   static void set(Device d) {
     thread_state.device = d;
-    thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kElsewhere}) | (d == Device::CPU ? 0 : TensorImpl::kElsewhere);
+    thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kElsewhere}) |
+                                (d == Device::CPU ? 0 : TensorImpl::kElsewhere);
   }
   Device before_;
 };
@@ -42,9 +45,14 @@ class [[nodiscard]] Access {
  public:
   /// To a tensor, and with it to all others on its device.
   explicit Access(const Tensor& t) : device_(t->is(TensorImpl::kElsewhere) ? begin(t) : Device::CPU) {}
-  /// For what looks at elements in order to know its result: refuses a tensor without elements, in the name of `op`.
-  Access(const Tensor& t, const char* op) : device_(t->is(TensorImpl::kElsewhere) ? begin(t, op) : Device::CPU) {}
-  ~Access() { if (device_ == Device::Guarded) [[unlikely]] end(); }
+  /// For what looks at elements in order to know its result: refuses a tensor without elements, in the name
+  /// of `op`.
+  Access(const Tensor& t, const char* op)
+      : device_(t->is(TensorImpl::kElsewhere) ? begin(t, op) : Device::CPU) {}
+  ~Access() {
+    if (device_ == Device::Guarded) [[unlikely]]
+      end();
+  }
   Access(const Access&) = delete;
   /// False where there is no memory.
   explicit operator bool() const { return device_ != Device::Meta; }
@@ -59,8 +67,9 @@ class [[nodiscard]] Access {
 /// Refuse, in the name of `op`, to look at elements that there are not.
 [[noreturn]] void refuse_meta(const char* op);
 
-/// Finds where a call is done from its tensors, and refuses a mixture. Numbers, and tensors of the CPU without dimensions, go
-/// with any device; an operator that `crosses` devices is done where its first tensor is.
+/// Finds where a call is done from its tensors, and refuses a mixture. Numbers, and tensors of the CPU
+/// without dimensions, go with any device; an operator that `crosses` devices is done where its first tensor
+/// is.
 class DeviceOfCall {
  public:
   explicit DeviceOfCall(const char* op, bool crosses = false) : op_(op), op_crosses_(crosses) {}

@@ -1,6 +1,7 @@
 // Complex numbers: a plain pair and its arithmetic. Elementary functions are in kernels/cpu/math/complex.h.
 //
-// The type is the same for every instruction set, so its members are forced inline and leave no shared symbol behind.
+// The type is the same for every instruction set, so its members are forced inline and leave no shared symbol
+// behind.
 #pragma once
 
 namespace adjoint {

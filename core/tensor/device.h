@@ -17,6 +17,8 @@ enum class Device : uint8_t {
 /// Those that users know.
 inline constexpr int kDevices = 3;
 
-constexpr const char* name_of(Device d) { return d == Device::CPU || d == Device::Sparse ? "cpu" : d == Device::Meta ? "meta" : "guarded"; }
+constexpr const char* name_of(Device d) {
+  return d == Device::CPU || d == Device::Sparse ? "cpu" : d == Device::Meta ? "meta" : "guarded";
+}
 
 }  // namespace adjoint

@@ -17,7 +17,18 @@
 namespace adjoint {
 
 enum class DType : uint8_t {
-  Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex64, Complex128
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Complex64,
+  Complex128
 };
 using OptionalType = std::optional<DType>;
 inline constexpr int kDTypes = 12;
@@ -87,63 +98,110 @@ inline Half::operator float() const {
   return f;
 }
 
-template <class T> struct TypeTag { using type = T; };
+template <class T>
+struct TypeTag {
+  using type = T;
+};
 
 /// Call `f(TypeTag<T>{})` with the C++ type of `dtype`.
-template <class F> decltype(auto) visit(DType dtype, F&& f) {
+template <class F>
+decltype(auto) visit(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::Bool: return f(TypeTag<bool>{});
-    case DType::UInt8: return f(TypeTag<uint8_t>{});
-    case DType::Int8: return f(TypeTag<int8_t>{});
-    case DType::Int16: return f(TypeTag<int16_t>{});
-    case DType::Int32: return f(TypeTag<int32_t>{});
-    case DType::Int64: return f(TypeTag<int64_t>{});
-    case DType::Float16: return f(TypeTag<Half>{});
-    case DType::BFloat16: return f(TypeTag<BFloat16>{});
-    case DType::Float32: return f(TypeTag<float>{});
-    case DType::Float64: return f(TypeTag<double>{});
-    case DType::Complex64: return f(TypeTag<Complex<float>>{});
-    case DType::Complex128: break;
+    case DType::Bool:
+      return f(TypeTag<bool>{});
+    case DType::UInt8:
+      return f(TypeTag<uint8_t>{});
+    case DType::Int8:
+      return f(TypeTag<int8_t>{});
+    case DType::Int16:
+      return f(TypeTag<int16_t>{});
+    case DType::Int32:
+      return f(TypeTag<int32_t>{});
+    case DType::Int64:
+      return f(TypeTag<int64_t>{});
+    case DType::Float16:
+      return f(TypeTag<Half>{});
+    case DType::BFloat16:
+      return f(TypeTag<BFloat16>{});
+    case DType::Float32:
+      return f(TypeTag<float>{});
+    case DType::Float64:
+      return f(TypeTag<double>{});
+    case DType::Complex64:
+      return f(TypeTag<Complex<float>>{});
+    case DType::Complex128:
+      break;
   }
   return f(TypeTag<Complex<double>>{});
 }
 
-template <class T> inline constexpr DType dtype_of = [] {
-  if constexpr (std::is_same_v<T, bool>) return DType::Bool;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::UInt8;
-  else if constexpr (std::is_same_v<T, int8_t>) return DType::Int8;
-  else if constexpr (std::is_same_v<T, int16_t>) return DType::Int16;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::Int32;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::Int64;
-  else if constexpr (std::is_same_v<T, Half>) return DType::Float16;
-  else if constexpr (std::is_same_v<T, BFloat16>) return DType::BFloat16;
-  else if constexpr (std::is_same_v<T, float>) return DType::Float32;
-  else if constexpr (std::is_same_v<T, double>) return DType::Float64;
-  else if constexpr (std::is_same_v<T, Complex<float>>) return DType::Complex64;
-  else { static_assert(std::is_same_v<T, Complex<double>>); return DType::Complex128; }
+template <class T>
+inline constexpr DType dtype_of = [] {
+  if constexpr (std::is_same_v<T, bool>)
+    return DType::Bool;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::UInt8;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return DType::Int8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return DType::Int16;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::Int32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::Int64;
+  else if constexpr (std::is_same_v<T, Half>)
+    return DType::Float16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return DType::BFloat16;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::Float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::Float64;
+  else if constexpr (std::is_same_v<T, Complex<float>>)
+    return DType::Complex64;
+  else {
+    static_assert(std::is_same_v<T, Complex<double>>);
+    return DType::Complex128;
+  }
 }();
 
-template <class T> struct RealOf { using type = T; };
-template <class T> struct RealOf<Complex<T>> { using type = T; };
-template <class T> using real_t = typename RealOf<T>::type;
-template <class T> inline constexpr bool is_complex_v = !std::is_same_v<T, real_t<T>>;
-template <class T> inline constexpr bool is_half_v = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-template <class T> inline constexpr bool is_floating_v = std::is_floating_point_v<T> || is_half_v<T>;
-template <class T> inline constexpr bool is_integer_v = std::is_integral_v<T>;  // bool included
+template <class T>
+struct RealOf {
+  using type = T;
+};
+template <class T>
+struct RealOf<Complex<T>> {
+  using type = T;
+};
+template <class T>
+using real_t = typename RealOf<T>::type;
+template <class T>
+inline constexpr bool is_complex_v = !std::is_same_v<T, real_t<T>>;
+template <class T>
+inline constexpr bool is_half_v = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+inline constexpr bool is_floating_v = std::is_floating_point_v<T> || is_half_v<T>;
+template <class T>
+inline constexpr bool is_integer_v = std::is_integral_v<T>;  // bool included
 /// The type in which arithmetic on T is done.
-template <class T> using compute_t = std::conditional_t<is_half_v<T>, float, T>;
+template <class T>
+using compute_t = std::conditional_t<is_half_v<T>, float, T>;
 
 inline constexpr uint8_t kItemSizes[kDTypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
-inline constexpr const char* kDTypeNames[kDTypes] = {"bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
-                                                     "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+inline constexpr const char* kDTypeNames[kDTypes] = {"bool",    "uint8",   "int8",      "int16",
+                                                     "int32",   "int64",   "float16",   "bfloat16",
+                                                     "float32", "float64", "complex64", "complex128"};
 
 /// The names that torch's tensor types and messages have.
-inline constexpr const char* kTypeNames[kDTypes] = {"Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
-                                                    "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+inline constexpr const char* kTypeNames[kDTypes] = {"Bool",  "Byte",   "Char",         "Short",
+                                                    "Int",   "Long",   "Half",         "BFloat16",
+                                                    "Float", "Double", "ComplexFloat", "ComplexDouble"};
 
 /// Those of C++, in which torch speaks of the dtype that out= must have.
-inline constexpr const char* kCppNames[kDTypes] = {"bool",      "unsigned char",  "signed char", "short int", "int",                 "long int",
-                                                   "c10::Half", "c10::BFloat16", "float",       "double",    "c10::complex<float>", "c10::complex<double>"};
+inline constexpr const char* kCppNames[kDTypes] = {
+    "bool",  "unsigned char", "signed char",         "short int",
+    "int",   "long int",      "c10::Half",           "c10::BFloat16",
+    "float", "double",        "c10::complex<float>", "c10::complex<double>"};
 
 constexpr int index_of(DType d) { return static_cast<int>(d); }
 constexpr int64_t itemsize(DType d) { return kItemSizes[index_of(d)]; }
@@ -176,7 +234,11 @@ constexpr DType compute_dtype(DType d) {
 /// The smallest type that holds both, as torch's table has it.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
-  if (a > b) { DType t = a; a = b; b = t; }
+  if (a > b) {
+    DType t = a;
+    a = b;
+    b = t;
+  }
   if (category(a) != category(b)) {
     if (is_complex(b) && a == DType::Float64) return DType::Complex128;
     return b;
@@ -196,19 +258,29 @@ DType default_dtype();
 void set_default_dtype(DType dtype);
 
 /// Convert one element, as C's casts do, complex to real by its real part.
-template <class To, class From> inline To convert(From v) {
-  if constexpr (std::is_same_v<To, From>) return v;
+template <class To, class From>
+inline To convert(From v) {
+  if constexpr (std::is_same_v<To, From>)
+    return v;
   else if constexpr (is_complex_v<From>) {
-    if constexpr (is_complex_v<To>) return To(static_cast<real_t<To>>(v.re), static_cast<real_t<To>>(v.im));
-    else if constexpr (std::is_same_v<To, bool>) return v.re != 0 || v.im != 0;
-    else return convert<To>(v.re);
-  } else if constexpr (is_half_v<From>) return convert<To>(static_cast<float>(v));
-  else if constexpr (is_half_v<To>) return To(static_cast<float>(v));
-  else if constexpr (is_complex_v<To>) return To(static_cast<real_t<To>>(v), 0);
-  else if constexpr (std::is_same_v<To, bool>) return v != 0;
+    if constexpr (is_complex_v<To>)
+      return To(static_cast<real_t<To>>(v.re), static_cast<real_t<To>>(v.im));
+    else if constexpr (std::is_same_v<To, bool>)
+      return v.re != 0 || v.im != 0;
+    else
+      return convert<To>(v.re);
+  } else if constexpr (is_half_v<From>)
+    return convert<To>(static_cast<float>(v));
+  else if constexpr (is_half_v<To>)
+    return To(static_cast<float>(v));
+  else if constexpr (is_complex_v<To>)
+    return To(static_cast<real_t<To>>(v), 0);
+  else if constexpr (std::is_same_v<To, bool>)
+    return v != 0;
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8)
     return static_cast<To>(static_cast<int64_t>(v));
-  else return static_cast<To>(v);
+  else
+    return static_cast<To>(v);
 }
 
 }  // namespace adjoint

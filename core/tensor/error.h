@@ -1,7 +1,7 @@
 // Errors of the core, and the text they carry.
 //
-// A core error names one of Python's exception types; the bindings translate. Text is put together only on the
-// failing path: `fail<TypeError>("expected ", a, " but found ", b)`.
+// A core error names one of Python's exception types; the bindings translate. Text is put together only on
+// the failing path: `fail<TypeError>("expected ", a, " but found ", b)`.
 #pragma once
 
 #include <sstream>
@@ -10,14 +10,27 @@
 
 namespace adjoint {
 
-struct Error : std::runtime_error { using std::runtime_error::runtime_error; };       // RuntimeError
-struct IndexError : Error { using Error::Error; };
-struct TypeError : Error { using Error::Error; };
-struct ValueError : Error { using Error::Error; };
-struct NotImplemented : Error { using Error::Error; };                                // NotImplementedError
-struct OverflowError : Error { using Error::Error; };
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};  // RuntimeError
+struct IndexError : Error {
+  using Error::Error;
+};
+struct TypeError : Error {
+  using Error::Error;
+};
+struct ValueError : Error {
+  using Error::Error;
+};
+struct NotImplemented : Error {
+  using Error::Error;
+};  // NotImplementedError
+struct OverflowError : Error {
+  using Error::Error;
+};
 
-template <class... Parts> std::string text(const Parts&... parts) {
+template <class... Parts>
+std::string text(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();

@@ -1,5 +1,5 @@
-// Numbers beside elements: what fits, and how a bare number is kept until its type is known. See Note: numbers beside
-// tensors.
+// Numbers beside elements: what fits, and how a bare number is kept until its type is known. See Note:
+// numbers beside tensors.
 #include "tensor/number.h"
 
 #include <cmath>
@@ -17,21 +17,37 @@ bool within(double value, double most) { return !(std::abs(value) > most) || std
 /// Whether a number of the type's category or below becomes an element and can be had back, but for rounding.
 bool holds(DType type, const Scalar& value) {
   if (!is_integral(type)) return fits(value, type);
-  return visit(type, [&](auto tag) { return convert<int64_t>(value.to<typename decltype(tag)::type>()) == value.as_int(); });
+  return visit(type, [&](auto tag) {
+    return convert<int64_t>(value.to<typename decltype(tag)::type>()) == value.as_int();
+  });
 }
 
 /// The C++ types by which torch's messages name elements.
-constexpr const char* kElementNames[kDTypes] = {"bool",     "uint8_t",       "int8_t", "int16_t", "int",                 "int64_t",
-                                                "c10::Half", "c10::BFloat16", "float",  "double",  "c10::complex<float>", "c10::complex<double>"};
+constexpr const char* kElementNames[kDTypes] = {"bool",
+                                                "uint8_t",
+                                                "int8_t",
+                                                "int16_t",
+                                                "int",
+                                                "int64_t",
+                                                "c10::Half",
+                                                "c10::BFloat16",
+                                                "float",
+                                                "double",
+                                                "c10::complex<float>",
+                                                "c10::complex<double>"};
 
 }  // namespace
 
 double largest_of(DType type) {
   switch (real_dtype(type)) {
-    case DType::Float16: return 65504;
-    case DType::BFloat16: return 3.3895313892515355e38;
-    case DType::Float32: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
+    case DType::Float16:
+      return 65504;
+    case DType::BFloat16:
+      return 3.3895313892515355e38;
+    case DType::Float32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
   }
 }
 
@@ -47,7 +63,9 @@ bool fits(const Scalar& value, DType type) {
       constexpr T most = std::numeric_limits<T>::max();
       if (value.is_integral()) {
         const int64_t v = value.as_int();
-        return v <= static_cast<int64_t>(most) && v >= (has_sign ? static_cast<int64_t>(std::numeric_limits<T>::lowest()) : -static_cast<int64_t>(most));
+        return v <= static_cast<int64_t>(most) &&
+               v >= (has_sign ? static_cast<int64_t>(std::numeric_limits<T>::lowest())
+                              : -static_cast<int64_t>(most));
       }
       // The largest int64 is no double; the next number, a power of two, is.
       const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
@@ -60,18 +78,23 @@ bool fits(const Scalar& value, DType type) {
 
 void refuse_overflow(const Scalar& value, DType type, const char* op) {
   if (!fits(value, type))
-    fail("value cannot be converted to type ", kElementNames[index_of(type)], " without overflow: ", op, "() was given ", to_string(value),
-         " for elements of ", name_of(type), value.is_complex() && !is_complex(type) ? ": Converting complex Scalar to non-complex type is not supported; take .real of it first" : "");
+    fail("value cannot be converted to type ", kElementNames[index_of(type)], " without overflow: ", op,
+         "() was given ", to_string(value), " for elements of ", name_of(type),
+         value.is_complex() && !is_complex(type)
+             ? ": Converting complex Scalar to non-complex type is not supported; take .real of it first"
+             : "");
 }
 
 Tensor wrap_number(const Scalar& value, DType like) {
-  // The number takes the tensor's type at once where that is what promotion would give and nothing is lost by it: the
-  // operator may compute in a wider one, half types always do.
-  DType dtype = value.kind() == Category::Floating ? DType::Float64
+  // The number takes the tensor's type at once where that is what promotion would give and nothing is lost by
+  // it: the operator may compute in a wider one, half types always do.
+  DType dtype = value.kind() == Category::Floating  ? DType::Float64
                 : value.kind() == Category::Complex ? DType::Complex128
                                                     : value.dtype();
-  if (value.kind() <= category(like) && compute_dtype(like) == like && holds(like, value)) dtype = like;
-  else if (value.kind() == Category::Complex && is_floating(like) && fits(value, complex_dtype(like))) dtype = complex_dtype(like);
+  if (value.kind() <= category(like) && compute_dtype(like) == like && holds(like, value))
+    dtype = like;
+  else if (value.kind() == Category::Complex && is_floating(like) && fits(value, complex_dtype(like)))
+    dtype = complex_dtype(like);
   // A number is read where it meets a tensor, wherever that is.
   if (thread_state.device != Device::CPU) [[unlikely]] {
     DeviceScope cpu(Device::CPU);

@@ -1,5 +1,5 @@
-// Whether a number fits into an element, for the writes and choices that refuse one that does not. Arithmetic does not
-// ask: there a number that is too large wraps around or becomes infinite, as elements do.
+// Whether a number fits into an element, for the writes and choices that refuse one that does not. Arithmetic
+// does not ask: there a number that is too large wraps around or becomes infinite, as elements do.
 //
 // Start reading at `fits`.
 #pragma once
@@ -8,9 +8,9 @@
 
 namespace adjoint {
 
-/// Whether a number can become an element, fractions aside: no integer beyond the range, no NaN or infinity for an
-/// integer, no imaginary part for a real type. A negative integer fits into an unsigned one of as many bits, as its
-/// two's complement; everything fits into bool.
+/// Whether a number can become an element, fractions aside: no integer beyond the range, no NaN or infinity
+/// for an integer, no imaginary part for a real type. A negative integer fits into an unsigned one of as many
+/// bits, as its two's complement; everything fits into bool.
 bool fits(const Scalar& value, DType type);
 /// RuntimeError with torch's phrase where it does not.
 void refuse_overflow(const Scalar& value, DType type, const char* op);
@@ -21,7 +21,8 @@ inline void refuse_overflow(const Tensor& number, DType type, const char* op) {
 
 /// The largest finite number of a floating-point type, or of a complex type's parts.
 double largest_of(DType type);
-/// What a number has to fit for a write that rounds it: the half types take any real number, if need be as infinity.
+/// What a number has to fit for a write that rounds it: the half types take any real number, if need be as
+/// infinity.
 constexpr DType rounding_dtype(DType type) { return compute_dtype(type) == type ? type : DType::Float64; }
 
 }  // namespace adjoint

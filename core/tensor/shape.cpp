@@ -3,7 +3,8 @@
 namespace adjoint {
 
 void fail_overflow(int64_t a, const char* sign, int64_t b, const char* op) {
-  fail(op, "(): ", a, " ", sign, " ", b, " overflows a 64-bit integer (Storage size calculation overflowed): no tensor can be that large");
+  fail(op, "(): ", a, " ", sign, " ", b,
+       " overflows a 64-bit integer (Storage size calculation overflowed): no tensor can be that large");
 }
 
 void fail_rank(size_t rank) {
@@ -30,14 +31,14 @@ int64_t count_of(IntList sizes, const char* op) {
   int64_t n = 1;
   bool zero = false;
   for (int64_t s : sizes) {
-    if (s < 0)
-      fail(op, "(): Trying to create tensor with negative dimension ", s, ": ", to_string(sizes));
+    if (s < 0) fail(op, "(): Trying to create tensor with negative dimension ", s, ": ", to_string(sizes));
     zero |= s == 0;
   }
   if (zero) return 0;
   for (int64_t s : sizes)
     if (__builtin_mul_overflow(n, s, &n))
-      fail(op, "(): the size of shape ", to_string(sizes), " overflows a 64-bit integer (Storage size calculation overflowed)");
+      fail(op, "(): the size of shape ", to_string(sizes),
+           " overflows a 64-bit integer (Storage size calculation overflowed)");
   return n;
 }
 
@@ -54,8 +55,8 @@ Dims contiguous_strides(IntList sizes) {
 int wrap_dim(int64_t dim, int64_t ndim, const char* op) {
   const int64_t rank = ndim ? ndim : 1;
   if (dim < -rank || dim >= rank)
-    fail<IndexError>(op, "(): Dimension out of range (expected to be in range of [", -rank, ", ", rank - 1, "], but got ",
-                     dim, ")");
+    fail<IndexError>(op, "(): Dimension out of range (expected to be in range of [", -rank, ", ", rank - 1,
+                     "], but got ", dim, ")");
   return static_cast<int>(dim < 0 ? dim + rank : dim);
 }
 
@@ -66,7 +67,8 @@ uint64_t dim_mask(std::optional<IntList> dims, int64_t ndim, const char* op) {
   for (int64_t d : *dims) {
     const uint64_t bit = uint64_t{1} << wrap_dim(d, ndim, op);
     if (mask & bit)
-      fail(op, "(): dim ", d < 0 ? d + ndim : d, " appears multiple times in the list of dims ", to_string(*dims));
+      fail(op, "(): dim ", d < 0 ? d + ndim : d, " appears multiple times in the list of dims ",
+           to_string(*dims));
     mask |= bit;
   }
   return mask & all;
@@ -79,8 +81,8 @@ Dims broadcast_shapes(IntList a, IntList b, const char* op) {
     const int64_t x = i < n - a.size() ? 1 : a[i - (n - a.size())];
     const int64_t y = i < n - b.size() ? 1 : b[i - (n - b.size())];
     if (x != y && x != 1 && y != 1)
-      fail(op, "(): The size of tensor a (", x, ") must match the size of tensor b (", y, ") at non-singleton dimension ",
-           i, "; the shapes are ", to_string(a), " and ", to_string(b));
+      fail(op, "(): The size of tensor a (", x, ") must match the size of tensor b (", y,
+           ") at non-singleton dimension ", i, "; the shapes are ", to_string(a), " and ", to_string(b));
     out[i] = x == 1 ? y : x;
   }
   return out;

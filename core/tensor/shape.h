@@ -15,7 +15,8 @@ using Dims = runtime::SmallVector<int64_t, 6>;
 using IntList = std::span<const int64_t>;
 using OptionalInts = std::optional<IntList>;
 
-/// The most dimensions of a tensor: sets of them are masks of 64 bits. Checked where a rank is made, in set_geometry.
+/// The most dimensions of a tensor: sets of them are masks of 64 bits. Checked where a rank is made, in
+/// set_geometry.
 inline constexpr int kMaxDims = 64;
 
 /// ValueError for more dimensions than a tensor can have.
@@ -33,7 +34,8 @@ inline int64_t product(IntList sizes) {
 /// Strides of a tensor that lies in row-major order.
 Dims contiguous_strides(IntList sizes);
 
-/// `dim` counted from the front; IndexError with torch's phrase when it is out of range. A scalar counts as rank 1.
+/// `dim` counted from the front; IndexError with torch's phrase when it is out of range. A scalar counts as
+/// rank 1.
 int wrap_dim(int64_t dim, int64_t ndim, const char* op);
 
 /// A set of dimensions as a bit mask; none given means all. Refuses duplicates.

@@ -1,8 +1,9 @@
-#include "for_size.h"
 #include "tensor/sparse.h"
 
 #include <algorithm>
 #include <mutex>
+
+#include "for_size.h"
 
 namespace adjoint {
 
@@ -20,7 +21,9 @@ Body& body_of(const Tensor& t) { return *static_cast<Body*>(owner_of_bytes(t->st
 }  // namespace
 
 const char* name_of(SparseLayout layout) {
-  return layout == SparseLayout::Coo ? "torch.sparse_coo" : layout == SparseLayout::Csr ? "torch.sparse_csr" : "torch.sparse_csc";
+  return layout == SparseLayout::Coo   ? "torch.sparse_coo"
+         : layout == SparseLayout::Csr ? "torch.sparse_csr"
+                                       : "torch.sparse_csc";
 }
 
 Tensor sparse_tensor(SparseParts parts, IntList sizes) {
@@ -33,7 +36,9 @@ Tensor sparse_tensor(SparseParts parts, IntList sizes) {
   sparse_in_use.store(true, std::memory_order_relaxed);
   // Strides that no elements in order have, so that nothing takes them for such.
   Dims strides(sizes.size(), 2);
-  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = static_cast<int64_t>(static_cast<uint64_t>(strides[d]) * static_cast<uint64_t>(std::max<int64_t>(1, sizes[d])));
+  for (size_t d = sizes.size(); d-- > 1;)
+    strides[d - 1] = static_cast<int64_t>(static_cast<uint64_t>(strides[d]) *
+                                          static_cast<uint64_t>(std::max<int64_t>(1, sizes[d])));
   return over(std::move(storage), dtype, sizes, strides.span(), 0);
 }
 
@@ -52,9 +57,11 @@ void set_sparse_parts(const Tensor& t, SparseParts parts) {
 
 void refuse_sparse(const Tensor& t, const char* op) {
   const SparseLayout layout = sparse_parts(t).layout;
-  fail<NotImplemented>("Could not run 'aten::", op, "' with arguments from the 'Sparse", layout == SparseLayout::Coo ? "" : "Csr",
-                       "CPU' backend: ", op, "() is not there for tensors of layout ", name_of(layout), ", of which one has shape ",
-                       to_string(t.sizes()), "; call it on x.to_dense(), or on x.values() where it is element by element");
+  fail<NotImplemented>("Could not run 'aten::", op, "' with arguments from the 'Sparse",
+                       layout == SparseLayout::Coo ? "" : "Csr", "CPU' backend: ", op,
+                       "() is not there for tensors of layout ", name_of(layout), ", of which one has shape ",
+                       to_string(t.sizes()),
+                       "; call it on x.to_dense(), or on x.values() where it is element by element");
 }
 
 }  // namespace adjoint

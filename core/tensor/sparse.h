@@ -1,8 +1,10 @@
-// Sparse tensors: a shape and a type over indices and values, without elements of their own. See Note: sparse tensors.
+// Sparse tensors: a shape and a type over indices and values, without elements of their own. See Note: sparse
+// tensors.
 //
-// A sparse tensor is a TensorImpl whose storage holds no bytes but `SparseParts`, and is marked as a place of its own,
-// `Device::Sparse`. So the flag `kElsewhere` leads every call with one away from the kernels, which would read memory that
-// is not there (transforms/sparse.h), and calls without any pay nothing. Start reading at `SparseParts`.
+// A sparse tensor is a TensorImpl whose storage holds no bytes but `SparseParts`, and is marked as a place of
+// its own, `Device::Sparse`. So the flag `kElsewhere` leads every call with one away from the kernels, which
+// would read memory that is not there (transforms/sparse.h), and calls without any pay nothing. Start reading
+// at `SparseParts`.
 #pragma once
 
 #include "tensor/tensor.h"
@@ -19,7 +21,8 @@ struct SparseParts {
   SparseLayout layout = SparseLayout::Coo;
   /// COO: whether every position is named once, in row-major order.
   bool coalesced = false;
-  /// COO: (sparse dimensions, entries) of int64. CSR and CSC: where the entries of each row, or column, begin.
+  /// COO: (sparse dimensions, entries) of int64. CSR and CSC: where the entries of each row, or column,
+  /// begin.
   Tensor indices;
   /// CSR and CSC: the column, or row, of each entry. Undefined for COO.
   Tensor others;
@@ -33,7 +36,9 @@ struct SparseParts {
 /// Whether there ever was a sparse tensor.
 extern std::atomic<bool> sparse_in_use;
 
-inline bool is_sparse(const TensorImpl* t) { return t->is(TensorImpl::kElsewhere) && t->storage->device == Device::Sparse; }
+inline bool is_sparse(const TensorImpl* t) {
+  return t->is(TensorImpl::kElsewhere) && t->storage->device == Device::Sparse;
+}
 inline bool is_sparse(const Tensor& t) { return is_sparse(t.get()); }
 
 /// A new one of a shape; its parts are taken as they are.

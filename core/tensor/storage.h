@@ -1,8 +1,9 @@
-// The bytes under tensors: shared by a tensor and its views, with the version counter that in-place writes bump.
+// The bytes under tensors: shared by a tensor and its views, with the version counter that in-place writes
+// bump.
 //
 // A storage is embedded when it lies in the same block as the tensor it was made with (small tensors: one
-// allocation for everything), owned when its bytes come from the allocator, external when somebody else's deleter
-// gives them back (NumPy, DLPack).
+// allocation for everything), owned when its bytes come from the allocator, external when somebody else's
+// deleter gives them back (NumPy, DLPack).
 #pragma once
 
 #include <atomic>
@@ -33,12 +34,14 @@ struct Storage {
   uint8_t checked : 1 = true;
   /// For what `forget_in_place` leaves of a tensor to those that saved it: at a version that nobody has.
   uint8_t detached : 1 = false;
-  /// How many arrays, buffers and capsules of others show the bytes, which do not move meanwhile; at kMostLoans, it stays that.
+  /// How many arrays, buffers and capsules of others show the bytes, which do not move meanwhile; at
+  /// kMostLoans, it stays that.
   uint8_t loans : 5 = 0;
   static constexpr uint8_t kMostLoans = 31;
   /// Whether a tensor over these bytes was ever the base of a view.
   std::atomic<bool> viewed{false};
-  /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none did.
+  /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none
+  /// did.
   uint32_t made_in = 0;
   union {
     /// For external bytes: who gives them back.
@@ -54,10 +57,12 @@ struct Storage {
   };
 
   /// Whether they came to be inside of the vmap() of that number.
-  bool made_inside(uint64_t level) const { return made_in && static_cast<int32_t>(made_in - static_cast<uint32_t>(level)) >= 0; }
+  bool made_inside(uint64_t level) const {
+    return made_in && static_cast<int32_t>(made_in - static_cast<uint32_t>(level)) >= 0;
+  }
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  /// Use fewer of the bytes, or again more of them, where they lie; false when there are not so many. The bytes stay
-  /// readable: tensors may point to any of them.
+  /// Use fewer of the bytes, or again more of them, where they lie; false when there are not so many. The
+  /// bytes stay readable: tensors may point to any of them.
   bool resize(size_t bytes);
   static void destroy(Storage* storage) noexcept;
 };
@@ -67,8 +72,8 @@ Ref<Storage> allocate_storage(size_t nbytes);
 /// Bytes that belong to somebody else.
 Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*), void* context);
 
-/// The bytes of `bytes` with a count of writes of their own, from `version` on. With a `counter`, what stands on either counts
-/// the writes to both.
+/// The bytes of `bytes` with a count of writes of their own, from `version` on. With a `counter`, what stands
+/// on either counts the writes to both.
 Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage> counter);
 /// The storage that owns the bytes of one made by `recounted_storage`; itself for others.
 Storage* owner_of_bytes(Storage* storage);
@@ -76,14 +81,16 @@ Storage* owner_of_bytes(Storage* storage);
 Storage* counter_of(const Storage& storage);
 
 struct TensorImpl;
-/// A tensor is about to get the data of another, with a storage made by `recounted_storage`, and what it was is remembered there:
-/// graphs may have saved it, and it may have views.
+/// A tensor is about to get the data of another, with a storage made by `recounted_storage`, and what it was
+/// is remembered there: graphs may have saved it, and it may have views.
 void remember_before_data(Storage& recounted, const TensorImpl& t);
-/// A number that tells the tensor's shape and type from those that it had before its data were replaced; 0 where they are the same.
+/// A number that tells the tensor's shape and type from those that it had before its data were replaced; 0
+/// where they are the same.
 uint32_t change_by_data(const TensorImpl& t);
 /// The shape and type that it had then, for errors; empty where its data were never replaced.
 std::string before_data(const TensorImpl& t);
-/// Where the first element lay in the bytes of `storage`, before the tensor got data of the same shape elsewhere; null else.
+/// Where the first element lay in the bytes of `storage`, before the tensor got data of the same shape
+/// elsewhere; null else.
 const char* first_before_data(const TensorImpl& t, Storage* storage);
 
 }  // namespace adjoint

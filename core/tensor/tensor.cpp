@@ -12,9 +12,9 @@
 #include "runtime/parallel.h"
 #include "runtime/repeat.h"
 #include "state.h"
-#include "tensor/memory_in_use.h"
 #include "tensor/access.h"
 #include "tensor/destination.h"
+#include "tensor/memory_in_use.h"
 
 namespace adjoint {
 
@@ -24,8 +24,9 @@ namespace {
 
 std::atomic<DType> default_dtype_{DType::Float32};
 
-// Tensor, storage and bytes in one block. The tensor and the storage each hold the block: the storage's count says
-// when the bytes may go, and since the tensor owns its storage for as long as it lives, the storage goes last.
+// Tensor, storage and bytes in one block. The tensor and the storage each hold the block: the storage's count
+// says when the bytes may go, and since the tensor owns its storage for as long as it lives, the storage goes
+// last.
 struct Block {
   TensorImpl tensor;
   Storage storage;
@@ -66,7 +67,8 @@ TensorImpl* new_over(Ref<Storage> storage, char* data) {
 /// A tensor without geometry where it is to lie.
 [[gnu::cold, gnu::noinline]] TensorImpl* allocate_placed(size_t nbytes, IntList sizes, DType dtype) {
   if (Destination* d = thread_state.destination)
-    if (const Tensor* t = d->take(sizes, dtype)) return new_over(Ref<Storage>::share((*t)->storage), t->bytes());
+    if (const Tensor* t = d->take(sizes, dtype))
+      return new_over(Ref<Storage>::share((*t)->storage), t->bytes());
   if (thread_state.device == Device::CPU && nbytes <= kLargestEmbedded) {
     TensorImpl* impl = new_embedded(nbytes);
     impl->storage->made_in = thread_state.made_in;
@@ -78,14 +80,16 @@ TensorImpl* new_over(Ref<Storage> storage, char* data) {
 }
 
 TensorImpl* allocate_tensor(size_t nbytes, IntList sizes, DType dtype) {
-  if (is_placed()) [[unlikely]] return allocate_placed(nbytes, sizes, dtype);
+  if (is_placed()) [[unlikely]]
+    return allocate_placed(nbytes, sizes, dtype);
   if (nbytes <= kLargestEmbedded) return new_embedded(nbytes);
   Ref<Storage> storage = allocate_storage(nbytes);
   char* const data = storage->data;
   return new_over(std::move(storage), data);
 }
 
-Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
+Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList sizes, IntList strides,
+                 int64_t offset) {
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->data = storage->data + offset * itemsize(dtype);
@@ -112,7 +116,8 @@ namespace {
   Ref<Storage> owner = Ref<Storage>::steal(storage);
   storage->nbytes = nbytes;
   storage->capacity = thread_state.device == Device::Meta ? SIZE_MAX : nbytes;
-  if (thread_state.device == Device::Guarded) storage->data = static_cast<char*>(runtime::guarded::allocate(nbytes));
+  if (thread_state.device == Device::Guarded)
+    storage->data = static_cast<char*>(runtime::guarded::allocate(nbytes));
   storage->device = thread_state.device;
   storage->made_in = thread_state.made_in;
   devices_in_use.store(true, std::memory_order_relaxed);
@@ -144,7 +149,8 @@ Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*),
 namespace {
 struct Recounted {
   Ref<Storage> bytes, counter;
-  /// Of a tensor whose data were replaced: what it was first; and where, in the bytes under its views (those of `counter`).
+  /// Of a tensor whose data were replaced: what it was first; and where, in the bytes under its views (those
+  /// of `counter`).
   struct Former {
     Dims sizes, strides;
     DType dtype;
@@ -154,7 +160,9 @@ struct Recounted {
 };
 void release_recounted(void* context) { delete static_cast<Recounted*>(context); }
 const Recounted* recounted(const Storage& s) {
-  return s.kind == Storage::Kind::External && s.deleter == release_recounted ? static_cast<const Recounted*>(s.context) : nullptr;
+  return s.kind == Storage::Kind::External && s.deleter == release_recounted
+             ? static_cast<const Recounted*>(s.context)
+             : nullptr;
 }
 }  // namespace
 
@@ -185,8 +193,9 @@ Storage* counter_of(const Storage& storage) {
 void remember_before_data(Storage& storage, const TensorImpl& t) {
   auto& now = const_cast<Recounted&>(*recounted(storage));
   const Recounted* before = recounted(*t.storage);
-  auto former = before && before->former ? std::make_unique<Recounted::Former>(*before->former)
-                                         : std::make_unique<Recounted::Former>(Dims(t.sizes()), Dims(t.strides()), t.dtype);
+  auto former = before && before->former
+                    ? std::make_unique<Recounted::Former>(*before->former)
+                    : std::make_unique<Recounted::Former>(Dims(t.sizes()), Dims(t.strides()), t.dtype);
   if (now.counter && !(before && before->counter)) {
     former->data = change_by_data(t) ? nullptr : t.data;
     former->strides = Dims(t.strides());
@@ -197,19 +206,22 @@ uint32_t change_by_data(const TensorImpl& t) {
   const Recounted* r = recounted(*t.storage);
   if (!r || !r->former || (t.dtype == r->former->dtype && same(t.sizes(), r->former->sizes.span()))) return 0;
   uint64_t mixed = index_of(t.dtype) + 1;
-  for (int64_t n : t.sizes()) mixed = (mixed ^ static_cast<uint64_t>(n) ^ (mixed >> 29)) * 0xbf58476d1ce4e5b9ull;
+  for (int64_t n : t.sizes())
+    mixed = (mixed ^ static_cast<uint64_t>(n) ^ (mixed >> 29)) * 0xbf58476d1ce4e5b9ull;
   mixed = (mixed ^ (mixed >> 31)) * 0x94d049bb133111ebull;
   return static_cast<uint32_t>(mixed >> 32) | 1;
 }
 std::string before_data(const TensorImpl& t) {
   const Recounted* r = recounted(*t.storage);
-  return r && r->former ? text(name_of(r->former->dtype), " of shape ", to_string(r->former->sizes.span())) : std::string();
+  return r && r->former ? text(name_of(r->former->dtype), " of shape ", to_string(r->former->sizes.span()))
+                        : std::string();
 }
 const char* first_before_data(const TensorImpl& t, Storage* storage) {
   const Recounted* r = recounted(*t.storage);
-  return r && r->former && r->counter && owner_of_bytes(r->counter.get()) == owner_of_bytes(storage) && !change_by_data(t) &&
-                 same(t.strides(), r->former->strides.span())
-             ? r->former->data : nullptr;
+  return r && r->former && r->counter && owner_of_bytes(r->counter.get()) == owner_of_bytes(storage) &&
+                 !change_by_data(t) && same(t.strides(), r->former->strides.span())
+             ? r->former->data
+             : nullptr;
 }
 
 void Storage::destroy(Storage* storage) noexcept {
@@ -220,8 +232,10 @@ void Storage::destroy(Storage* storage) noexcept {
   }
   if (storage->device != Device::CPU && storage->kind == Kind::Owned) {
     if (storage->device == Device::Guarded) runtime::guarded::deallocate(storage->data);
-  } else if (storage->kind == Kind::Owned) runtime::deallocate(storage->data, storage->capacity);
-  else if (storage->deleter) storage->deleter(storage->context);
+  } else if (storage->kind == Kind::Owned)
+    runtime::deallocate(storage->data, storage->capacity);
+  else if (storage->deleter)
+    storage->deleter(storage->context);
   runtime::deallocate_small(storage, sizeof(Storage));
 }
 
@@ -233,7 +247,8 @@ bool Storage::resize(size_t bytes) {
 }
 
 void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
-  if (sizes.size() > kMaxDims) [[unlikely]] fail_rank(sizes.size());
+  if (sizes.size() > kMaxDims) [[unlikely]]
+    fail_rank(sizes.size());
   int64_t* const old = ndim > kInlineDims ? heap_ : nullptr;
   const size_t old_bytes = 2 * ndim * sizeof(int64_t);
   int64_t* to = inline_;
@@ -257,7 +272,8 @@ void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
     if (old) runtime::deallocate(old, old_bytes);
     ndim = 0;  // a fresh tensor, which goes: those that live get shapes that others had
     numel = 0;
-    fail("the size of shape ", to_string(sizes), " overflows a 64-bit integer (Storage size calculation overflowed)");
+    fail("the size of shape ", to_string(sizes),
+         " overflows a 64-bit integer (Storage size calculation overflowed)");
   }
   if (n > kInlineDims) heap_ = to;
   if (old) runtime::deallocate(old, old_bytes);
@@ -266,13 +282,18 @@ void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
   set(kContiguous, contiguous || none);
 }
 
-void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, IntList sizes, const int64_t* strides) {
-  const Dims new_sizes(sizes), new_strides(IntList(strides, strides ? sizes.size() : 0));  // they may be this tensor's own
+void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, IntList sizes,
+                                 const int64_t* strides) {
+  const Dims new_sizes(sizes),
+      new_strides(IntList(strides, strides ? sizes.size() : 0));  // they may be this tensor's own
   set_geometry(new_sizes.span(), strides ? new_strides.data() : nullptr);
   dtype = type;
   data = first;
   // The storage of its own block goes with the block, whichever one the tensor stands on.
-  const Storage* own = is(kEmbedded) ? &reinterpret_cast<Block*>(reinterpret_cast<char*>(this) - offsetof(Block, tensor))->storage : nullptr;
+  const Storage* own =
+      is(kEmbedded)
+          ? &reinterpret_cast<Block*>(reinterpret_cast<char*>(this) - offsetof(Block, tensor))->storage
+          : nullptr;
   Storage* const old = std::exchange(storage, other.detach());
   if (old && old != own) give_up(old);
   if (storage == own) runtime::release_count(storage);
@@ -295,7 +316,8 @@ TensorImpl::~TensorImpl() {
 void TensorImpl::destroy(TensorImpl* impl) noexcept {
   if (impl->is(kOwnsWrapper)) {
     release_wrapper(impl->wrapper);
-    if (!impl->is(kOwnsWrapper)) return;  // somebody has the object by a weak reference: it owns the tensor from now on
+    if (!impl->is(kOwnsWrapper))
+      return;  // somebody has the object by a weak reference: it owns the tensor from now on
   }
   const bool embedded = impl->is(kEmbedded);
   TensorImpl* base = embedded ? nullptr : static_cast<ViewImpl*>(impl)->base;
@@ -315,7 +337,8 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 
 Tensor empty(IntList sizes, DType dtype) {
   const int64_t numel = count_of(sizes, "empty");
-  TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))), sizes, dtype);
+  TensorImpl* impl =
+      allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))), sizes, dtype);
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->set_geometry(sizes, nullptr);
@@ -333,7 +356,8 @@ namespace {
 }  // namespace
 
 Tensor empty_scalar(DType dtype) {
-  if (is_placed()) [[unlikely]] return empty_scalar_placed(dtype);
+  if (is_placed()) [[unlikely]]
+    return empty_scalar_placed(dtype);
   TensorImpl* impl = new_embedded(16);
   impl->dtype = dtype;
   impl->numel = 1;
@@ -342,7 +366,8 @@ Tensor empty_scalar(DType dtype) {
   return Tensor::steal(impl);
 }
 
-Destination::Destination(std::span<const Tensor> given) : given_(given), outer_(thread_state.destination), flags_before_(thread_state.flags_of_new) {
+Destination::Destination(std::span<const Tensor> given)
+    : given_(given), outer_(thread_state.destination), flags_before_(thread_state.flags_of_new) {
   if (given.size() > kMost) given_ = {};
   if (given_.empty()) return;
   thread_state.destination = this;
@@ -358,7 +383,9 @@ Destination::~Destination() {
 const Tensor* Destination::take(IntList sizes, DType dtype) {
   for (size_t i = 0; i < given_.size(); ++i) {
     const Tensor& t = given_[i];
-    if (taken(i) || !t.defined() || t.dtype() != dtype || t->storage->device != thread_state.device || !same(t.sizes(), sizes)) continue;
+    if (taken(i) || !t.defined() || t.dtype() != dtype || t->storage->device != thread_state.device ||
+        !same(t.sizes(), sizes))
+      continue;
     taken_ |= 1u << i;
     return &t;
   }
@@ -367,9 +394,10 @@ const Tensor* Destination::take(IntList sizes, DType dtype) {
 
 Tensor zeros(IntList sizes, DType dtype) {
   Tensor t = empty(sizes, dtype);
-  if (Access access(t); access) runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
-    std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
-  });
+  if (Access access(t); access)
+    runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
+      std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
+    });
   return t;
 }
 
@@ -379,7 +407,9 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype) {
     alignas(16) char bytes[16];
     write_element(bytes, dtype, value);
     const int64_t item = t.itemsize();
-    runtime::parallel_for(0, t.numel(), 32768, [&](int64_t b, int64_t e) { runtime::repeat(t.bytes() + b * item, bytes, item, e - b); });
+    runtime::parallel_for(0, t.numel(), 32768, [&](int64_t b, int64_t e) {
+      runtime::repeat(t.bytes() + b * item, bytes, item, e - b);
+    });
   }
   return t;
 }
@@ -397,13 +427,16 @@ Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, i
 }
 
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
-  if (base->is(TensorImpl::kBatched)) [[unlikely]] refuse_memory_of_batch(base, "a view of memory");
+  if (base->is(TensorImpl::kBatched)) [[unlikely]]
+    refuse_memory_of_batch(base, "a view of memory");
   return over(Ref<Storage>::share(base->storage), base.dtype(), sizes, strides, offset);
 }
 
 Tensor alias(const Tensor& base) {
-  if (base->is(TensorImpl::kBatched)) [[unlikely]] return alias_of_batch(base);
-  return over_with(new_impl(), Ref<Storage>::share(base->storage), base.dtype(), base.sizes(), base.strides(), base.offset());
+  if (base->is(TensorImpl::kBatched)) [[unlikely]]
+    return alias_of_batch(base);
+  return over_with(new_impl(), Ref<Storage>::share(base->storage), base.dtype(), base.sizes(), base.strides(),
+                   base.offset());
 }
 
 Scalar read_element(const char* at, DType dtype) {
@@ -411,10 +444,14 @@ Scalar read_element(const char* at, DType dtype) {
     using T = typename decltype(tag)::type;
     T v;
     std::memcpy(&v, at, sizeof(T));
-    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
-    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<int64_t>(v));
-    else if constexpr (is_complex_v<T>) return Scalar(convert<Complex<double>>(v));
-    else return Scalar(static_cast<double>(static_cast<compute_t<T>>(v)));
+    if constexpr (std::is_same_v<T, bool>)
+      return Scalar(v);
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(static_cast<int64_t>(v));
+    else if constexpr (is_complex_v<T>)
+      return Scalar(convert<Complex<double>>(v));
+    else
+      return Scalar(static_cast<double>(static_cast<compute_t<T>>(v)));
   });
 }
 
@@ -427,20 +464,25 @@ void write_element(char* at, DType dtype, const Scalar& value) {
 }
 
 Scalar item(const Tensor& t) {
-  if (t->is(TensorImpl::kBatched)) [[unlikely]] refuse_memory_of_batch(t, "item");
+  if (t->is(TensorImpl::kBatched)) [[unlikely]]
+    refuse_memory_of_batch(t, "item");
   if (t.numel() != 1)
-    fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", to_string(t.sizes()),
-         "; index one element, reduce it, or use tolist()");
+    fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ",
+         to_string(t.sizes()), "; index one element, reduce it, or use tolist()");
   Access access(t, "item");
   return read_element(t.bytes(), t.dtype());
 }
 
 std::string to_string(const Scalar& value) {
   switch (value.kind()) {
-    case Category::Bool: return value.as_int() ? "True" : "False";
-    case Category::Integer: return text(value.as_int());
-    case Category::Floating: return text(value.as_double());
-    case Category::Complex: break;
+    case Category::Bool:
+      return value.as_int() ? "True" : "False";
+    case Category::Integer:
+      return text(value.as_int());
+    case Category::Floating:
+      return text(value.as_double());
+    case Category::Complex:
+      break;
   }
   const auto z = value.as_complex();
   return text(z.re, z.im < 0 ? "-" : "+", std::abs(z.im), "j");

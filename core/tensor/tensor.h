@@ -1,9 +1,9 @@
 // A tensor: storage, element type, sizes, strides; and where it stands in the graph.
 //
-// `TensorImpl` is the object, `Tensor` an owning pointer to it (null means "undefined": no gradient, no argument).
-// A small tensor lies in one block with its storage and bytes. `TensorImpl::wrapper` is the object by which
-// another language knows this tensor; the core carries the pointer and never looks inside.
-// Start reading at the fields.
+// `TensorImpl` is the object, `Tensor` an owning pointer to it (null means "undefined": no gradient, no
+// argument). A small tensor lies in one block with its storage and bytes. `TensorImpl::wrapper` is the object
+// by which another language knows this tensor; the core carries the pointer and never looks inside. Start
+// reading at the fields.
 #pragma once
 
 #include <memory>
@@ -24,21 +24,21 @@ class Tensor;
 struct TensorImpl {
   static constexpr int kInlineDims = 4;
   enum Flag : uint16_t {
-    kRequiresGrad = 1,    // a leaf that asked for it, or the result of a recorded operation
-    kWrapped = 2,         // made from a bare number: weak in promotion
-    kContiguous = 4,      // row-major without gaps
-    kView = 8,            // made by a view operation over another tensor, its base
-    kInference = 16,      // made in inference mode
-    kEmbedded = 32,       // the block holds the storage too
-    kOwnsWrapper = 64,    // the wrapper outlived its last reference in the other language: this tensor keeps it
-    kMultiView = 128,     // one of several views made by one call
+    kRequiresGrad = 1,  // a leaf that asked for it, or the result of a recorded operation
+    kWrapped = 2,       // made from a bare number: weak in promotion
+    kContiguous = 4,    // row-major without gaps
+    kView = 8,          // made by a view operation over another tensor, its base
+    kInference = 16,    // made in inference mode
+    kEmbedded = 32,     // the block holds the storage too
+    kOwnsWrapper = 64,  // the wrapper outlived its last reference in the other language: this tensor keeps it
+    kMultiView = 128,   // one of several views made by one call
     kRetainsGrad = 256,
-    kNoGradView = 512,    // a view made while recording was off
+    kNoGradView = 512,      // a view made while recording was off
     kInferenceView = 1024,  // a view of a normal tensor, made in inference mode
-    kFunctionView = 2048,   // a view whose history its base cannot rewrite: of a Function, or without its base
-    kElsewhere = 4096,    // not in the memory of the CPU: the storage says where
-    kDual = 8192,         // carries tangents: see transforms/tangents.h
-    kBatched = 16384,     // stands for a batch of tensors: see transforms/batching.h
+    kFunctionView = 2048,  // a view whose history its base cannot rewrite: of a Function, or without its base
+    kElsewhere = 4096,     // not in the memory of the CPU: the storage says where
+    kDual = 8192,          // carries tangents: see transforms/tangents.h
+    kBatched = 16384,      // stands for a batch of tensors: see transforms/batching.h
   };
   /// In ThreadState::flags_of_new alone: memory is made inside of a vmap(), or where a Destination says.
   static constexpr uint32_t kPlaced = 1u << 16;
@@ -72,11 +72,13 @@ struct TensorImpl {
   int64_t* dims() { return ndim <= kInlineDims ? inline_ : heap_; }
   int capacity() const { return ndim <= kInlineDims ? kInlineDims : ndim; }
 
-  /// Set sizes and strides; null strides mean row-major. Keeps numel and the contiguity flag right. The one place where a
-  /// rank is made: refuses one that masks of dimensions cannot hold, and sizes whose product overflows.
+  /// Set sizes and strides; null strides mean row-major. Keeps numel and the contiguity flag right. The one
+  /// place where a rank is made: refuses one that masks of dimensions cannot hold, and sizes whose product
+  /// overflows.
   void set_geometry(IntList sizes, const int64_t* strides);
 
-  /// Stand on other memory, of which `data` is the first element. The one place where a tensor's storage is replaced.
+  /// Stand on other memory, of which `data` is the first element. The one place where a tensor's storage is
+  /// replaced.
   void replace_storage(Ref<Storage> other, char* data, DType dtype, IntList sizes, const int64_t* strides);
 
   bool is(Flag f) const { return flags & f; }
@@ -94,7 +96,8 @@ struct TensorImpl {
   };
 };
 
-/// A tensor that lies in no block with its storage, and what it is a view of, the first of a chain. See autograd/views.h.
+/// A tensor that lies in no block with its storage, and what it is a view of, the first of a chain. See
+/// autograd/views.h.
 struct ViewImpl : TensorImpl {
   runtime::SmallLock lock;  // guards `base`
   bool can_be_view = false;
@@ -105,7 +108,8 @@ struct ViewImpl : TensorImpl {
 /// Whether gradients are wanted for the base of a view. Slow.
 bool base_requires_grad(const TensorImpl* view);
 
-/// Let go of what differentiation keeps with a tensor that dies. Defined in autograd/, which alone knows what that is.
+/// Let go of what differentiation keeps with a tensor that dies. Defined in autograd/, which alone knows what
+/// that is.
 void release_meta(TensorImpl* t) noexcept;
 void release_node(Node* node) noexcept;
 
@@ -132,7 +136,10 @@ class Tensor : public Ref<TensorImpl> {
   int64_t itemsize() const { return adjoint::itemsize(dtype()); }
   int64_t offset() const { return (get()->data - get()->storage->data) / itemsize(); }
   uint32_t version() const { return get()->version(); }
-  template <class T> T* data() const { return reinterpret_cast<T*>(get()->data); }
+  template <class T>
+  T* data() const {
+    return reinterpret_cast<T*>(get()->data);
+  }
   char* bytes() const { return get()->data; }
   /// For a view also where its base has become differentiable since.
   bool requires_grad() const {
@@ -145,7 +152,8 @@ class Tensor : public Ref<TensorImpl> {
 };
 
 /// A few tensors borrowed for a call: no count is touched, so the owners must outlive it.
-template <int N> class Borrowed {
+template <int N>
+class Borrowed {
  public:
   TensorImpl*& operator[](int i) { return impls_[i]; }
   operator const Tensor*() const { return reinterpret_cast<const Tensor*>(impls_); }
@@ -170,7 +178,8 @@ Tensor scalar_tensor(const Scalar& value, DType dtype);
 /// A bare number on its way into an operator: weak in promotion, shared and therefore never to be written.
 /// `like` is the type it will meet: a number of its category that it holds is stored in that type at once.
 Tensor wrap_number(const Scalar& value, DType like);
-/// Another tensor over the same storage; offset in elements from the storage's start. No history. It can be a view.
+/// Another tensor over the same storage; offset in elements from the storage's start. No history. It can be a
+/// view.
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset);
 /// The same elements again, without history. It cannot be a view.
 Tensor alias(const Tensor& base);

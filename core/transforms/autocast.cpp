@@ -1,9 +1,9 @@
-#include "for_size.h"
 #include "transforms/autocast.h"
 
 #include "autograd/engine.h"
 #include "autograd/views.h"
 #include "dispatch/forms.h"
+#include "for_size.h"
 #include "ops/shape.h"
 
 namespace adjoint {
@@ -56,7 +56,8 @@ Tensor Autocast::converted(const Tensor& t, Precision precision) {
   const DType type = precision == Precision::Lower ? settings.type : DType::Float32;
   if (!eligible(t) || t.dtype() == type) return t;
   // A weight is used many times, and its copies would each have their gradient.
-  const bool kept = settings.cache && precision == Precision::Lower && t.dtype() == DType::Float32 && t.requires_grad() && !history(t);
+  const bool kept = settings.cache && precision == Precision::Lower && t.dtype() == DType::Float32 &&
+                    t.requires_grad() && !history(t);
   if (!kept) return in_type(t, type);
   for (Copy& c : leaves_) {
     if (c.of.get() != t.get() || c.is.dtype() != type || c.recorded != thread_state.grad) continue;
@@ -83,8 +84,10 @@ void Autocast::call(const Call& call, Results& results) {
     const TensorList given = form == Form::Tensor ? TensorList(v.tensor, 1) : v.tensors();
     Tensors& list = lists.emplace_back();
     for (const Tensor& t : given) list.push_back(converted(t, precision));
-    if (form == Form::Tensor) v.tensor = &list[0];
-    else v.list = {list.data(), list.size()};
+    if (form == Form::Tensor)
+      v.tensor = &list[0];
+    else
+      v.list = {list.data(), list.size()};
   }
   call.op.boxed(values.data(), results);
 }

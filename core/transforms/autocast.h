@@ -1,8 +1,9 @@
 // Mixed precision: an interpreter that gives operators their arguments in the type that suits them.
 //
-// Products and convolutions get them in a type of 16 bits, which is what makes them quick; losses and the like in float32,
-// because they need its range; all others as they come. Which callable is of which kind is said once, by `set_precision`,
-// from Python (amp/_kinds.py), where compositions are too. Start reading at `Autocast::call`.
+// Products and convolutions get them in a type of 16 bits, which is what makes them quick; losses and the
+// like in float32, because they need its range; all others as they come. Which callable is of which kind is
+// said once, by `set_precision`, from Python (amp/_kinds.py), where compositions are too. Start reading at
+// `Autocast::call`.
 #pragma once
 
 #include <deque>
@@ -19,7 +20,8 @@ enum class Precision : uint8_t { Own, Lower, Float32, Widest };
 struct AutocastSettings {
   bool enabled = false, cache = true;
   DType type = DType::BFloat16;
-  /// The backward pass in which that was set: in others nothing is converted, since their calls follow the forward pass.
+  /// The backward pass in which that was set: in others nothing is converted, since their calls follow the
+  /// forward pass.
   uint64_t pass = 0;
 };
 

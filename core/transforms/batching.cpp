@@ -1,5 +1,3 @@
-#include "for_size.h"
-
 #include "transforms/batching.h"
 
 #include <mutex>
@@ -7,6 +5,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "ops/arithmetic.h"
 #include "ops/part.h"
@@ -19,21 +18,26 @@
 
 namespace adjoint {
 
-// --- Levels ------------------------------------------------------------------------------------------------------------
+// --- Levels ---------------------------------------------------------------------------------------
 
 namespace {
 /// New memory is made inside of a level; null: of none.
 void mark_new(const BatchLevel* level) {
   thread_state.made_in = level ? std::max<uint32_t>(1, static_cast<uint32_t>(level->number)) : 0;
-  thread_state.flags_of_new = (thread_state.flags_of_new & ~TensorImpl::kPlaced) | (level ? TensorImpl::kPlaced : 0);
+  thread_state.flags_of_new =
+      (thread_state.flags_of_new & ~TensorImpl::kPlaced) | (level ? TensorImpl::kPlaced : 0);
 }
 }  // namespace
 
 BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict) {
   static std::atomic<uint64_t> last{0};
-  auto* level = new BatchLevel{.number = ++last, .size = size, .randomness = randomness, .strict = strict,
+  auto* level = new BatchLevel{.number = ++last,
+                               .size = size,
+                               .randomness = randomness,
+                               .strict = strict,
                                .dual_outside = thread_state.dual_level ? thread_state.dual_level->number : 0,
-                               .first_node = thread_state.sequence, .outer = thread_state.batch_level};
+                               .first_node = thread_state.sequence,
+                               .outer = thread_state.batch_level};
   mark_new(level);
   return *(thread_state.batch_level = level);
 }
@@ -68,8 +72,9 @@ BatchLevel& level_of(const Tensor& t, const char* op) {
   if (BatchLevel* level = open_batch_level(batch_level_of(t))) return *level;
   fail(op, "(): a tensor of shape ", to_string(t.sizes()), " that belongs to a vmap() was used ",
        thread_state.batch_level ? "in another vmap() than that, " : "outside of it, ",
-       "or in another thread: your tensor may have escaped from inside a function being vmapped. It stood for one sample of the batch "
-       "while that vmap() ran, and for nothing since. Return it from the function that is mapped, and use what vmap() returns");
+       "or in another thread: your tensor may have escaped from inside a function being vmapped. It stood "
+       "for one sample of the batch while that vmap() ran, and for nothing since. Return it from the "
+       "function that is mapped, and use what vmap() returns");
 }
 
 /// The tensor that is batched at the highest level.
@@ -86,10 +91,11 @@ const Tensor& innermost(const Operator& op, std::span<const Value> arguments) {
 
 }  // namespace
 
-// --- Tensors -----------------------------------------------------------------------------------------------------------
+// --- Tensors --------------------------------------------------------------------------------------
 
 Tensor batched(Tensor samples, uint64_t number) {
-  Tensor t = over(Ref<Storage>::share(samples->storage), samples.dtype(), samples.sizes().subspan(1), samples.strides().subspan(1), samples.offset());
+  Tensor t = over(Ref<Storage>::share(samples->storage), samples.dtype(), samples.sizes().subspan(1),
+                  samples.strides().subspan(1), samples.offset());
   t->set(TensorImpl::kContiguous, false);
   t->flags |= TensorImpl::kBatched | (samples->flags & TensorImpl::kInference);
   if (samples.requires_grad())
@@ -112,19 +118,35 @@ Tensor unbatched(const Tensor& t, const BatchLevel& level) {
 
 void refuse_values(const Tensor& t, Asked what, const char* op) {
   const BatchLevel& level = level_of(t, op);
-  const std::string found = text(" ", op, " was asked of a tensor of shape ", to_string(t.sizes()), " that stands for ", level.size, " samples.");
+  const std::string found = text(" ", op, " was asked of a tensor of shape ", to_string(t.sizes()),
+                                 " that stands for ", level.size, " samples.");
   switch (what) {
     case Asked::Item:
-      throw PerSample(level.number, op, "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
-                      "please try to rewrite what you're doing with other operations." + found);
+      throw PerSample(
+          level.number, op,
+          "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
+          ".item() on a Tensor, please try to rewrite what you're doing with other operations." +
+              found);
     case Asked::Truth:
-      throw PerSample(level.number, op, "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
-                      "yet." + found + " Choose elementwise, by where(), or call vmap() with strict=False, which goes on sample by sample.");
+      throw PerSample(level.number, op,
+                      "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
+                      "flow. We don't support that yet." +
+                          found +
+                          " Choose elementwise, by where(), or call vmap() with strict=False, which goes on "
+                          "sample by sample.");
     case Asked::Memory:
-      throw PerSample(level.number, op, "vmap: the memory of a Tensor that is mapped over holds all samples, and cannot be given away as that of one." + found);
-    case Asked::Shape: break;
+      throw PerSample(level.number, op,
+                      "vmap: the memory of a Tensor that is mapped over holds all samples, and cannot be "
+                      "given away as that of one." +
+                          found);
+    case Asked::Shape:
+      break;
   }
-  throw PerSample(level.number, op, text("vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over ", op, ".", found));
+  throw PerSample(
+      level.number, op,
+      text(
+          "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over ",
+          op, ".", found));
 }
 
 void refuse_memory_of_batch(const Tensor& t, const char* what) {
@@ -139,16 +161,18 @@ Tensor batch_for_argument(const Tensor& x) {
   return through_tangents(x, [&](const Tensor& t) { return batched(unbatched(t, *level), level->number); });
 }
 
-// --- Calls -------------------------------------------------------------------------------------------------------------
+// --- Calls ----------------------------------------------------------------------------------------
 
 namespace {
 
-/// Samples that nodes hold, and that are about to get a history which may own them, are left to them: before a write or a view,
-/// until the first view, from which on they keep their identity.
+/// Samples that nodes hold, and that are about to get a history which may own them, are left to them: before
+/// a write or a view, until the first view, from which on they keep their identity.
 void part_samples_from_nodes(const Tensor& t) {
   AutogradMeta& meta = *meta_of(t);
   const Tensor& samples = meta.samples;
-  if (!thread_state.grad || samples.unique() || samples->is(TensorImpl::kView) || (samples.requires_grad() && !samples->grad_fn)) return;
+  if (!thread_state.grad || samples.unique() || samples->is(TensorImpl::kView) ||
+      (samples.requires_grad() && !samples->grad_fn))
+    return;
   Tensor fresh = alias(samples);
   if (samples->grad_fn) set_history(fresh, Ref<Node>::share(samples->grad_fn), samples->output_nr);
   meta.samples = std::move(fresh);
@@ -156,14 +180,17 @@ void part_samples_from_nodes(const Tensor& t) {
 
 /// Note that a tensor is written, for those levels that it was there before.
 void note_write_from_inside(const Tensor& t) {
-  for (BatchLevel* level = thread_state.batch_level; level; level = level->outer) level->wrote_outside |= !t->storage->made_inside(level->number);
+  for (BatchLevel* level = thread_state.batch_level; level; level = level->outer)
+    level->wrote_outside |= !t->storage->made_inside(level->number);
 }
 
-/// While samples are computed: the tangents of levels inside of their batch have been made, of the batched tensors.
+/// While samples are computed: the tangents of levels inside of their batch have been made, of the batched
+/// tensors.
 class WithoutInner {
  public:
   explicit WithoutInner(const BatchLevel& level) {
-    if (thread_state.dual_level && thread_state.dual_level->number > level.dual_outside) without_.emplace(level.dual_outside + 1);
+    if (thread_state.dual_level && thread_state.dual_level->number > level.dual_outside)
+      without_.emplace(level.dual_outside + 1);
   }
 
  private:
@@ -189,7 +216,8 @@ bool types_suffice(const Operator& op) {
     tensors += kind->form == Form::Tensor || kind->form == Form::Tensors;
     const std::string_view name = kind->name;
     if (name == "MemoryInts") return false;
-    says |= name == "Dim" || name == "NewDim" || name == "Dims" || name == "Permutation" || name == "Sizes" || name == "Repeats" || name == "IndexSpec";
+    says |= name == "Dim" || name == "NewDim" || name == "Dims" || name == "Permutation" || name == "Sizes" ||
+            name == "Repeats" || name == "IndexSpec";
   }
   return says && tensors <= 1;
 }
@@ -208,19 +236,24 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   const WithoutInner handled(level);
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
-    if (!is_batched(*written) || batch_level_of(*written) != level.number) become_batched(*written, level, op.name, arguments.subspan(1), std::span(op.kinds).subspan(1));
+    if (!is_batched(*written) || batch_level_of(*written) != level.number)
+      become_batched(*written, level, op.name, arguments.subspan(1), std::span(op.kinds).subspan(1));
     note_write_from_inside(*written);
   }
-  // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get theirs before that.
+  // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get
+  // theirs before that.
   const Tensor& held = written ? *written : of;
   if ((written || op.view) && !samples_of(held)->storage->viewed.load(std::memory_order_relaxed)) {
     before_first_view(held);
     part_samples_from_nodes(held);
   }
   BatchedCall call(op, arguments, level);
-  if (op.batch) op.batch(call);
-  else if (types_suffice(op)) batching::by_types(call);
-  else batching::loop(call);
+  if (op.batch)
+    op.batch(call);
+  else if (types_suffice(op))
+    batching::by_types(call);
+  else
+    batching::loop(call);
   if (written) {
     // The samples' door has counted the write.
     const Tensor& t = *written;
@@ -234,7 +267,8 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
     if (!t.defined()) return;
     // What came in and goes out as it is, stays the same tensor.
     for (size_t i = 0; i < arguments.size(); ++i)
-      if (op.kinds[i]->form == Form::Tensor && call.batched(static_cast<int>(i)) && samples_of(*arguments[i].tensor).get() == t.get()) {
+      if (op.kinds[i]->form == Form::Tensor && call.batched(static_cast<int>(i)) &&
+          samples_of(*arguments[i].tensor).get() == t.get()) {
         t = *arguments[i].tensor;
         return;
       }
@@ -257,10 +291,12 @@ void draw_same(BatchedCall& c) {
   batching::loop(c, [&] { generator.set_state(state); });
 }
 
-/// Refuse as torch what a strict level with the same numbers for all cannot draw: from parameters of each sample.
+/// Refuse as torch what a strict level with the same numbers for all cannot draw: from parameters of each
+/// sample.
 void refuse_same_of_samples(const BatchLevel& level, const char* op) {
   if (level.strict && level.randomness == Randomness::Same)
-    fail("Vmap does not currently support same randomness with a batched tensor input: ", op, " was called with parameters that differ between samples");
+    fail("Vmap does not currently support same randomness with a batched tensor input: ", op,
+         " was called with parameters that differ between samples");
 }
 
 /// Random numbers, for which a level says what they are to be: level by level, from the innermost out.
@@ -271,33 +307,45 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
   BatchedCall c(op, arguments, level);
   const bool different = level.randomness == Randomness::Different;
   bool batch = false;
-  for (size_t i = 0; i < arguments.size(); ++i) batch |= op.kinds[i]->form == Form::Tensor && c.batched(static_cast<int>(i));
-  if (batch && !op.writes && op.batch != &batching::leading) refuse_same_of_samples(level, op.name);  // draws from values, not shapes
+  for (size_t i = 0; i < arguments.size(); ++i)
+    batch |= op.kinds[i]->form == Form::Tensor && c.batched(static_cast<int>(i));
+  if (batch && !op.writes && op.batch != &batching::leading)
+    refuse_same_of_samples(level, op.name);  // draws from values, not shapes
   if (op.writes) {
     const Tensor& self = *arguments[0].tensor;
     std::vector<Value> inner(arguments.begin(), arguments.end());
     Tensor target;
     if (different && !batch) {
       if (!self->storage->made_inside(level.number))
-        fail("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. ", name_of_write(op.name),
-             " was called on a tensor of shape ", to_string(self.sizes()), " that was made outside of vmap()");
+        fail(
+            "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like "
+            "same randomness. ",
+            name_of_write(op.name), " was called on a tensor of shape ", to_string(self.sizes()),
+            " that was made outside of vmap()");
       become_batched(self, level, op.name, {}, {});
     }
-    if (different) target = samples_of(self);
-    else target = batch ? empty(self.sizes(), self.dtype()) : self;
+    if (different)
+      target = samples_of(self);
+    else
+      target = batch ? empty(self.sizes(), self.dtype()) : self;
     inner[0].tensor = &target;
     Results drawn;
     op.boxed(inner.data(), drawn);
     if (!different && batch) call<Copy>(samples_of(self), target);
-    if (self->is(TensorImpl::kView) && (different || batch)) self->view_version.store(self.version(), std::memory_order_release);
+    if (self->is(TensorImpl::kView) && (different || batch))
+      self->view_version.store(self.version(), std::memory_order_release);
     results.one = self;
     return;
   }
   if (!different && !batch) return op.boxed(arguments.data(), results);
-  if (!different) draw_same(c);
-  else if (op.batch) op.batch(c);
-  else if (types_suffice(op)) batching::by_types(c);
-  else batching::loop(c);
+  if (!different)
+    draw_same(c);
+  else if (op.batch)
+    op.batch(c);
+  else if (types_suffice(op))
+    batching::by_types(c);
+  else
+    batching::loop(c);
   results = std::move(c.results);
   results.one = batched(std::move(results.one), level.number);
 }
@@ -306,8 +354,10 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
 
 namespace {
 void refuse_draws(const char* op) {
-  fail("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap or perform "
-       "the randomness operation out of vmap: ", op, " was called");
+  fail(
+      "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+      "'different' randomness flags on vmap or perform the randomness operation out of vmap: ",
+      op, " was called");
 }
 
 Tensor for_draws(const Tensor& t, const BatchLevel* level, const char* op) {
@@ -316,7 +366,8 @@ Tensor for_draws(const Tensor& t, const BatchLevel* level, const char* op) {
   if (own) refuse_same_of_samples(*level, op);
   if (own) return batched(for_draws(samples_of(t), level->outer, op), level->number);
   const Tensor inner = for_draws(t, level->outer, op);
-  return level->randomness == Randomness::Different ? batched(unbatched(inner, *level), level->number) : inner;
+  return level->randomness == Randomness::Different ? batched(unbatched(inner, *level), level->number)
+                                                    : inner;
 }
 
 Tensor all_samples(Tensor t) {
@@ -348,18 +399,21 @@ Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double
   const BatchLevel& level = level_of(*of, op.name);
   const WithoutInner handled(level);
   const uint64_t number = level.number;
-  // What refuses a tensor with dimensions as its value, masked_fill(), is where() for samples that have a value each: of its own
-  // type. Another may overflow, and they are tried one after the other.
+  // What refuses a tensor with dimensions as its value, masked_fill(), is where() for samples that have a
+  // value each: of its own type. Another may overflow, and they are tried one after the other.
   bool values = false, fits = true;
   for (int i = 1; op.parameters == 0 && i < op.arity; ++i) {
-    if (!op.check || !op.keeps_type || in[i].dim() != 0 || !is_batched(in[i]) || batch_level_of(in[i]) != number) continue;
+    if (!op.check || !op.keeps_type || in[i].dim() != 0 || !is_batched(in[i]) ||
+        batch_level_of(in[i]) != number)
+      continue;
     values = true;
     fits &= op.condition == 1 && in[i].dtype() == type;
   }
   if (values && !fits) {
     std::vector<Value> boxed(op.row->kinds.size());
     for (int i = 0; i < op.arity; ++i) op.row->kinds[i]->box(&in[i], boxed[i]);
-    for (int k = 0; k < op.parameters; ++k) op.row->kinds[op.arity + k]->box(&parameters[k], boxed[op.arity + k]);
+    for (int k = 0; k < op.parameters; ++k)
+      op.row->kinds[op.arity + k]->box(&parameters[k], boxed[op.arity + k]);
     BatchedCall call(*op.row, boxed, level);
     batching::loop(call);
     return batched(call.results.one, number);
@@ -369,101 +423,18 @@ Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double
     const bool here = is_batched(in[i]) && batch_level_of(in[i]) == number;
     inner[i] = here ? with_ones(samples_of(in[i]), rank - in[i].dim()) : in[i];
     // Without dimensions it is weak in promotion, which its samples side by side are not.
-    if (mixed && scalars && i != op.condition && !op.keeps_type && in[i].dim() == 0 && !in[i].is_wrapped() && in[i].dtype() != type)
+    if (mixed && scalars && i != op.condition && !op.keeps_type && in[i].dim() == 0 && !in[i].is_wrapped() &&
+        in[i].dtype() != type)
       inner[i] = call<To>(inner[i], type);
   }
-  const Tensor result = values ? call<Where>(inner[1], inner[2], inner[0]) : call_elementwise(op, inner, parameters);
+  const Tensor result =
+      values ? call<Where>(inner[1], inner[2], inner[0]) : call_elementwise(op, inner, parameters);
   for (int i = 0; i < op.arity; ++i)
     if (is_batched(in[i]) && samples_of(in[i]).get() == result.get()) return in[i];
   return batched(result, number);
 }
 
-// --- Writes to what was the same for all samples -----------------------------------------------------------------------------
-
-namespace {
-
-/// The tensor as it was, as another one.
-Tensor as_it_was(const Tensor& t) {
-  Tensor old = alias(t);
-  if (Node* node = history(t)) set_history(old, Ref<Node>::share(node), t->output_nr);
-  return old;
-}
-
-/// The highest level below one at which values are batched; null without one.
-const BatchLevel* level_below(uint64_t number, std::span<const Value> values, std::span<const ArgKind* const> kinds) {
-  uint64_t highest = 0;
-  const auto look = [&](Tensor t) {
-    for (; t.defined() && is_batched(t); t = samples_of(t))
-      if (const uint64_t n = batch_level_of(t); n < number) highest = std::max(highest, n);
-  };
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].present) continue;
-    if (kinds[i]->form == Form::Tensor) look(*values[i].tensor);
-    if (kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : values[i].tensors()) look(t);
-  }
-  return highest ? open_batch_level(highest) : nullptr;
-}
-
-/// Let `t` stand for these samples, which lie as it does.
-void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
-  t->replace_storage(Ref<Storage>::share(samples->storage), samples->data, t.dtype(), samples.sizes().subspan(1), samples.strides().subspan(1).data());
-  t->set(TensorImpl::kContiguous, false);
-  t->flags |= TensorImpl::kBatched;
-  AutogradMeta& meta = make_meta(t.get());
-  meta.samples = std::move(samples);
-  meta.batch_level = level.number;
-}
-
-}  // namespace
-
-void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values, std::span<const ArgKind* const> kinds) {
-  const Tensor base = base_of(t);
-  const Tensor& root = base.defined() ? base : t;
-  if (is_batched(root) && base.defined() && batch_level_of(root) == level.number) fail(op, "(): a view of a batched tensor is not batched");
-  if (!root->storage->made_inside(level.number))
-    fail("vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more elements than "
-         "`self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators "
-         "instead of inplace arithmetic. Here ", name_of_write(op), " would write a value for each of ", level.size, " samples to one tensor of shape ",
-         to_string(t.sizes()), " that was made outside of vmap()");
-  // Who else looks at this memory would go on seeing the old one.
-  const uint32_t known = base.defined() ? 2 : 1;
-  if (root->storage->refcount.load(std::memory_order_acquire) > known + is_batched(root) || (base.defined() && is_batched(root)) || (base.defined() && t.dtype() != root.dtype()))
-    throw PerSample(level.number, op, text("vmap: ", name_of_write(op), " writes a value for each sample to a tensor of shape ", to_string(t.sizes()),
-                                           " that is the same for all samples, and of which there are other views. Write to a clone() of it"));
-  // For each sample a copy of the memory, in which the tensor and its view lie as they did.
-  int64_t span = root.numel() ? 1 : 0;
-  for (size_t i = 0; i < root.sizes().size(); ++i) span += root.numel() ? (root.sizes()[i] - 1) * root.strides()[i] : 0;
-  Dims sizes(root.sizes()), strides(root.strides());
-  const Dims memory_sizes{level.size, span};
-  sizes.insert(sizes.begin(), level.size);
-  strides.insert(strides.begin(), span);
-  Tensor memory = zeros(memory_sizes.span(), root.dtype());
-  Tensor samples = over(Ref<Storage>::share(memory->storage), root.dtype(), sizes.span(), strides.span(), 0);
-  memory.reset();
-  const ViewPart part(root, t);
-  const uint32_t version = root.version();
-  samples = call<Copy>(samples, as_it_was(root));
-  samples->storage->version.store(version, std::memory_order_relaxed);
-  samples->storage->made_in = root->storage->made_in;
-  if (!base.defined()) {
-    // While nothing else looks at the samples: what they need for values that are batched further out, too.
-    if (const BatchLevel* outer = level_below(level.number, values, kinds); outer && !is_batched(samples) && samples->storage->made_inside(outer->number))
-      become_batched(samples, *outer, op, values, kinds);
-    return stand_for(root, std::move(samples), level);
-  }
-  Dims view_sizes(t.sizes()), view_strides(t.strides());
-  view_sizes.insert(view_sizes.begin(), level.size);
-  view_strides.insert(view_strides.begin(), span);
-  Tensor view = call<AsStrided>(samples, view_sizes.span(), view_strides.span(), std::optional<int64_t>(samples.offset() + part.bytes / root.itemsize()));
-  const bool stale = is_stale(t);
-  stand_for(root, std::move(samples), level);
-  stand_for(t, std::move(view), level);
-  t->storage->viewed.store(true, std::memory_order_relaxed);
-  if (!stale) t->view_version.store(t.version(), std::memory_order_release);
-}
-
-// --- What was done by loops ------------------------------------------------------------------------------------------------
+// --- What was done by loops -----------------------------------------------------------------------
 
 namespace {
 std::mutex loops_mutex;

@@ -1,14 +1,15 @@
 // Batching: a tensor that stands for a batch of them, one for each sample of a vmap().
 //
-// What a program sees of such a tensor is one sample: sizes, strides and type. All samples together are another tensor, with
-// the batch in front (`samples_of`), which may itself be batched at a level further out, require a gradient or have a history
-// of its own. It lies in the meta; the flag kBatched says so, and kContiguous is never set, so that what reads memory directly
-// turns away. Storage and version are those of the samples: a view of a batched tensor is a view, and a write is a write.
+// What a program sees of such a tensor is one sample: sizes, strides and type. All samples together are
+// another tensor, with the batch in front (`samples_of`), which may itself be batched at a level further out,
+// require a gradient or have a history of its own. It lies in the meta; the flag kBatched says so, and
+// kContiguous is never set, so that what reads memory directly turns away. Storage and version are those of
+// the samples: a view of a batched tensor is a view, and a write is a write.
 //
-// A call passes its door as always: history is recorded on the batched tensors where these need it. Only the computation is
-// another: `compute` does it on the samples of the highest level among the inputs, recorded there as the program left it. So
-// reverse mode inside and outside of a vmap need nothing of each other. How a rule is found: transforms/batching_call.h.
-// See Note: batching. Start reading at `BatchLevel`.
+// A call passes its door as always: history is recorded on the batched tensors where these need it. Only the
+// computation is another: `compute` does it on the samples of the highest level among the inputs, recorded
+// there as the program left it. So reverse mode inside and outside of a vmap need nothing of each other. How
+// a rule is found: transforms/batching_call.h. See Note: batching. Start reading at `BatchLevel`.
 #pragma once
 
 #include <map>
@@ -32,7 +33,8 @@ struct BatchLevel {
   Randomness randomness;
   /// Refuse in torch's words what only a loop over the samples can do.
   bool strict;
-  /// The innermost level of tangents that was open before; tangents of later ones are those of batched tensors, not of samples.
+  /// The innermost level of tangents that was open before; tangents of later ones are those of batched
+  /// tensors, not of samples.
   uint64_t dual_outside;
   /// The first of the nodes that are recorded inside.
   uint64_t first_node;
@@ -47,7 +49,8 @@ struct BatchLevel {
 struct PerSample : Error {
   uint64_t level;
   std::string op;
-  PerSample(uint64_t l, std::string o, const std::string& message) : Error(message), level(l), op(std::move(o)) {}
+  PerSample(uint64_t l, std::string o, const std::string& message)
+      : Error(message), level(l), op(std::move(o)) {}
 };
 
 BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict);
@@ -77,11 +80,14 @@ enum class Asked : uint8_t { Item, Truth, Memory, Shape };
 [[noreturn]] void refuse_values(const Tensor& t, Asked what, const char* op);
 
 inline void refuse_memory(const Tensor& t, const char* op) {
-  if (is_batched(t)) [[unlikely]] refuse_values(t, Asked::Memory, op);
-  if (is_sparse(t)) [[unlikely]] refuse_sparse(t, op);
+  if (is_batched(t)) [[unlikely]]
+    refuse_values(t, Asked::Memory, op);
+  if (is_sparse(t)) [[unlikely]]
+    refuse_sparse(t, op);
 }
 
-/// The parameters of a distribution from which something is to be drawn: for each sample, where each is to have its own numbers.
+/// The parameters of a distribution from which something is to be drawn: for each sample, where each is to
+/// have its own numbers.
 Tensor batch_for_draws(const Tensor& t, const char* op);
 
 /// The results of a call of which some inputs are batched, without history of their own.
@@ -89,8 +95,10 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
 /// `type`: what the call computes in.
 Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type);
 
-/// Let an unbatched tensor, and the view of it that `t` is, stand for a batch from now on: batched values are to be written there.
-void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values, std::span<const ArgKind* const> kinds);
+/// Let an unbatched tensor, and the view of it that `t` is, stand for a batch from now on: batched values are
+/// to be written there.
+void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values,
+                    std::span<const ArgKind* const> kinds);
 
 void note_batching_loop(const char* op);
 /// How often each operator was computed by a loop over the samples.

@@ -1,9 +1,8 @@
-#include "for_size.h"
-
 #include "transforms/batching_call.h"
 
 #include <numeric>
 
+#include "for_size.h"
 #include "ops/indexing.h"
 #include "ops/joining.h"
 #include "ops/part.h"
@@ -12,7 +11,8 @@
 
 namespace adjoint {
 
-BatchedCall::BatchedCall(const Operator& o, std::span<const Value> g, const BatchLevel& l) : op(o), given(g), level(l), size(l.size) {}
+BatchedCall::BatchedCall(const Operator& o, std::span<const Value> g, const BatchLevel& l)
+    : op(o), given(g), level(l), size(l.size) {}
 
 Tensor with_ones(const Tensor& samples, int64_t count) {
   if (count <= 0) return samples;
@@ -26,9 +26,13 @@ Tensor BatchedCall::in_front(const Tensor& t) const {
   return t.defined() ? unbatched(t, level) : t;
 }
 
-Tensor BatchedCall::with_rank(const Tensor& t, int64_t rank) const { return batched(t) ? with_ones(samples_of(t), rank - t.dim()) : t; }
+Tensor BatchedCall::with_rank(const Tensor& t, int64_t rank) const {
+  return batched(t) ? with_ones(samples_of(t), rank - t.dim()) : t;
+}
 
-Tensor BatchedCall::bare(int i) const { return batched(i) ? adjoint::batched(samples_of(tensor(i)), level.number) : tensor(i); }
+Tensor BatchedCall::bare(int i) const {
+  return batched(i) ? adjoint::batched(samples_of(tensor(i)), level.number) : tensor(i);
+}
 
 const Tensor& BatchedCall::some_batched() const {
   if (const Tensor* t = find_tensor(op, given.data(), [&](const Tensor& x) { return batched(x); })) return *t;
@@ -37,10 +41,18 @@ const Tensor& BatchedCall::some_batched() const {
 
 namespace batching {
 
+Tensor joined(const Tensor& t, int64_t dim) { return call<Flatten>(t, dim, dim + 1); }
+Tensor parted(const BatchedCall& c, const Tensor& t, int64_t dim) {
+  const Dims parts{c.size, c.size ? t.size(dim) / c.size : 0};
+  return call<Unflatten>(t, dim, parts.span());
+}
+
 namespace {
 
 bool is(const ArgKind* kind, std::string_view name) { return kind->name == name; }
-bool names_dimensions(const ArgKind* kind) { return is(kind, "Dim") || is(kind, "Dims") || is(kind, "NewDim") || is(kind, "Permutation"); }
+bool names_dimensions(const ArgKind* kind) {
+  return is(kind, "Dim") || is(kind, "Dims") || is(kind, "NewDim") || is(kind, "Permutation");
+}
 
 /// Arguments that are being made, and their memory.
 struct Made {
@@ -67,7 +79,8 @@ bool nothing(const Tensor& t) { return t.dim() == 1 && t.numel() == 0; }
 
 /// The first tensor of the call.
 const Tensor& first_tensor(const BatchedCall& c) {
-  const Tensor* t = find_tensor(c.op, c.given.data(), [&](const Tensor& x) { return !c.op.lists || !nothing(x); });
+  const Tensor* t =
+      find_tensor(c.op, c.given.data(), [&](const Tensor& x) { return !c.op.lists || !nothing(x); });
   return t ? *t : c.some_batched();
 }
 
@@ -104,10 +117,14 @@ void of_scalars(BatchedCall& c) {
   Made made(c.given);
   for (size_t i = 0; i < c.given.size(); ++i) {
     const ArgKind* kind = c.op.kinds[i];
-    if (kind->form == Form::Tensor && c.given[i].present) made.set(i, with_ones(c.samples(static_cast<int>(i)), 1));
-    else if (is(kind, "Dims")) made.set(i, Dims{1});
-    else if (is(kind, "Dim")) made.values[i].present = true, made.values[i].i = 1;
-    else if (names_dimensions(kind) || kind->form == Form::Ints) return loop(c);
+    if (kind->form == Form::Tensor && c.given[i].present)
+      made.set(i, with_ones(c.samples(static_cast<int>(i)), 1));
+    else if (is(kind, "Dims"))
+      made.set(i, Dims{1});
+    else if (is(kind, "Dim"))
+      made.values[i].present = true, made.values[i].i = 1;
+    else if (names_dimensions(kind) || kind->form == Form::Ints)
+      return loop(c);
   }
   c.op.boxed(made.values.data(), c.results);
   const auto fit = [&](Tensor& t, const Tensor& like) {
@@ -153,7 +170,8 @@ void by_types(BatchedCall& c) {
       if (rank == 0) return of_scalars(c);
       Dims dims;
       if (v.present) {
-        if (v.ints().empty() && !c.op.view && !kind->optional) return loop(c);  // all or none: that is the operator's to say
+        if (v.ints().empty() && !c.op.view && !kind->optional)
+          return loop(c);  // all or none: that is the operator's to say
         for (int64_t d : v.ints()) dims.push_back(wrap_dim(d, rank, c.op.name) + 1);
       }
       if (!v.present || (dims.empty() && !c.op.view))
@@ -161,7 +179,9 @@ void by_types(BatchedCall& c) {
       made.set(i, std::move(dims));
     } else if (is(kind, "Permutation")) {
       if (static_cast<int64_t>(v.ints().size()) != rank)
-        fail(c.op.name, "(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = ",
+        fail(c.op.name,
+             "(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+             "desired ordering of dimensions i.e. input.dim() = ",
              rank, " is not equal to len(dims) = ", v.ints().size());
       Dims dims{0};
       for (int64_t d : v.ints()) dims.push_back(wrap_dim(d, rank, c.op.name) + 1);
@@ -169,7 +189,8 @@ void by_types(BatchedCall& c) {
     } else if (is(kind, "Sizes") || is(kind, "Repeats")) {
       const bool repeats = is(kind, "Repeats");
       Dims sizes(v.ints());
-      if (alone && (repeats || c.op.view)) wider = std::max<int64_t>(0, static_cast<int64_t>(sizes.size()) - rank);
+      if (alone && (repeats || c.op.view))
+        wider = std::max<int64_t>(0, static_cast<int64_t>(sizes.size()) - rank);
       if (repeats && static_cast<int64_t>(sizes.size()) < rank) {
         if (std::string_view(c.op.name) == "repeat") return loop(c);
         while (static_cast<int64_t>(sizes.size()) < rank) sizes.insert(sizes.begin(), 1);
@@ -199,7 +220,9 @@ void from_values(BatchedCall& c) { by_types(c); }
 
 void loop(BatchedCall& c, const std::function<void()>& prepare) {
   note_batching_loop(c.op.name);
-  if (c.op.view) fail<NotImplemented>("vmap: the view that ", c.op.name, "() makes cannot be put together from views of the samples");
+  if (c.op.view)
+    fail<NotImplemented>("vmap: the view that ", c.op.name,
+                         "() makes cannot be put together from views of the samples");
   std::vector<Tensors> columns;
   for (int64_t i = 0; i < std::max<int64_t>(c.size, 1); ++i) {
     Results r;
@@ -209,7 +232,8 @@ void loop(BatchedCall& c, const std::function<void()>& prepare) {
     c.results.kind = r.kind;
     if (i == 0) columns.resize(r.many.size());
     for (size_t k = 0; k < columns.size(); ++k) {
-      if (k >= r.many.size() || (i && r.many[k].defined() && !same(r.many[k].sizes(), columns[k][0].sizes()))) refuse_values(c.some_batched(), Asked::Shape, c.op.name);
+      if (k >= r.many.size() || (i && r.many[k].defined() && !same(r.many[k].sizes(), columns[k][0].sizes())))
+        refuse_values(c.some_batched(), Asked::Shape, c.op.name);
       columns[k].push_back(std::move(r.many[k]));
     }
   }
@@ -217,8 +241,10 @@ void loop(BatchedCall& c, const std::function<void()>& prepare) {
   for (Tensors& column : columns) {
     Tensor all = column[0].defined() ? call<Stack>(TensorList(column), 0) : Tensor();
     if (!c.size) all = call<Narrow>(all, 0, 0, 0);
-    if (c.results.kind == Results::Kind::One) c.results.one = std::move(all);
-    else c.results.many.push_back(std::move(all));
+    if (c.results.kind == Results::Kind::One)
+      c.results.one = std::move(all);
+    else
+      c.results.many.push_back(std::move(all));
   }
 }
 

@@ -1,8 +1,10 @@
-// A call on batched tensors as its rule sees it, and the rules that need no more than the types of parameters.
+// A call on batched tensors as its rule sees it, and the rules that need no more than the types of
+// parameters.
 //
-// A rule is found in this order: the one that the operator states (`static constexpr auto batch = batching::leading`); where it
-// states none, that of its types, if it has a single tensor and says by a Dim, Sizes or their like where dimensions are; else a
-// loop over the samples, which is counted. See Note: batching. Start reading at `leading`.
+// A rule is found in this order: the one that the operator states (`static constexpr auto batch =
+// batching::leading`); where it states none, that of its types, if it has a single tensor and says by a Dim,
+// Sizes or their like where dimensions are; else a loop over the samples, which is counted. See Note:
+// batching. Start reading at `leading`.
 #pragma once
 
 #include <deque>
@@ -27,9 +29,13 @@ class BatchedCall {
   /// The results are tensors of the program already, batched or not.
   bool finished = false;
 
-  bool has(int i) const { return given[i].present && (op.kinds[i]->form != Form::Tensor || given[i].tensor->defined()); }
+  bool has(int i) const {
+    return given[i].present && (op.kinds[i]->form != Form::Tensor || given[i].tensor->defined());
+  }
   const Tensor& tensor(int i) const { return *given[i].tensor; }
-  bool batched(const Tensor& t) const { return t->is(TensorImpl::kBatched) && batch_level_of(t) == level.number; }
+  bool batched(const Tensor& t) const {
+    return t->is(TensorImpl::kBatched) && batch_level_of(t) == level.number;
+  }
   bool batched(int i) const { return has(i) && batched(tensor(i)); }
   int64_t rank(int i) const { return tensor(i).dim(); }
   /// The samples, the batch in front; an unbatched tensor as it is.
@@ -38,7 +44,8 @@ class BatchedCall {
   /// The batch in front, of an unbatched tensor too.
   Tensor in_front(const Tensor& t) const;
   Tensor in_front(int i) const { return in_front(tensor(i)); }
-  /// As many dimensions for each sample, by ones behind the batch; an unbatched tensor as it is, which broadcasts.
+  /// As many dimensions for each sample, by ones behind the batch; an unbatched tensor as it is, which
+  /// broadcasts.
   Tensor with_rank(const Tensor& t, int64_t rank) const;
   /// The tensor without history of its own, to call operators on as the program does.
   Tensor bare(int i) const;
@@ -64,6 +71,9 @@ namespace batching {
 void by_types(BatchedCall& call);
 /// Sample after sample; before each, `prepare`.
 void loop(BatchedCall& call, const std::function<void()>& prepare = {});
+/// Two neighbouring dimensions made one, and one made the batch and the rest of it.
+Tensor joined(const Tensor& t, int64_t dim);
+Tensor parted(const BatchedCall& call, const Tensor& t, int64_t dim);
 }  // namespace batching
 
 /// A dimension of size 1 behind the batch, so many times.

@@ -1,12 +1,11 @@
 // Reading and writing by index on batches.
 //
-// Indices of one dimension that differ from sample to sample name rows of all samples laid end to end (`along`). Advanced
-// indexing gets the batch as one more dimension, and a vector that counts the samples as its index where others differ from
-// sample to sample (`Positions`). Start reading there.
-#include "for_size.h"
-
+// Indices of one dimension that differ from sample to sample name rows of all samples laid end to end
+// (`along`). Advanced indexing gets the batch as one more dimension, and a vector that counts the samples as
+// its index where others differ from sample to sample (`Positions`). Start reading there.
 #include <algorithm>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "ops/arithmetic.h"
@@ -15,8 +14,8 @@
 #include "ops/reduction.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
-#include "transforms/batching_call.h"
 #include "tensor/access.h"
+#include "transforms/batching_call.h"
 
 namespace adjoint::batching {
 
@@ -36,7 +35,8 @@ bool within(const Tensor& index, int64_t first, int64_t n) {
   while (is_batched(whole)) whole = Tensor(samples_of(whole));
   const Tensor all = whole.dtype() == DType::Int64 ? dense(whole) : copy_of(whole, DType::Int64);
   const Access access(all);
-  return access && std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(), [=](int64_t i) { return i >= first && i < n; });
+  return access && std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(),
+                               [=](int64_t i) { return i >= first && i < n; });
 }
 
 Tensor moved(const Tensor& t, IntList from, IntList to) { return call<MoveDim>(t, from, to); }
@@ -44,23 +44,26 @@ Tensor moved(const Tensor& t, IntList from, IntList to) { return call<MoveDim>(t
 /// Where the indices of a call lie, and what its shape for one sample is.
 struct Positions {
   const BatchedCall& c;
-  Tensors indices;          // as the samples are indexed
-  Dims common;              // what the indices broadcast to
-  int64_t before = 0;       // dimensions in front of those, in the result for one sample
+  Tensors indices;     // as the samples are indexed
+  Dims common;         // what the indices broadcast to
+  int64_t before = 0;  // dimensions in front of those, in the result for one sample
   bool together = true, each = false;
   int first = -1;
 
   /// Indices of a tensor of these sizes for each sample, itself batched or `made` to be.
   Positions(const BatchedCall& call_, IntList sizes, TensorList given, bool with_batch) : c(call_) {
-    const Tensor like = over(Ref<Storage>::share(zeros(IntList(), DType::Bool)->storage), DType::Bool, sizes, Dims(sizes.size(), 0).span(), 0);
+    const Tensor like = over(Ref<Storage>::share(zeros(IntList(), DType::Bool)->storage), DType::Bool, sizes,
+                             Dims(sizes.size(), 0).span(), 0);
     Tensors plain;
     for (const Tensor& t : given) {
-      if (t.defined() && c.batched(t) && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8)) refuse_values(t, Asked::Shape, "nonzero");
+      if (t.defined() && c.batched(t) && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8))
+        refuse_values(t, Asked::Shape, "nonzero");
       each |= t.defined() && c.batched(t);
     }
     // Masks that are the same for all samples.
     bool masks = false;
-    for (const Tensor& t : given) masks |= t.defined() && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8);
+    for (const Tensor& t : given)
+      masks |= t.defined() && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8);
     plain = masks ? without_masks(like, given) : Tensors(given.begin(), given.end());
     int last = -1, count = 0;
     for (size_t d = 0; d < plain.size(); ++d) {
@@ -128,7 +131,8 @@ Dims with_batch(const BatchedCall& c, IntList sizes) {
   return all;
 }
 
-/// Values that are to be written to a place of this rank: they may have fewer dimensions, and more, of size 1.
+/// Values that are to be written to a place of this rank: they may have fewer dimensions, and more, of
+/// size 1.
 Tensor with_rank(const BatchedCall& c, const Tensor& t, int64_t rank) {
   const int64_t first = c.batched(t) ? 1 : 0;
   Tensor values = c.samples(t);
@@ -160,7 +164,8 @@ void put_along(BatchedCall& c) {
   if (!c.ints(1).empty()) return by_types(c);
   // Whatever is added to a number goes to the one place that it has.
   const int64_t flat[] = {c.size, c.tensor(0).numel()}, dim[] = {1};
-  c.give(call<Sum>(call<Reshape>(c.in_front(0), IntList(flat)), OptionalInts(IntList(dim)), false, OptionalType()));
+  c.give(call<Sum>(call<Reshape>(c.in_front(0), IntList(flat)), OptionalInts(IntList(dim)), false,
+                   OptionalType()));
 }
 
 void zero_index(BatchedCall& c) {
@@ -188,7 +193,9 @@ void write(BatchedCall& c) {
 }
 
 void fill(BatchedCall& c) {
-  if (c.rank(1) != 0) fail("fill_() only supports a 0-dimensional value tensor, but got tensor with ", c.rank(1), " dimension(s).");
+  if (c.rank(1) != 0)
+    fail("fill_() only supports a 0-dimensional value tensor, but got tensor with ", c.rank(1),
+         " dimension(s).");
   if (!c.batched(1)) return c.give(call<Fill>(c.samples(0), c.tensor(1)));
   write(c);
 }
@@ -216,7 +223,8 @@ void along(BatchedCall& c) {
     std::deque<Tensor> kept;
     for (size_t i = 0; i < values.size(); ++i) {
       if (static_cast<int>(i) == index || c.op.kinds[i]->form != Form::Tensor || !values[i].present) continue;
-      if (values[i].tensor->dim() == 0 && c.batched(*values[i].tensor)) return loop(c);  // a value to fill with
+      if (values[i].tensor->dim() == 0 && c.batched(*values[i].tensor))
+        return loop(c);  // a value to fill with
       if (values[i].tensor->dim() != c.rank(0) && i) {
         if (values[i].tensor->dim() == 0) continue;
         return loop(c);
@@ -229,7 +237,8 @@ void along(BatchedCall& c) {
   }
   // Rows of all samples laid end to end, of which each sample names its own.
   const int64_t d = wrap_dim(c.integer(dim), c.rank(0), c.op.name);
-  const int64_t n = put ? c.ints(1)[static_cast<size_t>(d)] : c.tensor(0).size(d), count = c.tensor(index).numel();
+  const int64_t n = put ? c.ints(1)[static_cast<size_t>(d)] : c.tensor(0).size(d),
+                count = c.tensor(index).numel();
   const int64_t from[] = {d + 1}, to[] = {1};
   const auto rows_of = [&](const Tensor& t) {
     const Tensor front = moved(c.in_front(t), from, to);
@@ -238,12 +247,15 @@ void along(BatchedCall& c) {
   };
   Tensor own = call<Reshape>(c.samples(index), with_batch(c, IntList(&count, 1)).span());
   const bool from_behind = std::string_view(c.op.name) == IndexFill::name;
-  if (count == 0 || !within(own, from_behind ? -n : 0, n)) return loop(c);  // which names the index that is not
+  if (count == 0 || !within(own, from_behind ? -n : 0, n))
+    return loop(c);  // which names the index that is not
   if (from_behind) own = call<Remainder>(own, scalar_tensor(Scalar(n), DType::Int64));
   const int64_t column[] = {c.size, 1};
-  const Tensor steps = call<Mul>(call<View>(counting(c.size), IntList(column)), scalar_tensor(Scalar(n), DType::Int64));
+  const Tensor steps =
+      call<Mul>(call<View>(counting(c.size), IntList(column)), scalar_tensor(Scalar(n), DType::Int64));
   const int64_t flat[] = {-1};
-  const Tensor rows = call<Reshape>(call<Add>(own.dtype() == DType::Int64 ? own : call<To>(own, DType::Int64), steps), IntList(flat));
+  const Tensor rows = call<Reshape>(
+      call<Add>(own.dtype() == DType::Int64 ? own : call<To>(own, DType::Int64), steps), IntList(flat));
   std::vector<Value> values(c.given.begin(), c.given.end());
   std::deque<Tensor> kept;
   for (size_t i = 0; i < values.size(); ++i) {

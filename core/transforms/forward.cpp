@@ -1,5 +1,3 @@
-#include "for_size.h"
-
 #include "transforms/forward.h"
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/saved.h"
 #include "autograd/views.h"
+#include "for_size.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "transforms/transformed.h"
@@ -24,8 +23,10 @@ Tensors tensors_of(const Operator& op, std::span<const Value> arguments, std::ve
     // What is left out has a place in structured calls, as nodes have an edge for it.
     if (op.kinds[i]->form == Form::Tensor && !v.present && !op.elementwise) all.emplace_back();
     if (!v.present) continue;
-    if (op.kinds[i]->form == Form::Tensor) all.push_back(*v.tensor);
-    else if (op.kinds[i]->form == Form::Tensors) all.insert(all.end(), v.tensors().begin(), v.tensors().end());
+    if (op.kinds[i]->form == Form::Tensor)
+      all.push_back(*v.tensor);
+    else if (op.kinds[i]->form == Form::Tensors)
+      all.insert(all.end(), v.tensors().begin(), v.tensors().end());
   }
   first.push_back(all.size());
   return all;
@@ -40,17 +41,21 @@ Tensor fitted(Tensor tangent, const Tensor& result) {
 
 /// Whether nothing but a new tangent uses its memory: it may be the tangent of an input, handed on.
 bool has_its_memory(const Tensor& t, const DualCall& call) {
-  return t->storage->refcount.load(std::memory_order_acquire) == 1 && t->storage->kind != Storage::Kind::External &&
-         std::ranges::none_of(call.tangents, [&](const Tensor& other) { return other.defined() && other->storage == t->storage; });
+  return t->storage->refcount.load(std::memory_order_acquire) == 1 &&
+         t->storage->kind != Storage::Kind::External &&
+         std::ranges::none_of(call.tangents, [&](const Tensor& other) {
+           return other.defined() && other->storage == t->storage;
+         });
 }
 
-/// A tangent that a result has in common with an input, whose own it then is no more: a write to the one must not reach the
-/// other. Where views may be written, the result gets a copy.
+/// A tangent that a result has in common with an input, whose own it then is no more: a write to the one must
+/// not reach the other. Where views may be written, the result gets a copy.
 Tensor in_common(Tensor t, const Tensors& given, const DualCall& call, DualLevel& level) {
   for (size_t i = 0; i < given.size(); ++i) {
     const Tensor& other = call.tangents[i];
     if (!other.defined() || other->storage != t->storage) continue;
-    if (given[i]->is(TensorImpl::kView) || given[i]->storage->viewed.load(std::memory_order_relaxed)) return owned(t);
+    if (given[i]->is(TensorImpl::kView) || given[i]->storage->viewed.load(std::memory_order_relaxed))
+      return owned(t);
     set_tangent(given[i], level, other, false);
   }
   return t;
@@ -80,11 +85,13 @@ void write_dual(const Operator& op, DualCall& call, const Tensors& given, Result
     if (written.get() != self.get()) set_tangent(written, *level, arguments[0], true);
     for (size_t i = 1; i < op.kinds.size(); ++i) {
       const size_t at = call.first[i];
-      if (op.linear_terms >> i & 1 && at < call.first[i + 1]) arguments[at] = call.tangents[at].defined() ? call.tangents[at] : expanded_zero(given[at]);
+      if (op.linear_terms >> i & 1 && at < call.first[i + 1])
+        arguments[at] = call.tangents[at].defined() ? call.tangents[at] : expanded_zero(given[at]);
     }
     Results r;
     op.boxed(call.with(arguments).data(), r);
-    if (r.one.get() != arguments[0].get() || !self->is(TensorImpl::kView)) set_tangent(written, *level, r.one, true);
+    if (r.one.get() != arguments[0].get() || !self->is(TensorImpl::kView))
+      set_tangent(written, *level, r.one, true);
   }
 }
 
@@ -108,7 +115,8 @@ void share_with_saved(std::span<const Tensor> results) {
     if (!t.defined() || !t->grad_fn || t->grad_fn == last) continue;
     last = t->grad_fn;
     for (const SavedValue& s : t->grad_fn->saved())
-      if (s.slot && s.slot->is_result() && s.output_nr < results.size() && results[s.output_nr].defined()) s.slot->share_tangents_of(results[s.output_nr]);
+      if (s.slot && s.slot->is_result() && s.output_nr < results.size() && results[s.output_nr].defined())
+        s.slot->share_tangents_of(results[s.output_nr]);
   }
 }
 
@@ -116,8 +124,10 @@ std::vector<Value> DualCall::with(const Tensors& tensors) const {
   std::vector<Value> values(arguments.begin(), arguments.end());
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t n = first[i + 1] - first[i];
-    if (op.kinds[i]->form == Form::Tensor && n) values[i].tensor = &tensors[first[i]];
-    else if (op.kinds[i]->form == Form::Tensors) values[i].list = {tensors.data() + first[i], n};
+    if (op.kinds[i]->form == Form::Tensor && n)
+      values[i].tensor = &tensors[first[i]];
+    else if (op.kinds[i]->form == Form::Tensors)
+      values[i].list = {tensors.data() + first[i], n};
   }
   return values;
 }
@@ -135,14 +145,17 @@ void call_dual(const Operator& op, std::span<const Value> arguments, Results& re
   call.tangents.resize(given.size());
   // A view's tangent is one of its base's, which has to lie like the base by then.
   if (op.view)
-    for (Ref<DualLevel> level = next_level({given.data(), 1}, 0); level; level = next_level({given.data(), 1}, level->number)) settled_tangent(given[0], *level);
+    for (Ref<DualLevel> level = next_level({given.data(), 1}, 0); level;
+         level = next_level({given.data(), 1}, level->number))
+      settled_tangent(given[0], *level);
   if (op.elementwise && elementwise_dual(call, given, results)) return;
   call_plain(op, arguments, results);
   if (op.writes) return write_dual(op, call, given, results);
   const std::span<const Tensor> all = results.all();
   // What is an input, given back as it is, has its tangents; integers and answers have none.
   const auto takes_tangent = [&](const Tensor& t) {
-    return t.defined() && is_differentiable(t.dtype()) && std::ranges::none_of(given, [&](const Tensor& g) { return g.get() == t.get(); });
+    return t.defined() && is_differentiable(t.dtype()) &&
+           std::ranges::none_of(given, [&](const Tensor& g) { return g.get() == t.get(); });
   };
   if (op.constant || std::ranges::none_of(all, takes_tangent)) return;
   uint64_t number = 0;
@@ -181,9 +194,10 @@ Tensors tangents_of_results(const DualCall& call) {
     return false;
   };
   uint32_t factors = 0;
-  for (size_t i = 0; i < op.kinds.size(); ++i) factors |= uint32_t{op.linear_factors >> i & 1 && has_tangent(i)} << i;
-  // It may be linear in some of those that have tangents only; and of a sum of which only the terms have tangents, the
-  // product would have to be zero.
+  for (size_t i = 0; i < op.kinds.size(); ++i)
+    factors |= uint32_t{op.linear_factors >> i & 1 && has_tangent(i)} << i;
+  // It may be linear in some of those that have tangents only; and of a sum of which only the terms have
+  // tangents, the product would have to be zero.
   for (size_t i = 0; i < op.kinds.size(); ++i)
     if (!((terms | op.linear_factors) >> i & 1) && has_tangent(i)) return transposed_tangents(call);
   if (!factors && (op.linear_factors || !terms)) return transposed_tangents(call);
@@ -195,12 +209,14 @@ Tensors tangents_of_results(const DualCall& call) {
       for (size_t i = call.first[p]; i < call.first[p + 1]; ++i) {
         const bool linear = (terms | factor) >> p & 1, empty = op.linear_terms >> p & 1 && !linear;
         if ((linear || empty) && arguments[i].defined())
-          arguments[i] = linear && call.tangents[i].defined() ? call.tangents[i] : expanded_zero(arguments[i]);
+          arguments[i] =
+              linear && call.tangents[i].defined() ? call.tangents[i] : expanded_zero(arguments[i]);
       }
     Results r;
     op.boxed(call.with(arguments).data(), r);
     const auto more = r.all();
-    if (sum.empty()) sum.assign(more.begin(), more.end());
+    if (sum.empty())
+      sum.assign(more.begin(), more.end());
     else
       for (size_t i = 0; i < sum.size(); ++i) sum[i] = add_gradients(sum[i], more[i]);
     factors &= factors - 1;
@@ -211,22 +227,31 @@ Tensors tangents_of_results(const DualCall& call) {
 
 void need_alike(const Tensor& t, const Tensor& tangent, const std::string& end) {
   if (!same(t.sizes(), tangent.sizes()))
-    fail("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size ",
-         to_string(t.sizes()), " while the given forward gradient is of size ", to_string(tangent.sizes()), end);
+    fail(
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
+        "is not supported. Tensor is of size ",
+        to_string(t.sizes()), " while the given forward gradient is of size ", to_string(tangent.sizes()),
+        end);
   if (device_of(t) != device_of(tangent))
-    fail("Trying to set a forward gradient that is on another device than the original Tensor: expected ", name_of(device_of(t)), " but got ", name_of(device_of(tangent)),
+    fail("Trying to set a forward gradient that is on another device than the original Tensor: expected ",
+         name_of(device_of(t)), " but got ", name_of(device_of(tangent)),
          "; move it with .to(). The tensor is of size ", to_string(t.sizes()), end);
 }
 
 Tensor make_dual(const Tensor& t, const Tensor& given, DualLevel& level) {
-  if (!is_differentiable(t.dtype())) fail<ValueError>("Expected primal to be floating point or complex, but got: ", name_of(t.dtype()));
-  if (!is_differentiable(given.dtype())) fail<ValueError>("Expected tangent to be floating point or complex, but got: ", name_of(given.dtype()));
+  if (!is_differentiable(t.dtype()))
+    fail<ValueError>("Expected primal to be floating point or complex, but got: ", name_of(t.dtype()));
+  if (!is_differentiable(given.dtype()))
+    fail<ValueError>("Expected tangent to be floating point or complex, but got: ", name_of(given.dtype()));
   need_alike(t, given, ".");
   if (given.is_complex() && !t.is_complex())
-    fail("make_dual(): a tensor of ", name_of(t.dtype()), " cannot have a tangent of ", name_of(given.dtype()), "; pass its real part");
+    fail("make_dual(): a tensor of ", name_of(t.dtype()), " cannot have a tangent of ",
+         name_of(given.dtype()), "; pass its real part");
   if (tangent_of(t, level).defined())
-    fail("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level ", level.number,
-         " is not supported. Take its primal by unpack_dual() first, or open a level of its own for the second tangent.");
+    fail("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level ",
+         level.number,
+         " is not supported. Take its primal by unpack_dual() first, or open a level of its own for the "
+         "second tangent.");
   // Not the tangent's own of this level, which would never be asked for.
   const Tensor tangent = without_tangents(given, level.number);
   const Tensor dual = call<Expand>(t, t.sizes());

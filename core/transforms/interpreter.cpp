@@ -6,13 +6,15 @@ namespace {
 
 void set_watched() { thread_state.watched = thread_state.interpreter || thread_state.observer; }
 
-template <class T> void push_to(T*& innermost, Ref<T> one) {
+template <class T>
+void push_to(T*& innermost, Ref<T> one) {
   one->outer = Ref<T>::steal(innermost);
   innermost = one.detach();
   set_watched();
 }
 
-template <class T> bool pop_from(T*& innermost, const T* one) {
+template <class T>
+bool pop_from(T*& innermost, const T* one) {
   T* inside = nullptr;
   for (T* i = innermost; i; inside = i, i = i->outer.get()) {
     if (i != one) continue;
@@ -30,8 +32,10 @@ template <class T> bool pop_from(T*& innermost, const T* one) {
   return false;
 }
 
-/// One and those around it as they are when a call comes: each may take itself out, and others, when it is asked.
-template <class T> std::vector<Ref<T>> from(T* innermost) {
+/// One and those around it as they are when a call comes: each may take itself out, and others, when it is
+/// asked.
+template <class T>
+std::vector<Ref<T>> from(T* innermost) {
   std::vector<Ref<T>> all;
   for (T* i = innermost; i; i = i->outer.get()) all.push_back(Ref<T>::share(i));
   return all;

@@ -1,14 +1,16 @@
 // Who looks on at the door, in the thread in which it stands.
 //
-// An INTERPRETER stands above recording. It gets every call of an operator once, whole: which operator, in which form, its
-// arguments; and it makes the results, as a rule by doing the call (`perform`) or others. What it calls meanwhile goes
-// to the interpreters around it. Of what is no call (memory that is read by the program, a tensor that is given other
-// memory) it is told.
+// An INTERPRETER stands above recording. It gets every call of an operator once, whole: which operator, in
+// which form, its arguments; and it makes the results, as a rule by doing the call (`perform`) or others.
+// What it calls meanwhile goes to the interpreters around it. Of what is no call (memory that is read by the
+// program, a tensor that is given other memory) it is told.
 //
-// An OBSERVER stands below recording: it sees what is about to be computed, may have the results already, and sees what was
-// computed (selective checkpointing); and it sees what is about to be written (copies on write).
+// An OBSERVER stands below recording: it sees what is about to be computed, may have the results already, and
+// sees what was computed (selective checkpointing); and it sees what is about to be written (copies on
+// write).
 //
-// In ordinary programs `thread_state.watched` is false, and the door's test of it is all that this room costs.
+// In ordinary programs `thread_state.watched` is false, and the door's test of it is all that this room
+// costs.
 #pragma once
 
 #include "dispatch/operator.h"
@@ -38,7 +40,8 @@ struct Observer {
   static void destroy(Observer* o) noexcept { delete o; }
   virtual ~Observer() = default;
   virtual Ref<Observer> for_thread() const = 0;
-  /// Give the results of a call that is about to be computed, if they are there. Not asked for views and writes.
+  /// Give the results of a call that is about to be computed, if they are there. Not asked for views and
+  /// writes.
   virtual bool supply(const Operator&, std::span<const Value>, Results&) { return false; }
   /// A call that was not supplied has been computed.
   virtual void computed(const Operator&, std::span<const Tensor>) {}
@@ -49,7 +52,9 @@ struct Observer {
 /// For its scope, calls are neither recorded nor seen: they are part of one that is.
 class NoInterpretation {
  public:
-  NoInterpretation() : watched(thread_state.watched), grad_(thread_state.grad) { thread_state.watched = thread_state.grad = false; }
+  NoInterpretation() : watched(thread_state.watched), grad_(thread_state.grad) {
+    thread_state.watched = thread_state.grad = false;
+  }
   ~NoInterpretation() {
     // Who looked on may have been taken out meanwhile.
     thread_state.watched = watched && (thread_state.interpreter || thread_state.observer);
@@ -83,25 +88,27 @@ void push(Ref<Observer> observer);
 bool pop(const Interpreter* interpreter);
 bool pop(const Observer* observer);
 
-// --- For the door ----------------------------------------------------------------------------------------------------
+// --- For the door ---------------------------------------------------------------------------------
 
 /// Whether an interpreter made the results of a call.
 bool interpreted(const Call& call, Results& results);
 
-/// Whether an observer has the results: the innermost is asked first, and who is inside of it sees its results too.
+/// Whether an observer has the results: the innermost is asked first, and who is inside of it sees its
+/// results too.
 bool supplied(const Operator& op, std::span<const Value> arguments, Results& results);
 void tell_computed(const Operator& op, std::span<const Tensor> results);
 /// Tell interpreters that a tensor is about to be written.
 void tell_write(const Tensor& t);
 
-// --- For what is no call ---------------------------------------------------------------------------------------------
+// --- For what is no call --------------------------------------------------------------------------
 
 namespace detail {
 void tell_read(const Tensor& t, const char* by);
 void tell_replaced(const Tensor& t, const char* by);
 }  // namespace detail
 inline void tell_read(const Tensor& t, const char* by) {
-  if (thread_state.watched) [[unlikely]] detail::tell_read(t, by);
+  if (thread_state.watched) [[unlikely]]
+    detail::tell_read(t, by);
 }
 /// The number that a tensor is, for the program.
 inline Scalar read_number(const Tensor& t, const char* by) {
@@ -109,7 +116,8 @@ inline Scalar read_number(const Tensor& t, const char* by) {
   return item(t);
 }
 inline void tell_replaced(const Tensor& t, const char* by) {
-  if (thread_state.watched) [[unlikely]] detail::tell_replaced(t, by);
+  if (thread_state.watched) [[unlikely]]
+    detail::tell_replaced(t, by);
 }
 
 }  // namespace adjoint

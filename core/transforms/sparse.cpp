@@ -1,10 +1,10 @@
-#include "for_size.h"
 #include "transforms/sparse.h"
 
 #include <algorithm>
 
 #include "autograd/views.h"
 #include "dispatch/elementwise.h"
+#include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/rearranging.h"
 #include "ops/shape.h"
@@ -29,8 +29,9 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
   if (&op == row_of<Copy>) {
     const Tensor& src = *v[1].tensor;
     if (!is_sparse(self) || !is_sparse(src))
-      fail("copy_() between dense and sparse Tensors is not implemented! Found self of layout ", is_sparse(self) ? "sparse" : "torch.strided",
-           " and src of layout ", is_sparse(src) ? "sparse" : "torch.strided", "; use src.to_dense(), or src.to_sparse()");
+      fail("copy_() between dense and sparse Tensors is not implemented! Found self of layout ",
+           is_sparse(self) ? "sparse" : "torch.strided", " and src of layout ",
+           is_sparse(src) ? "sparse" : "torch.strided", "; use src.to_dense(), or src.to_sparse()");
     become_sparse(self, src, "copy_");
     result = self;
     return true;
@@ -43,8 +44,10 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
     result = sparse_with(sparse_tensor(std::move(p), self.sizes()), call<Clone>(sparse_values(self)));
     return true;
   }
-  if (&op == row_of<To>) result = sparse_with(self, call<To>(sparse_values(self), v[1].type));
-  else if (&op == row_of<Attach>) result = sparse_with(self, call<Attach>(sparse_values(self), *v[1].tensor));
+  if (&op == row_of<To>)
+    result = sparse_with(self, call<To>(sparse_values(self), v[1].type));
+  else if (&op == row_of<Attach>)
+    result = sparse_with(self, call<Attach>(sparse_values(self), *v[1].tensor));
   return result.defined();
 }
 
@@ -59,44 +62,63 @@ void call_sparse(const Operator& op, std::span<const Value> arguments, Results& 
   const std::string_view name = *op.overloads ? op.overloads : op.name;
   std::string known_as = op.writes ? name_of_write(op.name) : std::string(name.substr(name[0] == '_'));
   if (op.writes) known_as.resize(known_as.size() - 2);
-  refuse_sparse(*find_tensor(op, arguments.data(), [](const Tensor& t) { return is_sparse(t); }), known_as.c_str());
+  refuse_sparse(*find_tensor(op, arguments.data(), [](const Tensor& t) { return is_sparse(t); }),
+                known_as.c_str());
 }
 
-bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor& out, bool inplace, Tensor& result) {
-  if (!is_sparse(out) && std::none_of(in, in + op.arity, [](const Tensor& t) { return is_sparse(t); })) return false;
+bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor& out,
+                    bool inplace, Tensor& result) {
+  if (!is_sparse(out) && std::none_of(in, in + op.arity, [](const Tensor& t) { return is_sparse(t); }))
+    return false;
   const std::vector<Value> arguments = boxed_call(op, in, parameters);
   Results r;
   result = out;
   if (inplace && sparse_form && sparse_form(*op.row, arguments, true, r)) return true;
-  if (inplace && thread_state.grad && out.requires_grad()) r.one = elementwise_aside(op, in, parameters);
-  else r.one = call_elementwise(op, in, parameters);
-  if (is_sparse(out) && is_sparse(r.one)) become_sparse(out, r.one, op.name);
-  else write_transformed(out, r.one);
+  if (inplace && thread_state.grad && out.requires_grad())
+    r.one = elementwise_aside(op, in, parameters);
+  else
+    r.one = call_elementwise(op, in, parameters);
+  if (is_sparse(out) && is_sparse(r.one))
+    become_sparse(out, r.one, op.name);
+  else
+    write_transformed(out, r.one);
   return true;
 }
 
 void become_sparse(const Tensor& self, const Tensor& given, const char* op) {
   if (!same(self.sizes(), given.sizes()))
-    fail(op, "(): a sparse tensor of shape ", to_string(self.sizes()), " cannot become one of shape ", to_string(given.sizes()));
+    fail(op, "(): a sparse tensor of shape ", to_string(self.sizes()), " cannot become one of shape ",
+         to_string(given.sizes()));
   Tensor result = given.dtype() == self.dtype() ? given : call<To>(given, self.dtype());
   if (sparse_parts(result).layout != sparse_parts(self).layout)
-    fail(op, "(): a tensor of layout ", name_of(sparse_parts(self).layout), " cannot become one of layout ", name_of(sparse_parts(result).layout));
+    fail(op, "(): a tensor of layout ", name_of(sparse_parts(self).layout), " cannot become one of layout ",
+         name_of(sparse_parts(result).layout));
   const bool recorded = thread_state.grad && result.requires_grad();
-  check_writable(self, op, recorded || (thread_state.grad && self.requires_grad()));  // history ends where the result has none
+  check_writable(
+      self, op,
+      recorded || (thread_state.grad && self.requires_grad()));  // history ends where the result has none
   if (recorded && !history(result)) result = sparse_with(result, sparse_values(result));  // a leaf
   write(self, op, [&] { set_sparse_parts(self, sparse_parts(result)); });
   Tensor written = self;
-  if (recorded) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);  // held by the program, and here
-  else if (thread_state.grad && self.requires_grad()) forget_history(self);
+  if (recorded)
+    write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr,
+                  2);  // held by the program, and here
+  else if (thread_state.grad && self.requires_grad())
+    forget_history(self);
 }
 
 void become_sparse_view(const Tensor& self, const Tensor& view, const char* op) {
   const bool recorded = thread_state.grad && view.requires_grad();
   check_writable(self, op, recorded);
   const Tensor kept = view;  // the storage that it stands on from now on
-  write(self, op, [&] { self->replace_storage(Ref<Storage>::share(kept->storage), kept->data, kept.dtype(), kept.sizes(), kept.strides().data()); });
+  write(self, op, [&] {
+    self->replace_storage(Ref<Storage>::share(kept->storage), kept->data, kept.dtype(), kept.sizes(),
+                          kept.strides().data());
+  });
   Tensor written = self;
-  if (recorded && history(kept)) write_history(written, Ref<Node>::share(kept->grad_fn), kept->output_nr, 2);  // held by the program, and here
+  if (recorded && history(kept))
+    write_history(written, Ref<Node>::share(kept->grad_fn), kept->output_nr,
+                  2);  // held by the program, and here
 }
 
 }  // namespace adjoint

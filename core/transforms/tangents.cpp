@@ -1,15 +1,15 @@
-#include "for_size.h"
-
 #include "transforms/tangents.h"
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "for_size.h"
 
 namespace adjoint {
 
 namespace {
 
-// There is no level 1: a range of levels that are not looked at (`dual_skip_to`) is never empty, and never reaches one to come.
+// There is no level 1: a range of levels that are not looked at (`dual_skip_to`) is never empty, and never
+// reaches one to come.
 std::atomic<uint64_t> next_level{2};
 
 /// The link of a level, and where the list would have it. Called with the meta's lock held.
@@ -47,10 +47,11 @@ Ref<DualLevel> own_level_above(const Tensor& t, uint64_t number) {
 
 }  // namespace
 
-// --- Levels --------------------------------------------------------------------------------------------------------------
+// --- Levels ---------------------------------------------------------------------------------------
 
 DualLevel& enter_dual_level() {
-  thread_state.dual_level = new DualLevel(next_level.fetch_add(1, std::memory_order_relaxed), Ref<DualLevel>::steal(thread_state.dual_level));
+  thread_state.dual_level = new DualLevel(next_level.fetch_add(1, std::memory_order_relaxed),
+                                          Ref<DualLevel>::steal(thread_state.dual_level));
   return *thread_state.dual_level;
 }
 
@@ -78,7 +79,7 @@ void DualLevel::close() {
     if (link->tangent_.defined()) gone.push_back(std::move(link->tangent_));
 }
 
-// --- Links ---------------------------------------------------------------------------------------------------------------
+// --- Links ----------------------------------------------------------------------------------------
 
 TangentLink::TangentLink(DualLevel& of, Tensor tangent, bool own)
     : level(Ref<DualLevel>::share(&of)), tangent_(std::move(tangent)), own_(own) {
@@ -124,16 +125,19 @@ void drop_tangents(TensorImpl* t) noexcept {
 }
 
 bool only_transforms(const AutogradMeta& m) {
-  return !m.grad.defined() && !m.accumulator.load(std::memory_order_acquire) && !m.hooked.load(std::memory_order_acquire) && m.hooks.empty() &&
-         m.post_accumulate_hooks.empty() && !m.former.defined();
+  return !m.grad.defined() && !m.accumulator.load(std::memory_order_acquire) &&
+         !m.hooked.load(std::memory_order_acquire) && m.hooks.empty() && m.post_accumulate_hooks.empty() &&
+         !m.former.defined();
 }
 
-// --- Tangents of tensors -------------------------------------------------------------------------------------------------
+// --- Tangents of tensors --------------------------------------------------------------------------
 
 Ref<DualLevel> level_above(const Tensor& t, uint64_t number) {
   Ref<DualLevel> lowest = own_level_above(t, number);
   if (const Tensor base = dual_base(t); base.defined())
-    if (Ref<DualLevel> other = own_level_above(base, number); other && (!lowest || other->number < lowest->number)) lowest = std::move(other);
+    if (Ref<DualLevel> other = own_level_above(base, number);
+        other && (!lowest || other->number < lowest->number))
+      lowest = std::move(other);
   return lowest;
 }
 
@@ -156,7 +160,8 @@ void set_tangent(const Tensor& t, DualLevel& level, Tensor tangent, bool own) {
     fresh->next = *at;
     *at = fresh.release();
   }
-  if (!t->is(TensorImpl::kDual)) t->flags |= TensorImpl::kDual;  // other threads may look at a tensor that is dual already
+  if (!t->is(TensorImpl::kDual))
+    t->flags |= TensorImpl::kDual;  // other threads may look at a tensor that is dual already
 }
 
 Tensor settled_tangent(const Tensor& t, DualLevel& level, bool make) {
@@ -165,7 +170,8 @@ Tensor settled_tangent(const Tensor& t, DualLevel& level, bool make) {
   if (!tangent.defined()) {
     const Tensor base = t->is(TensorImpl::kView) ? base_of(t) : Tensor();
     if (base.defined() && is_differentiable(base.dtype()))
-      if (Tensor whole = settled_tangent(base, level, make); whole.defined()) return replay_view(whole, ViewPart(base, t));
+      if (Tensor whole = settled_tangent(base, level, make); whole.defined())
+        return replay_view(whole, ViewPart(base, t));
     if (!make) return {};
     tangent = expanded_zero(t);
     own = false;
@@ -179,7 +185,8 @@ Tensor settled_tangent(const Tensor& t, DualLevel& level, bool make) {
 
 void share_tangents(const Tensor& to, const Tensor& from, uint64_t below) {
   uint64_t number = 0;
-  for (Ref<DualLevel> level; (level = level_above(from, number)) && level->number < below; number = level->number) {
+  for (Ref<DualLevel> level; (level = level_above(from, number)) && level->number < below;
+       number = level->number) {
     bool own = false;
     Tensor tangent = tangent_of(from, *level, &own);
     set_tangent(to, *level, std::move(tangent), own);

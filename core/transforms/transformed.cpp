@@ -1,7 +1,6 @@
-#include "for_size.h"
-
 #include "transforms/transformed.h"
 
+#include "for_size.h"
 #include "ops/writing.h"
 #include "tensor/access.h"
 #include "transforms/forward.h"
@@ -32,9 +31,12 @@ bool transformed(const Operator& op, std::span<const Value> arguments, Results& 
 }
 
 void call_plain(const Operator& op, std::span<const Value> arguments, Results& results) {
-  if (op.composite) op.compute(op, arguments.data(), results);
-  else if (op.elementwise) call_elementwise_plain(op, arguments.data(), results);
-  else pass_door(op, arguments.data(), results, true);
+  if (op.composite)
+    op.compute(op, arguments.data(), results);
+  else if (op.elementwise)
+    call_elementwise_plain(op, arguments.data(), results);
+  else
+    pass_door(op, arguments.data(), results, true);
 }
 
 bool is_transformed(const Tensor& t) { return t->is(TensorImpl::kBatched) || is_sparse(t) || is_dual(t); }

@@ -1,14 +1,14 @@
 // The forward rule of an operator that says nothing of it: its reverse rule, transposed.
 //
-// The reverse rule is g ↦ Jᴴ g, written in recorded operators. So it is run, recorded, on a placeholder for g; and a reverse
-// pass through what that recorded, from the rule's results with the inputs' tangents t to the placeholder, is
-// t ↦ (Jᴴ)ᴴ t = J t. What the rule read of the inputs keeps its history, so that the tangent can be differentiated as well.
-#include "for_size.h"
-
+// The reverse rule is g ↦ Jᴴ g, written in recorded operators. So it is run, recorded, on a placeholder for
+// g; and a reverse pass through what that recorded, from the rule's results with the inputs' tangents t to
+// the placeholder, is t ↦ (Jᴴ)ᴴ t = J t. What the rule read of the inputs keeps its history, so that the
+// tangent can be differentiated as well.
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "dispatch/rule_node.h"
+#include "for_size.h"
 #include "transforms/forward.h"
 
 namespace adjoint {
@@ -56,8 +56,10 @@ class OwnGraph {
 Tensors transposed_tangents(const DualCall& call) {
   const Operator& op = call.op;
   if (!op.rules)
-    fail<NotImplemented>("Trying to use forward AD with ", op.name, " that does not support it because it has not been implemented yet: the operator "
-                         "has no derivative. Compute it on detached tensors, or write an autograd.Function with a jvp");
+    fail<NotImplemented>(
+        "Trying to use forward AD with ", op.name,
+        " that does not support it because it has not been implemented yet: the operator has no derivative. "
+        "Compute it on detached tensors, or write an autograd.Function with a jvp");
   const RuleTable& table = *op.rules;
   const bool recorded = call.is_recorded();
   Tensors tangents(call.results.size());
@@ -77,7 +79,8 @@ Tensors transposed_tangents(const DualCall& call) {
     if (!recorded && t.defined() && t.requires_grad()) t = alias_with_tangents(t);
   uint32_t wanted = 0;
   for (size_t p = 0; p < op.kinds.size(); ++p)
-    for (size_t i = call.first[p]; i < call.first[p + 1]; ++i) wanted |= uint32_t{call.tangents[i].defined()} << p;
+    for (size_t i = call.first[p]; i < call.first[p + 1]; ++i)
+      wanted |= uint32_t{call.tangents[i].defined()} << p;
   const std::vector<Value> given = call.with(inputs), given_read = call.with(read);
   // The node of the call, its result known already: what it saves of that has outer levels' tangents.
   Ref<Node> owner = RuleNode::make(table, given.data(), wanted);

@@ -1,8 +1,8 @@
 // Derivatives against finite differences, for any function of tensors: start at `gradients_agree`.
 //
-// With a fixed cotangent v the function becomes the real number L = Re <v, f(x)>, whose gradient the engine must give;
-// each element of each input is moved along the real and, where it is complex, the imaginary axis. A second derivative
-// is the first derivative of the gradient as the engine computes it with create_graph.
+// With a fixed cotangent v the function becomes the real number L = Re <v, f(x)>, whose gradient the engine
+// must give; each element of each input is moved along the real and, where it is complex, the imaginary axis.
+// A second derivative is the first derivative of the gradient as the engine computes it with create_graph.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,18 @@ using adjoint::Tensors;
 using Function = std::function<Tensor(const Tensors&)>;
 
 /// Numbers that look random, in [-1, 1], the same in every run.
-inline double wave(int64_t i, int64_t seed) { return std::sin(1.7 * static_cast<double>(i) + 0.9 * static_cast<double>(seed) + 0.3); }
+inline double wave(int64_t i, int64_t seed) {
+  return std::sin(1.7 * static_cast<double>(i) + 0.9 * static_cast<double>(seed) + 0.3);
+}
 
-inline Tensor filled(adjoint::IntList sizes, adjoint::DType dtype, int64_t seed, double scale = 1, double offset = 0) {
+inline Tensor filled(adjoint::IntList sizes, adjoint::DType dtype, int64_t seed, double scale = 1,
+                     double offset = 0) {
   Tensor t = adjoint::empty(sizes, dtype);
   for (int64_t i = 0; i < t.numel(); ++i)
     adjoint::write_element(t.bytes() + i * t.itemsize(), dtype,
                            adjoint::is_complex(dtype)
-                               ? adjoint::Scalar(adjoint::Complex<double>(offset + scale * wave(i, seed), scale * wave(i, seed + 7)))
+                               ? adjoint::Scalar(adjoint::Complex<double>(offset + scale * wave(i, seed),
+                                                                          scale * wave(i, seed + 7)))
                                : adjoint::Scalar(offset + scale * wave(i, seed)));
   return t;
 }
@@ -62,7 +66,8 @@ inline Tensors gradients(const Tensor& y, const Tensor& v, const Tensors& inputs
 }
 
 /// Whether the gradient of f agrees with central differences at `inputs` (float64 or complex128).
-inline bool gradients_agree(const Function& f, const Tensors& inputs, int order = 1, double tolerance = 2e-6) {
+inline bool gradients_agree(const Function& f, const Tensors& inputs, int order = 1,
+                            double tolerance = 2e-6) {
   const Tensors x = leaves(inputs);
   const Tensor y = f(x);
   const Tensor v = filled(y.sizes(), y.dtype(), 3);
@@ -73,14 +78,16 @@ inline bool gradients_agree(const Function& f, const Tensors& inputs, int order 
   for (size_t k = 0; good && k < inputs.size(); ++k) {
     const bool complex = inputs[k].is_complex();
     if (g[k].defined() && !adjoint::same(g[k].sizes(), inputs[k].sizes())) good = false;
-    const Tensor found = g[k].defined() ? adjoint::dense(g[k]) : adjoint::zeros(inputs[k].sizes(), inputs[k].dtype());
+    const Tensor found =
+        g[k].defined() ? adjoint::dense(g[k]) : adjoint::zeros(inputs[k].sizes(), inputs[k].dtype());
     for (int64_t i = 0; good && i < inputs[k].numel(); ++i) {
       const auto d = adjoint::read_element(found.bytes() + i * found.itemsize(), found.dtype()).as_complex();
       for (int axis = 0; axis < (complex ? 2 : 1); ++axis) {
         double ends[2];
         for (int end = 0; end < 2; ++end) {
           Tensors moved = leaves(inputs);
-          auto z = adjoint::read_element(moved[k].bytes() + i * moved[k].itemsize(), moved[k].dtype()).as_complex();
+          auto z = adjoint::read_element(moved[k].bytes() + i * moved[k].itemsize(), moved[k].dtype())
+                       .as_complex();
           (axis ? z.im : z.re) += end ? -h : h;
           adjoint::write_element(moved[k].bytes() + i * moved[k].itemsize(), moved[k].dtype(),
                                  complex ? adjoint::Scalar(z) : adjoint::Scalar(z.re));
@@ -88,8 +95,8 @@ inline bool gradients_agree(const Function& f, const Tensors& inputs, int order 
         }
         const double slope = (ends[0] - ends[1]) / (2 * h), have = axis ? d.im : d.re;
         if (!(std::abs(slope - have) <= tolerance * (1 + std::abs(slope)))) {
-          std::fprintf(stderr, "  order %d, input %zu, element %lld: %.9g by differences, %.9g by the rule\n", order, k,
-                       static_cast<long long>(i), slope, have);
+          std::fprintf(stderr, "  order %d, input %zu, element %lld: %.9g by differences, %.9g by the rule\n",
+                       order, k, static_cast<long long>(i), slope, have);
           good = false;
         }
       }

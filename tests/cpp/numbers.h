@@ -22,7 +22,8 @@ inline Tensor make(const Numbers& values, DType type, IntList shape) {
 inline Numbers read(const Tensor& t) {
   const Tensor d = dense(t);
   Numbers v;
-  for (int64_t i = 0; i < d.numel(); ++i) v.push_back(read_element(d.bytes() + i * d.itemsize(), d.dtype()).as_complex());
+  for (int64_t i = 0; i < d.numel(); ++i)
+    v.push_back(read_element(d.bytes() + i * d.itemsize(), d.dtype()).as_complex());
   return v;
 }
 

@@ -58,8 +58,8 @@ Wide<T> element(Op op, const std::vector<T>& a, int64_t ld, int64_t i, int64_t j
   return widen(a[static_cast<size_t>(op == Op::none ? i * ld + j : j * ld + i)], op == Op::adjoint);
 }
 /// Partial sums of k products of numbers below one grow like sqrt(k), and so do their rounding errors, of
-/// which there are k: like k together, at the worst of many elements. A complex product is two in each part. A
-/// term left out is off by a tenth or more.
+/// which there are k: like k together, at the worst of many elements. A complex product is two in each part.
+/// A term left out is off by a tenth or more.
 template <class T>
 double tolerance(int64_t k) {
   const double rounding = static_cast<double>(std::numeric_limits<typename Maker<T>::Real>::epsilon());

@@ -1,6 +1,7 @@
-// Every element-wise operator of the table: its derivative against finite differences, its recorded derivative
-// against finite differences of the first, in real and complex numbers; in-place, strided, broadcast, empty and
-// half-precision inputs against plain ones. Nothing here names an operator; test_elementwise_edges.cpp does.
+// Every element-wise operator of the table: its derivative against finite differences, its recorded
+// derivative against finite differences of the first, in real and complex numbers; in-place, strided,
+// broadcast, empty and half-precision inputs against plain ones. Nothing here names an operator;
+// test_elementwise_edges.cpp does.
 #include <set>
 
 #include "autograd/engine.h"
@@ -36,8 +37,10 @@ struct Case {
     for (int i = 0; i < info.arity; ++i) {
       Numbers v;
       for (int k = 0; k < n; ++k) {
-        const double re = draw(info.samples.low, info.samples.high), im = draw(info.samples.low, info.samples.high);
-        v.push_back(i == info.condition ? Complex<double>(k % 2) : Complex<double>(re, is_complex(t) ? im : 0));
+        const double re = draw(info.samples.low, info.samples.high),
+                     im = draw(info.samples.low, info.samples.high);
+        v.push_back(i == info.condition ? Complex<double>(k % 2)
+                                        : Complex<double>(re, is_complex(t) ? im : 0));
       }
       inputs.push_back(v);
     }
@@ -48,11 +51,14 @@ struct Case {
     std::vector<Tensor> in;
     for (int i = 0; i < info.arity; ++i) {
       const int64_t size = static_cast<int64_t>(values[i].size());
-      in.push_back(make(values[i], i == info.condition ? DType::Bool : type, size == 1 && n != 1 ? IntList{} : IntList{&size, 1}));
+      in.push_back(make(values[i], i == info.condition ? DType::Bool : type,
+                        size == 1 && n != 1 ? IntList{} : IntList{&size, 1}));
     }
     return in;
   }
-  Tensor run(const std::vector<Tensor>& in) const { return call_elementwise(info, in.data(), parameters.data()); }
+  Tensor run(const std::vector<Tensor>& in) const {
+    return call_elementwise(info, in.data(), parameters.data());
+  }
 };
 
 double inner(const Numbers& v, const Numbers& y) {
@@ -67,7 +73,8 @@ Numbers cotangent(const Tensor& y) {
 }
 
 /// ∂f/∂a + i ∂f/∂b by central differences, for every element of input k.
-template <class F> Numbers numeric(F f, std::vector<Numbers> at, size_t k, bool complex, double eps) {
+template <class F>
+Numbers numeric(F f, std::vector<Numbers> at, size_t k, bool complex, double eps) {
   Numbers slope;
   for (auto& x : at[k]) {
     const Complex<double> x0 = x;
@@ -94,7 +101,9 @@ bool agree(const Numbers& a, const Numbers& b, double tolerance) {
   return a.size() == b.size() && error <= tolerance * scale;
 }
 void expect(bool ok, const Case& c, const char* what, const Numbers& got = {}, const Numbers& want = {}) {
-  if (check::that(ok, (std::string(c.op.name) + " " + name_of(c.type) + ": " + what).c_str(), __FILE__, __LINE__)) return;
+  if (check::that(ok, (std::string(c.op.name) + " " + name_of(c.type) + ": " + what).c_str(), __FILE__,
+                  __LINE__))
+    return;
   for (size_t i = 0; i < got.size() && i < want.size(); ++i)
     std::fprintf(stderr, "    got %g%+gi, want %g%+gi\n", got[i].re, got[i].im, want[i].re, want[i].im);
 }
@@ -106,7 +115,8 @@ void derivatives(const Case& c) {
   if (static_cast<int>(inputs.size()) != c.info.arity - (c.info.condition >= 0)) {
     // No closed form by the first input; the tests in Python have what there is by the second.
     static constexpr std::string_view kWithout[] = {"igamma", "igammac", "_gamma_density", "_zeta"};
-    return expect(std::ranges::find(kWithout, c.op.name) != std::end(kWithout), c, "has a rule for every input");
+    return expect(std::ranges::find(kWithout, c.op.name) != std::end(kWithout), c,
+                  "has a rule for every input");
   }
 
   /// The gradients of the inputs for a cotangent; recorded ones keep their history.
@@ -116,7 +126,8 @@ void derivatives(const Case& c) {
     Tensors leaves;
     for (int i : inputs) leaves.push_back(in[i]);
     const Tensor ys[] = {y}, vs[] = {v};
-    return backward(ys, vs, leaves, {.retain_graph = recorded, .create_graph = recorded, .accumulate = false}, false);
+    return backward(ys, vs, leaves, {.retain_graph = recorded, .create_graph = recorded, .accumulate = false},
+                    false);
   };
 
   Tensor y;
@@ -137,7 +148,8 @@ void derivatives(const Case& c) {
   };
   for (size_t k = 0; k < inputs.size(); ++k) {
     const Numbers want = numeric(loss, c.inputs, inputs[k], is_complex(c.type), 1e-6);
-    expect(first[k].dtype() == c.type && agree(read(first[k]), want, 2e-8), c, "derivative", read(first[k]), want);
+    expect(first[k].dtype() == c.type && agree(read(first[k]), want, 2e-8), c, "derivative", read(first[k]),
+           want);
   }
 
   // Second order: the recorded gradient, in inputs and cotangent.
@@ -148,7 +160,8 @@ void derivatives(const Case& c) {
   std::vector<Numbers> weights;
   Tensors roots, cotangents;
   for (size_t k = 0; k < inputs.size(); ++k) {
-    expect(agree(read(second[k]), read(first[k]), 1e-13), c, "recorded rule gives the fused one's value", read(second[k]), read(first[k]));
+    expect(agree(read(second[k]), read(first[k]), 1e-13), c, "recorded rule gives the fused one's value",
+           read(second[k]), read(first[k]));
     weights.push_back(cotangent(second[k]));
     if (!second[k].requires_grad()) continue;
     roots.push_back(second[k]);
@@ -168,7 +181,8 @@ void derivatives(const Case& c) {
   Tensors leaves;
   for (int i : inputs) leaves.push_back(in[i]);
   leaves.push_back(vt);
-  const Tensors found = roots.empty() ? Tensors(leaves.size()) : backward(roots, cotangents, leaves, {.accumulate = false}, true);
+  const Tensors found = roots.empty() ? Tensors(leaves.size())
+                                      : backward(roots, cotangents, leaves, {.accumulate = false}, true);
   for (size_t k = 0; k < leaves.size(); ++k) {
     const Numbers want = numeric(gradient_loss, moved, places[k], is_complex(leaves[k].dtype()), 1e-6);
     const Numbers got = found[k].defined() ? read(found[k]) : Numbers(want.size());
@@ -184,7 +198,10 @@ void layouts(const Case& c) {
   const Numbers want = read(plain);
   // Vector and scalar code may round differently.
   const bool exact = is_integral(plain.dtype());
-  auto equal = [&](const Tensor& t) { return exact ? same_numbers(read(t), want) : agree(read(t), want, c.type == DType::Float32 ? 1e-6 : 1e-14); };
+  auto equal = [&](const Tensor& t) {
+    return exact ? same_numbers(read(t), want)
+                 : agree(read(t), want, c.type == DType::Float32 ? 1e-6 : 1e-14);
+  };
 
   auto strided = in;
   for (Tensor& t : strided) {
@@ -208,7 +225,8 @@ void layouts(const Case& c) {
     check::that(y.dim() == 0, c.op.name, __FILE__, __LINE__);
     single.push_back(read(y)[0]);
   }
-  expect(exact ? same_numbers(single, want) : agree(single, want, c.type == DType::Float32 ? 1e-6 : 1e-14), c, "zero-dimensional", single, want);
+  expect(exact ? same_numbers(single, want) : agree(single, want, c.type == DType::Float32 ? 1e-6 : 1e-14), c,
+         "zero-dimensional", single, want);
 
   const int64_t none[] = {0, 3};
   std::vector<Tensor> nothing;
@@ -271,21 +289,25 @@ int main() {
   int covered = 0;
   std::set<std::string> names;
   for (const Operator* op : operators()) {
-    check::that(names.insert(op->name).second, (std::string("one operator is called ") + op->name).c_str(), __FILE__, __LINE__);
+    check::that(names.insert(op->name).second, (std::string("one operator is called ") + op->name).c_str(),
+                __FILE__, __LINE__);
     for (std::string_view rest = op->aliases; !rest.empty();) {
       const std::string alias(rest.substr(0, rest.find(',')));
-      check::that(names.insert(alias).second, ("one operator is called " + alias).c_str(), __FILE__, __LINE__);
+      check::that(names.insert(alias).second, ("one operator is called " + alias).c_str(), __FILE__,
+                  __LINE__);
       rest = rest.find(',') == rest.npos ? "" : rest.substr(rest.find(',') + 2);
     }
     if (!op->elementwise) continue;
     ++covered;
-    for (DType type : {DType::Float32, DType::Float64, DType::Complex128, DType::Int64, DType::UInt8, DType::Bool}) {
+    for (DType type :
+         {DType::Float32, DType::Float64, DType::Complex128, DType::Int64, DType::UInt8, DType::Bool}) {
       if (!(op->elementwise->types >> index_of(type) & 1)) continue;
       Case c(*op, type);
       if (is_integral(type))  // small whole numbers, none zero: divisors
         for (auto& input : c.inputs)
           if (&input != &c.inputs[c.info.condition < 0 ? c.inputs.size() : c.info.condition])
-            for (auto& x : input) x = Complex<double>(type == DType::Bool ? 1 : 1 + std::floor(std::abs(x.re) * 3));
+            for (auto& x : input)
+              x = Complex<double>(type == DType::Bool ? 1 : 1 + std::floor(std::abs(x.re) * 3));
       layouts(c);
       if (type != DType::Float64 && type != DType::Complex128) continue;
       if (c.info.result == ResultType::Bool) continue;

@@ -1,6 +1,6 @@
-// Where element-wise operators are delicate: slopes at kinks and at infinity, zero divisors, integer powers, wrapping,
-// operands that are refused. Start reading at `slopes` and `values`; what is true of every operator is tested in
-// test_elementwise.cpp.
+// Where element-wise operators are delicate: slopes at kinks and at infinity, zero divisors, integer powers,
+// wrapping, operands that are refused. Start reading at `slopes` and `values`; what is true of every operator
+// is tested in test_elementwise.cpp.
 #include <cstring>
 #include <limits>
 
@@ -34,7 +34,8 @@ Tensor run(const char* name, std::vector<Tensor> in, std::vector<double> paramet
   return call_elementwise(*op.elementwise, in.data(), parameters.data());
 }
 /// Value and gradient of each input, recorded or not, for a cotangent of ones.
-void slopes(const char* name, std::vector<Tensor> in, std::vector<std::vector<double>> want, std::vector<double> parameters = {}) {
+void slopes(const char* name, std::vector<Tensor> in, std::vector<std::vector<double>> want,
+            std::vector<double> parameters = {}) {
   for (bool recorded : {false, true}) {
     for (Tensor& t : in) {
       t = detach(t);
@@ -46,12 +47,15 @@ void slopes(const char* name, std::vector<Tensor> in, std::vector<std::vector<do
     for (size_t i = 0; i < want.size(); ++i) {
       Numbers w;
       for (double x : want[i]) w.push_back(Complex<double>(x));
-      if (!check::that(same_numbers(read(g[i]), w), (std::string(name) + (recorded ? " recorded" : "") + " slope at a kink").c_str(), __FILE__, __LINE__))
+      if (!check::that(same_numbers(read(g[i]), w),
+                       (std::string(name) + (recorded ? " recorded" : "") + " slope at a kink").c_str(),
+                       __FILE__, __LINE__))
         for (auto& x : read(g[i])) std::fprintf(stderr, "    %g\n", x.re);
     }
   }
 }
-void values(const char* name, std::vector<Tensor> in, std::vector<double> want, std::vector<double> parameters = {}) {
+void values(const char* name, std::vector<Tensor> in, std::vector<double> want,
+            std::vector<double> parameters = {}) {
   const Numbers got = read(run(name, std::move(in), std::move(parameters)));
   Numbers w;
   for (double x : want) w.push_back(Complex<double>(x));
@@ -78,7 +82,8 @@ void edges() {
   slopes("hypot", {vector({0, 3}), vector({0, 4})}, {{0, 0.6}, {0, 0.8}});
   slopes("xlogy", {vector({0, 0}), vector({0, 2})}, {{0, std::log(2.0)}, {0, 0}});
   slopes("logaddexp", {vector({inf, -inf, 1}), vector({inf, -inf, 1})}, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}});
-  slopes("pow", {vector({0, 0, 2, -2, inf}), vector({0, 2, 0, 2, 0})}, {{0, 0, 0, -4, 0}, {0, 0, std::log(2.0), nan, inf}});
+  slopes("pow", {vector({0, 0, 2, -2, inf}), vector({0, 2, 0, 2, 0})},
+         {{0, 0, 0, -4, 0}, {0, 0, std::log(2.0), nan, inf}});
   slopes("elu", {vector({-1000, 1000})}, {{0, 1}});
   slopes("softplus", {vector({-1000, 1000})}, {{0, 1}});
   slopes("celu", {vector({-1000, 1000})}, {{0, 1}});
@@ -90,7 +95,9 @@ void edges() {
       set_requires_grad(leaf, true);
       const Tensor ys[] = {run("pow", {leaf, e})}, leaves[] = {leaf};
       const Tensor v[] = {full(ys[0].sizes(), Scalar(1.0), DType::Float64)};
-      const Numbers y = read(ys[0]), g = read(backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
+      const Numbers y = read(ys[0]),
+                    g = read(
+                        backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
       for (int i = 0; i < 3; ++i) {
         const double at = read(x)[i].re;
         CHECK(check::close(y[i].re, std::pow(at, p), 1e-14));
@@ -105,7 +112,8 @@ void edges() {
       set_requires_grad(leaf, true);
       const Tensor ys[] = {run("pow", {base, leaf})}, leaves[] = {leaf};
       const Tensor v[] = {full(ys[0].sizes(), Scalar(1.0), DType::Float64)};
-      const Numbers g = read(backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
+      const Numbers g =
+          read(backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
       for (int i = 0; i < 3; ++i) {
         const double at = read(x)[i].re, want = p == 0 ? (at < 0 ? -inf : 0) : std::pow(p, at) * std::log(p);
         CHECK(g[i].re == want || check::close(g[i].re, want, 1e-14));
@@ -120,7 +128,8 @@ void edges() {
         set_requires_grad(leaf, true);
         const Tensor ys[] = {run(name, {leaf})}, leaves[] = {leaf};
         const Tensor v[] = {full(ys[0].sizes(), Scalar(1.0), ys[0].dtype())};
-        const Numbers g = read(backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
+        const Numbers g =
+            read(backward(ys, v, leaves, {.create_graph = recorded, .accumulate = false}, false)[0]);
         check::that(g[0].re == 0 && g[0].im == 0, name, __FILE__, __LINE__);
       }
   }
@@ -133,7 +142,8 @@ void edges() {
   values("fmod", {vector({7, -7, 7, -7}, l), vector({2, 2, -2, -2}, l)}, {1, -1, 1, -1});
   values("floor_divide", {vector({7, 250}, b), vector({2, 7}, b)}, {3, 35});
   values("floor_divide", {vector({7.5, -7.5, 1, -1, 0}), vector({2, 2, 0, 0, 0})}, {3, -4, inf, -inf, nan});
-  values("pow", {vector({-3, 2, 0, 1, -1, -1, 5}, l), vector({3, 10, 0, -2, -3, -4, -1}, l)}, {-27, 1024, 1, 1, -1, 1, 0});
+  values("pow", {vector({-3, 2, 0, 1, -1, -1, 5}, l), vector({3, 10, 0, -2, -3, -4, -1}, l)},
+         {-27, 1024, 1, 1, -1, 1, 0});
   values("pow", {vector({3, 2}, b), vector({6, 8}, b)}, {729 % 256, 0});
   values("neg", {vector({1, 0}, b)}, {255, 0});
   values("abs", {vector({-128}, DType::Int8)}, {-128});
@@ -141,17 +151,23 @@ void edges() {
   values("clamp_min", {vector({1, 5, 9}, l), vector({2}, l)}, {2, 5, 9});
   values("clamp", {vector({1, 5, 200}, b), vector({2}, b), vector({7}, b)}, {2, 5, 7});
   values("clamp", {vector({0, 5, nan}), vector({3}), vector({1})}, {1, 1, nan});
-  CHECK(run("clamp", {vector({1, 5, 9}, l), wrap_number(Scalar(2.5), l), wrap_number(Scalar(7), l)}).dtype() == default_dtype());
-  values("nan_to_num", {vector({nan, inf, -inf, 1.5})}, {0, std::numeric_limits<double>::max(), -9, 1.5}, {0, std::numeric_limits<double>::max(), -9});
+  CHECK(
+      run("clamp", {vector({1, 5, 9}, l), wrap_number(Scalar(2.5), l), wrap_number(Scalar(7), l)}).dtype() ==
+      default_dtype());
+  values("nan_to_num", {vector({nan, inf, -inf, 1.5})}, {0, std::numeric_limits<double>::max(), -9, 1.5},
+         {0, std::numeric_limits<double>::max(), -9});
   values("nan_to_num", {vector({inf, nan})}, {nan, 0}, {0, nan, -9});
   values("bitwise_left_shift", {vector({1, 2, 3, -1}, l), vector({-1, 64, 2, 1}, l)}, {0, 0, 12, -2});
   values("bitwise_right_shift", {vector({-1, 2, -5, 5}, l), vector({-1, 64, 1, 1}, l)}, {-1, 0, -3, 2});
   values("bitwise_not", {vector({5, 0}, b)}, {250, 255});
   values("addcmul", {vector({1, 2}, l), vector({1, 2}, l), vector({1, 2}, l)}, {3, 10}, {2});
-  values("masked_fill", {vector({1, 2}, l), vector({1, 0}, DType::Bool), scalar_tensor(Scalar(2.5), DType::Float64)}, {2, 2});
+  values("masked_fill",
+         {vector({1, 2}, l), vector({1, 0}, DType::Bool), scalar_tensor(Scalar(2.5), DType::Float64)},
+         {2, 2});
   values("heaviside", {vector({-1, 0, 2, nan}), vector({5, 5, 5, 5})}, {0, 5, 1, nan});
   values("fmin", {vector({nan, 1, nan}), vector({1, nan, nan})}, {1, 1, nan});
-  values("logaddexp", {vector({inf, -inf, 1000}), vector({inf, -inf, 1000})}, {inf, -inf, 1000 + std::log(2.0)});
+  values("logaddexp", {vector({inf, -inf, 1000}), vector({inf, -inf, 1000})},
+         {inf, -inf, 1000 + std::log(2.0)});
   values("_round_decimals", {vector({1.25, -1.375, 1234})}, {1.2, -1.4, 1234}, {1});
   values("_round_decimals", {vector({1250, -1350, 1234})}, {1200, -1400, 1200}, {-2});
   values("angle", {vector({-1, 0, 2, nan})}, {3.14159265358979323846, 0, 0, nan});
@@ -193,8 +209,10 @@ void edges() {
   CHECK_THROWS(Error, run("complex", {vector({1}), vector({1}, DType::Float32)}));
   CHECK_THROWS(Error, run("complex", {x, x}));
   CHECK_THROWS(Error, run("masked_fill", {vector({1}), vector({1}, DType::Bool), vector({1})}));
-  CHECK_THROWS(Error, run("masked_fill", {vector({1}), vector({1}), scalar_tensor(Scalar(1.0), DType::Float64)}));
-  CHECK_THROWS(Error, run("masked_fill", {vector({1}), vector({1}, DType::Bool), scalar_tensor(Scalar(Complex<double>(0, 1)), DType::Complex128)}));
+  CHECK_THROWS(Error,
+               run("masked_fill", {vector({1}), vector({1}), scalar_tensor(Scalar(1.0), DType::Float64)}));
+  CHECK_THROWS(Error, run("masked_fill", {vector({1}), vector({1}, DType::Bool),
+                                          scalar_tensor(Scalar(Complex<double>(0, 1)), DType::Complex128)}));
   CHECK_THROWS(Error, run("bitwise_and", {vector({1}), vector({1})}));
   // The identity gives the tensor itself.
   const Tensor r = vector({1});

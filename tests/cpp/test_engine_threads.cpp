@@ -217,7 +217,8 @@ void parallel_branches() {
   const Tensors expected = run(false, false);
   for (int round = 0; round < 15; ++round) {
     const Tensors g = run(true, false);
-    for (size_t k = 0; k < 2; ++k) CHECK(std::memcmp(g[k].bytes(), expected[k].bytes(), 33 * sizeof(double)) == 0);
+    for (size_t k = 0; k < 2; ++k)
+      CHECK(std::memcmp(g[k].bytes(), expected[k].bytes(), 33 * sizeof(double)) == 0);
     CHECK(run(true, true).empty());
   }
   runtime::set_num_threads(1);

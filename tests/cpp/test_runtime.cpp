@@ -27,7 +27,7 @@ using namespace adjoint::runtime;
 
 namespace {
 
-// --- memory --------------------------------------------------------------------------------------------
+// --- memory ---------------------------------------------------------------------------------------
 
 void test_sizes_and_statistics() {
   const MemoryStatistics before = memory_statistics();
@@ -114,9 +114,7 @@ struct Peak {
     blocks.clear();
   }
 };
-void visit_the_centre() {
-  deallocate(allocate(1 << 20), 1 << 20);
-}
+void visit_the_centre() { deallocate(allocate(1 << 20), 1 << 20); }
 void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(1050)); }
 
 void test_rest() {
@@ -143,7 +141,8 @@ void test_rest() {
   Peak other(48);
   for (size_t i = 0; i < other.blocks.size(); ++i) std::memcpy(other.blocks[i], &i, sizeof i);
   bool intact = true;
-  for (size_t i = 0; i < other.blocks.size(); ++i) intact = intact && std::memcmp(other.blocks[i], &i, sizeof i) == 0;
+  for (size_t i = 0; i < other.blocks.size(); ++i)
+    intact = intact && std::memcmp(other.blocks[i], &i, sizeof i) == 0;
   CHECK(intact);
   other.free();
   CHECK(memory_statistics().allocation_count == count);
@@ -249,7 +248,7 @@ void test_threads() {
   CHECK(memory_statistics().allocated_bytes == before.allocated_bytes);
 }
 
-// --- references ----------------------------------------------------------------------------------------
+// --- references -----------------------------------------------------------------------------------
 
 struct Counted {
   std::atomic<uint32_t> refcount{1};
@@ -304,7 +303,7 @@ void test_references() {
   CHECK(dead == 1 && owners == 40000);
 }
 
-// --- small vectors -------------------------------------------------------------------------------------
+// --- small vectors --------------------------------------------------------------------------------
 
 void test_small_vector() {
   using Sizes = SmallVector<int64_t, 5>;
@@ -348,7 +347,7 @@ void test_small_vector() {
   CHECK(memory_statistics().allocated_bytes == in_use);
 }
 
-// --- loops ---------------------------------------------------------------------------------------------
+// --- loops ----------------------------------------------------------------------------------------
 
 void test_parallel() {
   CHECK(get_num_threads() >= 1);

@@ -1,5 +1,5 @@
-// Forward mode and batching in many threads at once: what ThreadSanitizer runs. Each thread has levels of its own over tensors
-// that all share: leaves, views, duals of another thread. Start at `main`.
+// Forward mode and batching in many threads at once: what ThreadSanitizer runs. Each thread has levels of its
+// own over tensors that all share: leaves, views, duals of another thread. Start at `main`.
 #include "check.h"
 #include "threads.h"
 #include "transforms/batching.h"
@@ -109,14 +109,17 @@ void batches_over_shared_samples() {
       const Mapped inner(5);
       const Forward forward;
       const Tensor each = batched(inside, inner.number);
-      const Tensor dual = make_dual(each, batched(unbatched(filled_with(dims(), t + 1), inner.level), inner.number), forward.level);
+      const Tensor dual = make_dual(
+          each, batched(unbatched(filled_with(dims(), t + 1), inner.level), inner.number), forward.level);
       const Tensor slope = unpack_dual(cube(dual), forward.level).second;
-      CHECK(all_are(unbatched(unbatched(slope, inner.level), mapped.level), 3.0 * (t + 1) * (t + 1) * (t + 1)));
+      CHECK(
+          all_are(unbatched(unbatched(slope, inner.level), mapped.level), 3.0 * (t + 1) * (t + 1) * (t + 1)));
     }
   });
 }
 
-/// What was made inside and is written a value for each sample; an error in the middle leaves the levels of its thread.
+/// What was made inside and is written a value for each sample; an error in the middle leaves the levels of
+/// its thread.
 void writes_inside() {
   const Tensor samples = filled_with(dims(4, 3), 2), outside = filled_with(dims(3), 0);
   in_threads(6, [&](int t) {

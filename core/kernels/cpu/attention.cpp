@@ -5,13 +5,13 @@
 // the softmax exact. Backward, a block of keys goes over all queries and finds the weights again from the
 // logarithms of the sums. So memory grows with the lengths and not with their product. What is added up where
 // does not depend on the number of threads. Start reading at `Problem`, then `forward`.
-#include "for_size.h"
 #include "kernels/attention.h"
 
 #include <cmath>
 #include <cstring>
 #include <memory>
 
+#include "for_size.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/variants.h"
@@ -48,9 +48,10 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool ad
   if (const auto loops = best_variant<ProductTable<T>>().multiply)
     return loops(m, n, k, a, b, add ? c : nullptr, c_down, 1, c, c_down, nullptr);
   using runtime::blas::Op;
-  const bool a_plain = a.across == 1 && (m == 1 || a.down >= k), b_plain = b.across == 1 && (k == 1 || b.down >= n);
-  runtime::blas::gemm<T>(a_plain ? Op::none : Op::transpose, b_plain ? Op::none : Op::transpose, m, n, k, T(1), a.data,
-                         a_plain ? std::max(a.down, k) : std::max(a.across, m), b.data,
+  const bool a_plain = a.across == 1 && (m == 1 || a.down >= k),
+             b_plain = b.across == 1 && (k == 1 || b.down >= n);
+  runtime::blas::gemm<T>(a_plain ? Op::none : Op::transpose, b_plain ? Op::none : Op::transpose, m, n, k,
+                         T(1), a.data, a_plain ? std::max(a.down, k) : std::max(a.across, m), b.data,
                          b_plain ? std::max(b.down, n) : std::max(b.across, k), T(add), c, c_down);
 }
 
@@ -352,7 +353,8 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
 }
 
 void fill_zero(const Tensor& t) {
-  if (const Access access(t); access) std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize()));
+  if (const Access access(t); access)
+    std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize()));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Tiles of scores for one instruction set: scale and mask, exponentials, what is left out, and the way back.
-#include "for_loops.h"
 #include "kernels/cpu/attention.h"
 
 #include <cstring>
 
+#include "for_loops.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 

@@ -1,8 +1,8 @@
-// The loops of normalisation by channels for one instruction set. Sums go in the type of the elements over some thousands of a
-// run, or sixty-four of a column, and in double over these.
-#include "for_loops.h"
+// The loops of normalisation by channels for one instruction set. Sums go in the type of the elements over
+// some thousands of a run, or sixty-four of a column, and in double over these.
 #include "kernels/cpu/channel_norm.h"
 
+#include "for_loops.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 
@@ -13,9 +13,11 @@ constexpr int64_t kBlock = 4096, kRows = 64;
 
 ADJOINT_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-template <class T> void moments(const T* x, int64_t n, double* mean, double* squares) {
+template <class T>
+void moments(const T* x, int64_t n, double* mean, double* squares) {
   double sum = 0, all = 0;
-  for (int64_t at = 0; at < n; at += kBlock) sum += double(stream_sum<T>(x + at, least(kBlock, n - at), [](T v) { return v; }));
+  for (int64_t at = 0; at < n; at += kBlock)
+    sum += double(stream_sum<T>(x + at, least(kBlock, n - at), [](T v) { return v; }));
   const T m = T(sum / double(n));
   for (int64_t at = 0; at < n; at += kBlock) {
     const T* p = x + at;
@@ -26,7 +28,9 @@ template <class T> void moments(const T* x, int64_t n, double* mean, double* squ
   *squares = all - off * off * double(n);
 }
 
-template <class T> void column_moments(const T* x, int64_t rows, int64_t stride, int64_t columns, double* mean, double* squares) {
+template <class T>
+void column_moments(const T* x, int64_t rows, int64_t stride, int64_t columns, double* mean,
+                    double* squares) {
   T sum[kChannelColumns], m[kChannelColumns];
   for (int64_t j = 0; j < columns; ++j) mean[j] = squares[j] = 0;
   for (int64_t first = 0; first < rows; first += kRows) {
@@ -53,18 +57,21 @@ template <class T> void column_moments(const T* x, int64_t rows, int64_t stride,
   }
 }
 
-template <class T> void scale(const T* x, T* y, int64_t n, T mean, T scale, T shift) {
+template <class T>
+void scale(const T* x, T* y, int64_t n, T mean, T scale, T shift) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale + shift;
 }
 template <class T>
-void column_scale(const T* x, T* y, int64_t rows, int64_t stride, int64_t columns, const T* mean, const T* scale, const T* shift) {
+void column_scale(const T* x, T* y, int64_t rows, int64_t stride, int64_t columns, const T* mean,
+                  const T* scale, const T* shift) {
   for (int64_t k = 0; k < rows; ++k, x += stride, y += stride)
 #pragma GCC ivdep
     for (int64_t j = 0; j < columns; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
 }
 
-template <class T> void sums(const T* g, const T* x, int64_t n, T mean, double* of_g, double* of_gx) {
+template <class T>
+void sums(const T* g, const T* x, int64_t n, T mean, double* of_g, double* of_gx) {
   double a = 0, b = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
     const T *p = g + at, *q = x + at;
@@ -80,7 +87,8 @@ template <class T> void sums(const T* g, const T* x, int64_t n, T mean, double* 
   *of_gx = b;
 }
 template <class T>
-void column_sums(const T* g, const T* x, int64_t rows, int64_t stride, int64_t columns, const T* mean, double* of_g, double* of_gx) {
+void column_sums(const T* g, const T* x, int64_t rows, int64_t stride, int64_t columns, const T* mean,
+                 double* of_g, double* of_gx) {
   T s[kChannelColumns], t[kChannelColumns];
   for (int64_t j = 0; j < columns; ++j) of_g[j] = of_gx[j] = 0;
   for (int64_t first = 0; first < rows; first += kRows) {
@@ -98,23 +106,27 @@ void column_sums(const T* g, const T* x, int64_t rows, int64_t stride, int64_t c
   }
 }
 
-template <class T> void back(const T* g, const T* x, T* gx, int64_t n, T mean, T scale, T slope, T shift) {
+template <class T>
+void back(const T* g, const T* x, T* gx, int64_t n, T mean, T scale, T slope, T shift) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) gx[i] = g[i] * scale + ((x[i] - mean) * slope + shift);
 }
 template <class T>
-void column_back(const T* g, const T* x, T* gx, int64_t rows, int64_t stride, int64_t columns, const T* mean, const T* scale, const T* slope,
-                 const T* shift) {
+void column_back(const T* g, const T* x, T* gx, int64_t rows, int64_t stride, int64_t columns, const T* mean,
+                 const T* scale, const T* slope, const T* shift) {
   for (int64_t k = 0; k < rows; ++k, g += stride, x += stride, gx += stride)
 #pragma GCC ivdep
     for (int64_t j = 0; j < columns; ++j) gx[j] = g[j] * scale[j] + ((x[j] - mean[j]) * slope[j] + shift[j]);
 }
 
 template <class T>
-constexpr ChannelNormTable<T> table{&moments<T>, &column_moments<T>, &scale<T>, &column_scale<T>, &sums<T>, &column_sums<T>, &back<T>, &column_back<T>};
+constexpr ChannelNormTable<T> table{&moments<T>, &column_moments<T>, &scale<T>, &column_scale<T>,
+                                    &sums<T>,    &column_sums<T>,    &back<T>,  &column_back<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ChannelNormTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<ChannelNormTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ChannelNormTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<ChannelNormTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -3,11 +3,10 @@
 // For float and double an image's channels are copied into planes with room for the padding, one plane for
 // each remainder of a coordinate by the stride (its phase), so that one step to the next result is one step
 // in a plane. A tap is then an offset into a channel, whatever the stride and the dilation, and the loops of
-// convolution.isa.cpp run over pixels in one line. Where images are small, the planes of several lie behind each
-// other, and the line goes on from one to the next. The gradient of the image is the same pass the other way,
-// once for each phase of the image. Where each output sees one channel, there is a way of its own
+// convolution.isa.cpp run over pixels in one line. Where images are small, the planes of several lie behind
+// each other, and the line goes on from one to the next. The gradient of the image is the same pass the other
+// way, once for each phase of the image. Where each output sees one channel, there is a way of its own
 // (convolution_depthwise.h). Other types take plain loops. Start reading at `forward`, at the end.
-#include "for_size.h"
 #include "kernels/convolution.h"
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <numeric>
 #include <vector>
 
+#include "for_size.h"
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/convolution_depthwise.h"
 #include "kernels/cpu/convolution_pass.h"
@@ -168,7 +168,8 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
               for (int64_t m = 0; m < images; ++m) {
                 const T* from = g + (((n + m) * s.groups + group) * s.out + first) * result +
                                 (a * s.result[1] + h) * s.result[2];
-                table.pack(from, count, result, pixels, in_order.data(), width, slice.get() + m * pixels * width);
+                table.pack(from, count, result, pixels, in_order.data(), width,
+                           slice.get() + m * pixels * width);
               }
               table.sums(images, channels * channel, high, s.result[2], planes.room[2],
                          padded.get() + ((n - n0) * channels + group * s.in) * channel +
@@ -181,23 +182,26 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
   }
   for (int64_t i = 0; i < s.groups * blocks; ++i) {
     const int64_t first = i % blocks * width;
-    table.unpack(sums.get() + i * rows * width, width, rows, std::min(width, s.out - first), rows, w + (i / blocks * s.out + first) * rows);
+    table.unpack(sums.get() + i * rows * width, width, rows, std::min(width, s.out - first), rows,
+                 w + (i / blocks * s.out + first) * rows);
   }
 }
 
-/// Of few outputs for each group: the results lie in planes like the image's, with zeros between, so that a weight is the
-/// product of two lines.
+/// Of few outputs for each group: the results lie in planes like the image's, with zeros between, so that a
+/// weight is the product of two lines.
 template <class T>
 void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
   const auto& table = best_variant<ConvolutionTable<T>>();
   const Planes planes(s, 0);
   const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
-  const int64_t channel = planes.channel(), line = planes.images * planes.plane, readable = channel + planes.beyond + table.slack;
+  const int64_t channel = planes.channel(), line = planes.images * planes.plane,
+                readable = channel + planes.beyond + table.slack;
   const int64_t none[] = {0, 0, 0}, ones[] = {1, 1, 1};
   std::atomic<bool> exact = true;
   share(s.groups * s.in, s.images * taps * s.out * planes.plane, [&](int64_t i) {
     const int64_t group = i / s.in;
-    const Memory<T> x_planes = memory<T>(readable), g_planes = memory<T>(line + table.slack), lanes = memory<T>(taps * table.slack);
+    const Memory<T> x_planes = memory<T>(readable), g_planes = memory<T>(line + table.slack),
+                    lanes = memory<T>(taps * table.slack);
     std::vector<double> totals(static_cast<size_t>(s.out * taps));
     for (int64_t n0 = 0; n0 < s.images; n0 += planes.images) {
       const int64_t count = std::min(planes.images, s.images - n0);
@@ -209,8 +213,8 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
       for (int64_t o = 0; o < s.out; ++o) {
         std::memset(g_planes.get() + g_kept, 0, static_cast<size_t>(line + table.slack - g_kept) * sizeof(T));
         for (int64_t n = 0; n < count; ++n)
-          fill_plane(g + (((n0 + n) * s.groups + group) * s.out + o) * result, s.result, none, ones, planes.room,
-                     g_planes.get() + n * planes.plane);
+          fill_plane(g + (((n0 + n) * s.groups + group) * s.out + o) * result, s.result, none, ones,
+                     planes.room, g_planes.get() + n * planes.plane);
         std::fill_n(lanes.get(), taps * table.slack, T(0));
         table.dots(line, x_planes.get(), taps, planes.offsets.data(), g_planes.get(), lanes.get());
         table.totals(taps, lanes.get(), &totals[static_cast<size_t>(o * taps)]);
@@ -246,7 +250,8 @@ bool takes_pixels(const Geometry& s, DType dtype) {
   const int64_t width = dtype == DType::Float32   ? best_variant<DepthwiseTable<float>>().width
                         : dtype == DType::Float64 ? best_variant<DepthwiseTable<double>>().width
                                                   : 0;
-  return width && s.in == 1 && s.out == 1 && s.groups >= width && s.image[0] == 1 && s.kernel[0] == 1 && s.result[0] == 1 && !s.padding[0];
+  return width && s.in == 1 && s.out == 1 && s.groups >= width && s.image[0] == 1 && s.kernel[0] == 1 &&
+         s.result[0] == 1 && !s.padding[0];
 }
 
 void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
@@ -254,7 +259,9 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
     const T *px = x.data<T>(), *pw = w.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
     if constexpr (has_planes<T>) {
       if (s.pixels) return Pixels<T>{s}.convolve(false, px, pw, b, y.data<T>());
-      (sees_one_channel<T>(s) ? forward_depthwise<T> : is_wide<T>(s, 8, 128) ? forward_as_product<T> : forward_by_planes<T>)(s, px, pw, b, y.data<T>());
+      (sees_one_channel<T>(s)  ? forward_depthwise<T>
+       : is_wide<T>(s, 8, 128) ? forward_as_product<T>
+                               : forward_by_planes<T>)(s, px, pw, b, y.data<T>());
     } else {
       forward_plainly(s, px, pw, b, y.data<T>());
     }
@@ -266,7 +273,9 @@ void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x)
     const T *pg = g.data<T>(), *pw = w.data<T>();
     if constexpr (has_planes<T>) {
       if (s.pixels) return Pixels<T>{s}.convolve(true, pg, pw, nullptr, x.data<T>());
-      (sees_one_channel<T>(s) ? input_depthwise<T> : is_wide<T>(s, 8, 64) ? input_as_product<T> : input_by_planes<T>)(s, pg, pw, x.data<T>());
+      (sees_one_channel<T>(s) ? input_depthwise<T>
+       : is_wide<T>(s, 8, 64) ? input_as_product<T>
+                              : input_by_planes<T>)(s, pg, pw, x.data<T>());
     } else {
       input_plainly(s, pg, pw, x.data<T>());
     }
@@ -280,7 +289,10 @@ void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w
       if (s.pixels) return Pixels<T>{s}.weight(px, pg, w.data<T>());
       // Few outputs would leave most of a vector idle.
       const bool few = s.out * 4 < best_variant<ConvolutionTable<T>>().width;
-      (sees_one_channel<T>(s) ? weight_depthwise<T> : is_wide<T>(s, 1, 128) ? weight_as_product<T> : few ? weight_by_lines<T> : weight_by_planes<T>)(s, px, pg, w.data<T>());
+      (sees_one_channel<T>(s)  ? weight_depthwise<T>
+       : is_wide<T>(s, 1, 128) ? weight_as_product<T>
+       : few                   ? weight_by_lines<T>
+                               : weight_by_planes<T>)(s, px, pg, w.data<T>());
     } else {
       weight_plainly(s, px, pg, w.data<T>());
     }

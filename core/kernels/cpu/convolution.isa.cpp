@@ -2,10 +2,10 @@
 //
 // Both read an image that lies in padded planes, through a list of offsets, one for each tap: neither a
 // matrix of patches nor a special case for a stride or a dilation. `block` keeps a tile of results in
-// registers, so many outputs times three vectors of neighbouring pixels, `points` some pixels times two vectors of
-// outputs, which wastes none where rows are short; `sums`, the gradient of the weight,
-// keeps so many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the padded image meet, pixels are computed
-// that nobody asked for.
+// registers, so many outputs times three vectors of neighbouring pixels, `points` some pixels times two
+// vectors of outputs, which wastes none where rows are short; `sums`, the gradient of the weight, keeps so
+// many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the
+// padded image meet, pixels are computed that nobody asked for.
 #include "kernels/cpu/convolution.h"
 
 #include "kernels/cpu/variants.h"
@@ -66,8 +66,9 @@ void lines(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t 
 #if ADJOINT_LEVEL >= 3
 /// Q runs of L pixels, two vectors of outputs.
 template <class T, int L, int Q>
-void points_of(int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets, const T* weights, const T* start,
-               const int64_t* from, T* y, const int64_t* to, int64_t step, int64_t outputs, int64_t output_step) {
+void points_of(int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets,
+               const T* weights, const T* start, const int64_t* from, T* y, const int64_t* to, int64_t step,
+               int64_t outputs, int64_t output_step) {
   constexpr int W = kWidth<T>;
   Vector<T> sum[Q * L][2];
 #pragma GCC unroll 16
@@ -106,13 +107,16 @@ void points_of(int64_t channels, int64_t plane, const T* x, int64_t taps, const 
 }
 
 template <class T, int L>
-constexpr auto points_at_once = &points_of<T, L, kPixels / L < 6 ? kPixels / L : 6>;
+constexpr auto points_at_once = &points_of < T,
+               L, kPixels / L<6 ? kPixels / L : 6>;
 
 template <class T>
-void points(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets, const T* weights,
-            const T* start, const int64_t* from, T* y, const int64_t* to, int64_t step, int64_t outputs, int64_t output_step) {
-  constexpr decltype(points_at_once<T, 1>) of[] = {points_at_once<T, 1>, points_at_once<T, 2>, points_at_once<T, 3>, points_at_once<T, 4>,
-                                                   points_at_once<T, 5>, points_at_once<T, 6>, points_at_once<T, kLongest>};
+void points(int64_t length, int64_t channels, int64_t plane, const T* x, int64_t taps, const int64_t* offsets,
+            const T* weights, const T* start, const int64_t* from, T* y, const int64_t* to, int64_t step,
+            int64_t outputs, int64_t output_step) {
+  constexpr decltype(points_at_once<T, 1>) of[] = {
+      points_at_once<T, 1>, points_at_once<T, 2>, points_at_once<T, 3>,       points_at_once<T, 4>,
+      points_at_once<T, 5>, points_at_once<T, 6>, points_at_once<T, kLongest>};
   of[length - 1](channels, plane, x, taps, offsets, weights, start, from, y, to, step, outputs, output_step);
 }
 #else
@@ -154,14 +158,16 @@ void sums_of(int64_t images, int64_t image, int64_t rows, int64_t columns, int64
 }
 
 template <class T>
-void sums(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x, int64_t count,
-          const int64_t* offsets, const T* g, T* to) {
+void sums(int64_t images, int64_t image, int64_t rows, int64_t columns, int64_t pitch, const T* x,
+          int64_t count, const int64_t* offsets, const T* g, T* to) {
   constexpr int W = kWidth<T>;
   int64_t r = 0;
   for (; r + kRows <= count; r += kRows)
     sums_of<T, kRows>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
-  for (; r + 3 <= count; r += 3) sums_of<T, 3>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
-  for (; r < count; ++r) sums_of<T, 1>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r + 3 <= count; r += 3)
+    sums_of<T, 3>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
+  for (; r < count; ++r)
+    sums_of<T, 1>(images, image, rows, columns, pitch, x, offsets + r, g, to + r * 2 * W);
 }
 
 template <class T, int K>
@@ -205,7 +211,9 @@ ADJOINT_INLINE void zeros(int64_t n, T* to) {
 template <class T>
 ADJOINT_INLINE void copy_row(int64_t n, const T* from, T* to) {
   typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
-  const auto move = [=](int64_t i) { *reinterpret_cast<Four*>(to + i) = *reinterpret_cast<const Four*>(from + i); };
+  const auto move = [=](int64_t i) {
+    *reinterpret_cast<Four*>(to + i) = *reinterpret_cast<const Four*>(from + i);
+  };
   if (n >= kWidth<T>) {
     for (int64_t i = 0; i + kWidth<T> <= n; i += kWidth<T>) store(to + i, load(from + i));
     store(to + n - kWidth<T>, load(from + n - kWidth<T>));
@@ -218,7 +226,8 @@ ADJOINT_INLINE void copy_row(int64_t n, const T* from, T* to) {
 }
 
 template <class T>
-void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left, int64_t right, int64_t columns, T* to) {
+void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high, int64_t rows, int64_t left,
+          int64_t right, int64_t columns, T* to) {
   zeros(low * columns, to);
   for (int64_t h = low; h < high; ++h) {
     const T* from = image + h * apart;
@@ -234,7 +243,8 @@ void fill(const T* image, int64_t apart, int64_t step, int64_t low, int64_t high
 }
 
 template <class T>
-void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column) {
+void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row,
+            int64_t to_column) {
   for (int64_t h = 0; h < rows; ++h, from += pitch, to += to_row) {
     if (to_column == 1)
       copy_row(columns, from, to);
@@ -244,19 +254,22 @@ void spread(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, 
 }
 
 template <class T>
-void add(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row, int64_t to_column) {
+void add(const T* from, int64_t pitch, int64_t rows, int64_t columns, T* to, int64_t to_row,
+         int64_t to_column) {
   typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
   for (int64_t h = 0; h < rows; ++h, from += pitch, to += to_row) {
     int64_t i = 0;
     if (to_column == 1) {
       for (; i + kWidth<T> <= columns; i += kWidth<T>) store(to + i, load(to + i) + load(from + i));
-      for (; i + 4 <= columns; i += 4) *reinterpret_cast<Four*>(to + i) += *reinterpret_cast<const Four*>(from + i);
+      for (; i + 4 <= columns; i += 4)
+        *reinterpret_cast<Four*>(to + i) += *reinterpret_cast<const Four*>(from + i);
     }
     for (; i < columns; ++i) to[i * to_column] += from[i];
   }
 }
 
-/// Row i of `to`, `to_apart` from the next, is what stands at i in the rows of `from`: as many as a vector has numbers.
+/// Row i of `to`, `to_apart` from the next, is what stands at i in the rows of `from`: as many as a vector
+/// has numbers.
 template <class T>
 ADJOINT_INLINE void transpose(const T* from, int64_t apart, T* to, int64_t to_apart) {
   Square<T> s;
@@ -271,7 +284,8 @@ ADJOINT_INLINE void transpose(const T* from, int64_t apart, T* to, int64_t to_ap
 constexpr int64_t kAtOnce = 16;
 
 template <class T>
-void pack(const T* from, int64_t outputs, int64_t apart, int64_t n, const int64_t* places, int64_t width, T* to) {
+void pack(const T* from, int64_t outputs, int64_t apart, int64_t n, const int64_t* places, int64_t width,
+          T* to) {
   constexpr int64_t W = kWidth<T>;
   for (int64_t r0 = 0; r0 < n; r0 += kAtOnce, places += kAtOnce, to += kAtOnce * width) {
     const int64_t rows = n - r0 < kAtOnce ? n - r0 : kAtOnce;
@@ -279,7 +293,8 @@ void pack(const T* from, int64_t outputs, int64_t apart, int64_t n, const int64_
     // Where the rows are neighbours, which increase.
     if (rows == kAtOnce && places[kAtOnce - 1] - places[0] == kAtOnce - 1)
       for (; o + W <= outputs; o += W)
-        for (int64_t r = 0; r < kAtOnce; r += W) transpose(from + o * apart + places[r], apart, to + r * width + o, width);
+        for (int64_t r = 0; r < kAtOnce; r += W)
+          transpose(from + o * apart + places[r], apart, to + r * width + o, width);
     for (; o < outputs; ++o)
       for (int64_t r = 0; r < rows; ++r) to[r * width + o] = from[o * apart + places[r]];
     for (; o < width; ++o)
@@ -294,15 +309,20 @@ void unpack(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t ap
     int64_t o = 0;
     if (rows == kAtOnce)
       for (; o + W <= outputs; o += W)
-        for (int64_t r = 0; r < kAtOnce; r += W) transpose(from + r * width + o, width, to + o * apart + r, apart);
+        for (int64_t r = 0; r < kAtOnce; r += W)
+          transpose(from + r * width + o, width, to + o * apart + r, apart);
     for (; o < outputs; ++o)
       for (int64_t r = 0; r < rows; ++r) to[o * apart + r] = from[r * width + o];
   }
 }
 
 template <class T>
-constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,  &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels, kLongest, points<T>, &sums<T>, &pack<T>, &unpack<T>, &fill<T>, &spread<T>, &add<T>, &dots<T>, &totals<T>};
+constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,     &lines<T, kOutputs, kVectors>,
+                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels,
+                                    kLongest,        points<T>,     &sums<T>,
+                                    &pack<T>,        &unpack<T>,    &fill<T>,
+                                    &spread<T>,      &add<T>,       &dots<T>,
+                                    &totals<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

@@ -30,15 +30,19 @@ struct Met {
   }
 };
 
-/// f(first result, first pixel, rows, count) for each plane of results that tap (a, b, c) reaches, rows by count of them.
+/// f(first result, first pixel, rows, count) for each plane of results that tap (a, b, c) reaches, rows by
+/// count of them.
 template <class F>
 void each_block(const Geometry& s, int64_t a, int64_t b, int64_t c, const F& f) {
   const int64_t tap[] = {a, b, c};
   const Met met[] = {{s, 0, a}, {s, 1, b}, {s, 2, c}};
   if (met[1].low == met[1].high || met[2].low == met[2].high) return;
-  const auto pixel = [&](int d, int64_t i) { return i * s.stride[d] + tap[d] * s.dilation[d] - s.padding[d]; };
+  const auto pixel = [&](int d, int64_t i) {
+    return i * s.stride[d] + tap[d] * s.dilation[d] - s.padding[d];
+  };
   for (int64_t d = met[0].low; d < met[0].high; ++d)
-    f((d * s.result[1] + met[1].low) * s.result[2] + met[2].low, (pixel(0, d) * s.image[1] + pixel(1, met[1].low)) * s.image[2] + pixel(2, met[2].low),
+    f((d * s.result[1] + met[1].low) * s.result[2] + met[2].low,
+      (pixel(0, d) * s.image[1] + pixel(1, met[1].low)) * s.image[2] + pixel(2, met[2].low),
       met[1].high - met[1].low, met[2].high - met[2].low);
 }
 
@@ -46,7 +50,8 @@ void each_block(const Geometry& s, int64_t a, int64_t b, int64_t c, const F& f) 
 template <class F>
 void each_row(const Geometry& s, int64_t a, int64_t b, int64_t c, const F& f) {
   each_block(s, a, b, c, [&](int64_t p, int64_t q, int64_t rows, int64_t count) {
-    for (int64_t h = 0; h < rows; ++h, p += s.result[2], q += s.stride[1] * s.image[2]) f(p, q, count, s.stride[2]);
+    for (int64_t h = 0; h < rows; ++h, p += s.result[2], q += s.stride[1] * s.image[2])
+      f(p, q, count, s.stride[2]);
   });
 }
 
@@ -61,7 +66,8 @@ void share(int64_t count, int64_t work, const F& f) {
 
 template <class T>
 void forward_plainly(const Geometry& s, const T* x, const T* w, const T* bias, T* y) {
-  const int64_t taps = Geometry::volume(s.kernel), image = Geometry::volume(s.image), result = Geometry::volume(s.result);
+  const int64_t taps = Geometry::volume(s.kernel), image = Geometry::volume(s.image),
+                result = Geometry::volume(s.result);
   const int64_t all = s.groups * s.out;
   share(s.images * all, s.in * taps * result, [&](int64_t i) {
     T* to = y + i * result;
@@ -80,7 +86,8 @@ void forward_plainly(const Geometry& s, const T* x, const T* w, const T* bias, T
 
 template <class T>
 void input_plainly(const Geometry& s, const T* g, const T* w, T* x) {
-  const int64_t taps = Geometry::volume(s.kernel), image = Geometry::volume(s.image), result = Geometry::volume(s.result);
+  const int64_t taps = Geometry::volume(s.kernel), image = Geometry::volume(s.image),
+                result = Geometry::volume(s.result);
   const int64_t all = s.groups * s.in;
   share(s.images * all, s.out * taps * result, [&](int64_t i) {
     T* to = x + i * image;
@@ -102,7 +109,8 @@ void input_plainly(const Geometry& s, const T* g, const T* w, T* x) {
 
 template <class T>
 void weight_plainly(const Geometry& s, const T* x, const T* g, T* w) {
-  const int64_t taps = Geometry::volume(s.kernel), image = Geometry::volume(s.image), result = Geometry::volume(s.result);
+  const int64_t taps = Geometry::volume(s.kernel), image = Geometry::volume(s.image),
+                result = Geometry::volume(s.result);
   share(s.groups * s.out * s.in, s.images * taps * result, [&](int64_t i) {
     const int64_t output = i / s.in, channel = output / s.out * s.in + i % s.in;
     T* to = w + i * taps;

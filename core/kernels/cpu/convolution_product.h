@@ -16,11 +16,13 @@
 
 namespace adjoint::kernels::convolution {
 
-/// Whether the way of this file is the faster one, which it is of so many pixels of results at least and at most.
+/// Whether the way of this file is the faster one, which it is of so many pixels of results at least and at
+/// most.
 template <class T>
 bool is_wide(const Geo& s, int64_t least, int64_t most) {
   const int64_t pixels = s.images * Geo::volume(s.result);
-  return best_variant<ProductTable<T>>().multiply_picked && s.out >= 64 && s.in >= 64 && pixels >= least && pixels <= most;
+  return best_variant<ProductTable<T>>().multiply_picked && s.out >= 64 && s.in >= 64 && pixels >= least &&
+         pixels <= most;
 }
 
 /// Some images, in padded planes [channel][phase][image], and where their taps and results lie.

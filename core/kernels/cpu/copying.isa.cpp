@@ -13,7 +13,7 @@ namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 // --- Conversions
-// -----------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 template <class To, class From>
 ADJOINT_INLINE To cast(From v) {
@@ -111,7 +111,7 @@ constexpr CopyTable::Convert converter() {
 }
 
 // --- Planes
-// ----------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 struct Plane {
   char* to;
@@ -250,11 +250,16 @@ ADJOINT_INLINE Vector<uint8_t> splat(const void* value) {
 }
 Vector<uint8_t> pattern_of(const void* value, int64_t item) {
   switch (item) {
-    case 1: return splat<uint8_t>(value);
-    case 2: return splat<uint16_t>(value);
-    case 4: return splat<uint32_t>(value);
-    case 8: return splat<uint64_t>(value);
-    default: break;
+    case 1:
+      return splat<uint8_t>(value);
+    case 2:
+      return splat<uint16_t>(value);
+    case 4:
+      return splat<uint32_t>(value);
+    case 8:
+      return splat<uint64_t>(value);
+    default:
+      break;
   }
   char bytes[kBytes];
   for (int at = 0; at < kBytes; at += 16) __builtin_memcpy(bytes + at, value, 16);

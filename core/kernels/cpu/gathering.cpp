@@ -82,7 +82,8 @@ class Lines {
 
   /// f(pointers, steps, n) for runs of n elements. One thread works on a line, from its
   /// first element on, unless lines may be `cut`.
-  void run(runtime::FunctionRef<void(char* const* p, const int64_t* steps, int64_t n)> f, bool cut = false) const {
+  void run(runtime::FunctionRef<void(char* const* p, const int64_t* steps, int64_t n)> f,
+           bool cut = false) const {
     const int outer = static_cast<int>(sizes_.size()) - (across_ ? 1 : 0);
     int64_t lines = 1;
     for (int i = 0; i < outer; ++i) lines *= sizes_[i];
@@ -213,10 +214,11 @@ struct Begin {
   bool by_line;
 };
 
-/// combine(old, value) where `index` says. A single `value` is read again and again. `Fast` has loops of its own for what lies
-/// side by side.
+/// combine(old, value) where `index` says. A single `value` is read again and again. `Fast` has loops of its
+/// own for what lies side by side.
 template <class T, bool Fast, class F>
-void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, bool fixed, T value, const F& combine) {
+void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, bool fixed, T value,
+                  const F& combine) {
   const int64_t step = lines.step();
   const auto caller = std::this_thread::get_id();
   lines.run([&](char* const* first, const int64_t* steps, int64_t total) {
@@ -231,7 +233,9 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
       const int64_t across = steps[1], stride = fixed ? 0 : steps[2];
       const char* const from = fixed ? reinterpret_cast<const char*>(&value) : first[2] + done * stride;
       const auto strided = [&](int64_t i) { return *reinterpret_cast<const T*>(from + i * stride); };
-      const auto anywhere = [&](int64_t i, int64_t v) -> T& { return *reinterpret_cast<T*>(to + i * across + v * step); };
+      const auto anywhere = [&](int64_t i, int64_t v) -> T& {
+        return *reinterpret_cast<T*>(to + i * across + v * step);
+      };
       const auto run = [&](const auto& place, const auto& element) {
         each_index(bounds, at, steps[0], n, [&](int64_t i, int64_t v) {
           T& o = place(i, v);
@@ -243,8 +247,10 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
         const auto in_line = [to](int64_t, int64_t v) -> T& { return reinterpret_cast<T*>(to)[v]; };
         const bool by_line = across == 0 && step == sizeof(T);
         if (stride == sizeof(T)) {
-          if (by_line) run(in_line, dense);
-          else run(anywhere, dense);
+          if (by_line)
+            run(in_line, dense);
+          else
+            run(anywhere, dense);
           continue;
         }
         if (by_line) {
@@ -326,8 +332,10 @@ void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor
     const DType type = sum_dtype(out.dtype());
     const Tensor wide = empty(out.sizes(), type);
     const bool ieee = out.dtype() == DType::Float16;
-    const Scalar rounded(static_cast<double>(ieee ? static_cast<float>(value.to<Half>()) : static_cast<float>(value.to<BFloat16>())));
-    scatter_into(wide, base.defined() ? copy_of(base, type) : base, d, index, src.defined() ? copy_of(src, type) : src, rounded, how, op);
+    const Scalar rounded(static_cast<double>(ieee ? static_cast<float>(value.to<Half>())
+                                                  : static_cast<float>(value.to<BFloat16>())));
+    scatter_into(wide, base.defined() ? copy_of(base, type) : base, d, index,
+                 src.defined() ? copy_of(src, type) : src, rounded, how, op);
     return copy_into(out, wide);
   }
   if (index.numel() == 0) {
@@ -340,11 +348,12 @@ void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor
   const bool fixed = !src.defined();
   if (how == Scattering::Write) {
     alignas(16) char bits[16] = {};
-    if (fixed) visit(out.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      const T number = value.to<T>();
-      std::memcpy(bits, static_cast<const void*>(&number), sizeof(T));
-    });
+    if (fixed)
+      visit(out.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T number = value.to<T>();
+        std::memcpy(bits, static_cast<const void*>(&number), sizeof(T));
+      });
     return visit_size(out.itemsize(), [&](auto size) {
       using U = typename decltype(size)::type;
       U number;

@@ -168,18 +168,19 @@ Tensor read_at(const Tensor& self, const IndexPlan& plan) {
 void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& given) {
   const Values values(self, plan, given);
   const Access access(self);
-  if (access) visit_size(self.itemsize(), [&](auto tag) {
-    using U = typename decltype(tag)::type;
-    each_place<U>(self, plan, values, [](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
-      if (n == 1)
-        *to = *v;
-      else if (step && stride == sizeof(U))
-        std::memcpy(to, v, static_cast<size_t>(n) * sizeof(U));
-      else
-        for (int64_t i = 0; i < n; ++i)
-          *reinterpret_cast<U*>(reinterpret_cast<char*>(to) + i * stride) = v[i * step];
+  if (access)
+    visit_size(self.itemsize(), [&](auto tag) {
+      using U = typename decltype(tag)::type;
+      each_place<U>(self, plan, values, [](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
+        if (n == 1)
+          *to = *v;
+        else if (step && stride == sizeof(U))
+          std::memcpy(to, v, static_cast<size_t>(n) * sizeof(U));
+        else
+          for (int64_t i = 0; i < n; ++i)
+            *reinterpret_cast<U*>(reinterpret_cast<char*>(to) + i * stride) = v[i * step];
+      });
     });
-  });
 }
 
 namespace {
@@ -267,17 +268,20 @@ void add_halves(const Tensor& self, const IndexPlan& plan, const Values& values)
     std::vector<float> sum(static_cast<size_t>(length));
     for (; b < e; ++b) {
       const int64_t row = b / places;
-      const size_t first = by.start[static_cast<size_t>(b % places)], last = by.start[static_cast<size_t>(b % places) + 1];
+      const size_t first = by.start[static_cast<size_t>(b % places)],
+                   last = by.start[static_cast<size_t>(b % places) + 1];
       char* base = self.bytes() + plan.row_offset(row) + by.at[by.order[first]];
       const auto each = [&](const auto& act) {
         each_run(plan, 0, length, [&](int64_t at, int64_t element, int64_t n, int64_t stride) {
-          for (int64_t i = 0; i < n; ++i) act(*reinterpret_cast<T*>(base + at + i * stride), sum[static_cast<size_t>(element + i)]);
+          for (int64_t i = 0; i < n; ++i)
+            act(*reinterpret_cast<T*>(base + at + i * stride), sum[static_cast<size_t>(element + i)]);
         });
       };
       each([](const T& place, float& s) { s = static_cast<float>(place); });
       for (size_t k = first; k < last; ++k) {
         const T* from = v + (row * positions + static_cast<int64_t>(by.order[k])) * length * values.step;
-        for (int64_t j = 0; j < length; ++j) sum[static_cast<size_t>(j)] += static_cast<float>(from[j * values.step]);
+        for (int64_t j = 0; j < length; ++j)
+          sum[static_cast<size_t>(j)] += static_cast<float>(from[j * values.step]);
       }
       each([](T& place, const float& s) { place = T(s); });
     }
@@ -291,33 +295,37 @@ void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& given, Befo
   const Values values(self, plan, given);
   const int64_t item = self.itemsize(), length = plan.row_length();
   const Access access(self);
-  if (access) visit(self.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* base = before == Before::Other ? other.data<T>() : nullptr;
-    const bool few = before == Before::Itself && plan.slots > 4 * plan.positions;
-    if (!is_half_v<T> && plan.slots && !values.single && length * item >= 64 && plan.dense_rows(item) && !few)
-      return add_by_slot<T>(self, plan, values.tensor.data<T>(), before, base);
-    if (before != Before::Itself) {
-      char* to = self.bytes();
-      const char* from = reinterpret_cast<const char*>(base);
-      runtime::parallel_for(0, self.numel() * item, kGrain * 8, [&](int64_t b, int64_t e) {
-        if (from)
-          std::memcpy(to + b, from + b, static_cast<size_t>(e - b));
-        else
-          std::memset(to + b, 0, static_cast<size_t>(e - b));
-      });
-    }
-    if constexpr (is_half_v<T>) add_halves<T>(self, plan, values);
-    else each_place<T>(self, plan, values, [](T* to, const T* v, int64_t n, int64_t stride, int64_t step) {
-      if (n == 1)
-        *to = added<T>(*to, *v);
+  if (access)
+    visit(self.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* base = before == Before::Other ? other.data<T>() : nullptr;
+      const bool few = before == Before::Itself && plan.slots > 4 * plan.positions;
+      if (!is_half_v<T> && plan.slots && !values.single && length * item >= 64 && plan.dense_rows(item) &&
+          !few)
+        return add_by_slot<T>(self, plan, values.tensor.data<T>(), before, base);
+      if (before != Before::Itself) {
+        char* to = self.bytes();
+        const char* from = reinterpret_cast<const char*>(base);
+        runtime::parallel_for(0, self.numel() * item, kGrain * 8, [&](int64_t b, int64_t e) {
+          if (from)
+            std::memcpy(to + b, from + b, static_cast<size_t>(e - b));
+          else
+            std::memset(to + b, 0, static_cast<size_t>(e - b));
+        });
+      }
+      if constexpr (is_half_v<T>)
+        add_halves<T>(self, plan, values);
       else
-        for (int64_t i = 0; i < n; ++i) {
-          T& o = *reinterpret_cast<T*>(reinterpret_cast<char*>(to) + i * stride);
-          o = added<T>(o, v[i * step]);
-        }
+        each_place<T>(self, plan, values, [](T* to, const T* v, int64_t n, int64_t stride, int64_t step) {
+          if (n == 1)
+            *to = added<T>(*to, *v);
+          else
+            for (int64_t i = 0; i < n; ++i) {
+              T& o = *reinterpret_cast<T*>(reinterpret_cast<char*>(to) + i * stride);
+              o = added<T>(o, v[i * step]);
+            }
+        });
     });
-  });
 }
 
 }  // namespace adjoint

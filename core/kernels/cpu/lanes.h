@@ -1,5 +1,6 @@
-// Folding many numbers side by side, in a form that compilers turn into vector code without being allowed to reorder
-// sums: a fixed number of lanes, each with its own partial result, and a tree over the lanes at the end.
+// Folding many numbers side by side, in a form that compilers turn into vector code without being allowed to
+// reorder sums: a fixed number of lanes, each with its own partial result, and a tree over the lanes at the
+// end.
 //
 // `Step` says how one element enters a lane: `lane = step(lane, x, i)`; `Join` how two lanes become one.
 // For files compiled per instruction set.
@@ -11,13 +12,16 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
-/// Lanes of short rows: a vector of the longest kind. Long ones take eight of them, so that each lane adds up few.
-template <class T> inline constexpr int kShort = sizeof(T) >= 4 ? 64 / sizeof(T) : 16;
+/// Lanes of short rows: a vector of the longest kind. Long ones take eight of them, so that each lane adds up
+/// few.
+template <class T>
+inline constexpr int kShort = sizeof(T) >= 4 ? 64 / sizeof(T) : 16;
 /// Vectors of a row that are worth putting so many more lanes together at the end.
 inline constexpr int kLong = 16;
 
-/// join over S lanes of step(… step(identity, 0), …, n - 1), where n >= S: the last elements are taken by S lanes that end with
-/// them, and of these only those that are new. `step` may be asked for an element whose result is not used.
+/// join over S lanes of step(… step(identity, 0), …, n - 1), where n >= S: the last elements are taken by S
+/// lanes that end with them, and of these only those that are new. `step` may be asked for an element whose
+/// result is not used.
 template <int S, class T, class Step, class Join>
 ADJOINT_INLINE T fold_whole(int64_t n, T identity, Step step, Join join) {
   alignas(64) T lane[S];
@@ -45,7 +49,8 @@ ADJOINT_INLINE T fold_whole(int64_t n, T identity, Step step, Join join) {
   return lane[0];
 }
 
-/// The same for any n: over one vector's lanes where rows are short, over several vectors' where they are long.
+/// The same for any n: over one vector's lanes where rows are short, over several vectors' where they are
+/// long.
 template <class T, class Step, class Join>
 ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
   constexpr int S = kShort<T>;
@@ -60,13 +65,15 @@ ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
 }
 
 /// The sum of f(i) over i < n in T; n is at most some thousands, so that rounding errors stay small.
-template <class T, class F> ADJOINT_INLINE T lane_sum(int64_t n, F f) {
+template <class T, class F>
+ADJOINT_INLINE T lane_sum(int64_t n, F f) {
   return fold_lanes<T>(n, T(0), [f](T a, int64_t i) { return a + f(i); }, [](T a, T b) { return a + b; });
 }
 
-/// The sum of f(p[i]) over a run that comes from memory, row after row: what lies some lines ahead is asked for before the
-/// processor, which starts anew at every page, would ask.
-template <class T, class E, class F> ADJOINT_INLINE T stream_sum(const E* p, int64_t n, F f) {
+/// The sum of f(p[i]) over a run that comes from memory, row after row: what lies some lines ahead is asked
+/// for before the processor, which starts anew at every page, would ask.
+template <class T, class E, class F>
+ADJOINT_INLINE T stream_sum(const E* p, int64_t n, F f) {
   struct Step {
     const E* p;
     F f;
@@ -75,14 +82,16 @@ template <class T, class E, class F> ADJOINT_INLINE T stream_sum(const E* p, int
       constexpr int kLine = 64;
       const char* at = reinterpret_cast<const char*>(p + i) + 1536;
       if (lanes > kShort<T>)
-        for (int64_t b = 0; b < static_cast<int64_t>(lanes * sizeof(E)); b += kLine) __builtin_prefetch(at + b);
+        for (int64_t b = 0; b < static_cast<int64_t>(lanes * sizeof(E)); b += kLine)
+          __builtin_prefetch(at + b);
     }
   };
   return fold_lanes<T>(n, T(0), Step{p, f}, [](T a, T b) { return a + b; });
 }
 
 /// Two sums over S lanes, where n >= S.
-template <int S, class T, class F> ADJOINT_INLINE void sums_whole(int64_t n, T& first, T& second, F f) {
+template <int S, class T, class F>
+ADJOINT_INLINE void sums_whole(int64_t n, T& first, T& second, F f) {
   alignas(64) T a[S] = {}, b[S] = {};
   int64_t i = 0;
   for (; i + S <= n; i += S)
@@ -110,40 +119,57 @@ template <int S, class T, class F> ADJOINT_INLINE void sums_whole(int64_t n, T& 
   second = b[0];
 }
 /// Two sums in one pass: f(i, x, y) adds to x and to y, and does nothing else.
-template <class T, class F> ADJOINT_INLINE void lane_sums(int64_t n, T& first, T& second, F f) {
+template <class T, class F>
+ADJOINT_INLINE void lane_sums(int64_t n, T& first, T& second, F f) {
   constexpr int S = kShort<T>;
   if (n < S) {
     first = second = 0;
     for (int64_t i = 0; i < n; ++i) f(i, first, second);
-  } else if (n < kLong * S) sums_whole<S>(n, first, second, f);
-  else sums_whole<4 * S>(n, first, second, f);
+  } else if (n < kLong * S)
+    sums_whole<S>(n, first, second, f);
+  else
+    sums_whole<4 * S>(n, first, second, f);
 }
 
 /// The larger of two; NaN if either is.
-template <class T> ADJOINT_INLINE T larger(T a, T b) {
+template <class T>
+ADJOINT_INLINE T larger(T a, T b) {
   const T m = a > b ? a : b;  // one instruction, which gives b where either is NaN
   return a == a ? m : a;
 }
-template <class T> ADJOINT_INLINE T smaller(T a, T b) {
+template <class T>
+ADJOINT_INLINE T smaller(T a, T b) {
   const T m = a < b ? a : b;
   return a == a ? m : a;
 }
-template <class T> ADJOINT_INLINE T lowest() {
+template <class T>
+ADJOINT_INLINE T lowest() {
   if constexpr (T(0.5) == T(0)) {
-    if constexpr (T(-1) > T(0)) return T(0);
-    else return T(T(1) << (8 * sizeof(T) - 2)) * T(-2);
-  } else return -math::infinity<T>;
+    if constexpr (T(-1) > T(0))
+      return T(0);
+    else
+      return T(T(1) << (8 * sizeof(T) - 2)) * T(-2);
+  } else
+    return -math::infinity<T>;
 }
-template <class T> ADJOINT_INLINE T highest() {
-  if constexpr (T(0.5) == T(0)) return T(~lowest<T>());
-  else return math::infinity<T>;
+template <class T>
+ADJOINT_INLINE T highest() {
+  if constexpr (T(0.5) == T(0))
+    return T(~lowest<T>());
+  else
+    return math::infinity<T>;
 }
 
-template <class T> ADJOINT_INLINE T lane_max(const T* p, int64_t n) {
-  return fold_lanes<T>(n, lowest<T>(), [p](T a, int64_t i) { return larger(a, p[i]); }, [](T a, T b) { return larger(a, b); });
+template <class T>
+ADJOINT_INLINE T lane_max(const T* p, int64_t n) {
+  return fold_lanes<T>(
+      n, lowest<T>(), [p](T a, int64_t i) { return larger(a, p[i]); }, [](T a, T b) { return larger(a, b); });
 }
 
 /// `x` where it is finite, else 0: by what exponents are shifted.
-template <class T> ADJOINT_INLINE T finite_or_zero(T x) { return math::isfinite(x) ? x : T(0); }
+template <class T>
+ADJOINT_INLINE T finite_or_zero(T x) {
+  return math::isfinite(x) ? x : T(0);
+}
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -242,13 +242,14 @@ int ormqr(int m, int columns, int k, const T* a, int lda, const T* tau, T* b, in
   int info = 0;
   char side = 'L', trans = is_complex_v<T> ? 'C' : 'T';
   with_work<T>([&](T* work, int* length) {
-    ADJOINT_LAPACK(T, (is_complex_v<T> ? "unmqr" : "ormqr"), 2, &side, &trans, &m, &columns, &k, a, &lda, tau, b, &ldb,
-                   work, length, &info);
+    ADJOINT_LAPACK(T, (is_complex_v<T> ? "unmqr" : "ormqr"), 2, &side, &trans, &m, &columns, &k, a, &lda, tau,
+                   b, &ldb, work, length, &info);
   });
   return info;
 }
 
-/// An estimate of the reciprocal condition of an upper triangle, in the norm of columns' sums ('1') or rows' sums ('I').
+/// An estimate of the reciprocal condition of an upper triangle, in the norm of columns' sums ('1') or rows'
+/// sums ('I').
 template <class T>
 real_t<T> trcon(char norm, int n, const T* a, int lda) {
   using R = real_t<T>;
@@ -259,16 +260,19 @@ real_t<T> trcon(char norm, int n, const T* a, int lda) {
   std::vector<T> work(3 * size);
   if constexpr (is_complex_v<T>) {
     std::vector<R> more(size);
-    ADJOINT_LAPACK(T, "trcon", 3, &norm, &upper, &plain, &n, a, &lda, &result, work.data(), more.data(), &info);
+    ADJOINT_LAPACK(T, "trcon", 3, &norm, &upper, &plain, &n, a, &lda, &result, work.data(), more.data(),
+                   &info);
   } else {
     std::vector<int> more(size);
-    ADJOINT_LAPACK(T, "trcon", 3, &norm, &upper, &plain, &n, a, &lda, &result, work.data(), more.data(), &info);
+    ADJOINT_LAPACK(T, "trcon", 3, &norm, &upper, &plain, &n, a, &lda, &result, work.data(), more.data(),
+                   &info);
   }
   return info ? R(0) : result;
 }
 
-/// Least squares by a decomposition into an orthogonal and a triangular matrix, columns exchanged; b as of gelss. What is less than
-/// `tolerance` of the largest, as far as conditions are estimated, does not count for the rank.
+/// Least squares by a decomposition into an orthogonal and a triangular matrix, columns exchanged; b as of
+/// gelss. What is less than `tolerance` of the largest, as far as conditions are estimated, does not count
+/// for the rank.
 template <class T>
 int gelsy(int m, int n, int columns, T* a, int lda, T* b, int ldb, real_t<T> tolerance, int* rank) {
   int info = 0;

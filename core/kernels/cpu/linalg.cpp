@@ -1,12 +1,12 @@
-// Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel, unless loops of our
-// own serve (kernels/cpu/small_batches.h). Start reading at `each`.
-#include "for_size.h"
+// Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel, unless loops of
+// our own serve (kernels/cpu/small_batches.h). Start reading at `each`.
 #include "kernels/linalg.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/lapack.h"
 #include "kernels/cpu/small_batches.h"
@@ -186,8 +186,10 @@ void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor&
 void lu_solve(const Tensor& given, const Tensor& pivots, const Tensor& from, const Tensor& b, char op) {
   const Matrices m(given), r(b);
   if (!m.access || b.numel() == 0 || small::lu_solve(given, pivots, from, b, op)) return;
-  if (from.defined()) copy_into(b, from);
-  else make_identity(b);
+  if (from.defined())
+    copy_into(b, from);
+  else
+    make_identity(b);
   const Tensor lu = in_columns(given);
   with_type(lu.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
@@ -239,7 +241,8 @@ void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
 void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, bool upper, bool left,
                       bool unit_diagonal) {
   const Matrices m(given), r(b);
-  if (!m.access || b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal)) return;
+  if (!m.access || b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal))
+    return;
   copy_into(b, from);
   const Tensor a = in_columns(given);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
@@ -254,7 +257,8 @@ void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, 
 std::pair<Tensor, Tensor> small_qr(const Tensor& from, int64_t wide) {
   const Access access(from);
   if (!access || !small::serves(from)) return {};
-  const Tensor q = columns(batch_and(from, {from.size(-2), wide}).span(), from.dtype()), r = columns(batch_and(from, {wide, from.size(-1)}).span(), from.dtype());
+  const Tensor q = columns(batch_and(from, {from.size(-2), wide}).span(), from.dtype()),
+               r = columns(batch_and(from, {wide, from.size(-1)}).span(), from.dtype());
   small::qr(from, q, r);
   return {q, r};
 }
@@ -386,8 +390,8 @@ void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool her
 
 namespace {
 
-/// Least squares by a decomposition without exchanges, where the columns of a are independent by far: then the solution is the one
-/// that every driver finds. Else false, and nothing is changed.
+/// Least squares by a decomposition without exchanges, where the columns of a are independent by far: then
+/// the solution is the one that every driver finds. Else false, and nothing is changed.
 template <class T>
 bool solve_by_qr(int m, int n, int columns, const T* a, T* b, double tolerance) {
   if (m < n) return false;
@@ -395,7 +399,8 @@ bool solve_by_qr(int m, int n, int columns, const T* a, T* b, double tolerance) 
   std::vector<T> factors(a, a + rows * static_cast<size_t>(n)), tau(static_cast<size_t>(n));
   if (lapack::geqrf(m, n, factors.data(), m, tau.data()) != 0) return false;
   // The ratio of singular values is at least the mean of these, which are estimated within 3 as a rule.
-  const double by_columns = lapack::trcon('1', n, factors.data(), m), by_rows = lapack::trcon('I', n, factors.data(), m);
+  const double by_columns = lapack::trcon('1', n, factors.data(), m),
+               by_rows = lapack::trcon('I', n, factors.data(), m);
   if (!(std::sqrt(by_columns * by_rows) > 3 * tolerance)) return false;
   lapack::ormqr(m, columns, n, factors.data(), m, tau.data(), b, m);
   lapack::trsm('L', 'U', 'N', 'N', n, columns, factors.data(), m, b, m);
@@ -414,12 +419,13 @@ void least_squares(const Tensor& a, const Tensor& b, const Tensor& s, const Tens
       int found = 0;
       T *p = a.data<T>() + i * m.size(), *q = b.data<T>() + i * r.size();
       const auto limit = static_cast<R>(tolerance);
-      info.data<int>()[i] =
-          !least ? 0
-          : !s.defined() && solve_by_qr(m.rows, m.columns, r.columns, p, q, tolerance) ? (found = m.columns, 0)
-          : s.defined()
-              ? lapack::gelss(m.rows, m.columns, r.columns, p, m.leading(), q, r.leading(), s.data<R>() + i * least, limit, &found)
-              : lapack::gelsy(m.rows, m.columns, r.columns, p, m.leading(), q, r.leading(), limit, &found);
+      info.data<int>()[i] = !least ? 0
+                            : !s.defined() && solve_by_qr(m.rows, m.columns, r.columns, p, q, tolerance)
+                                ? (found = m.columns, 0)
+                            : s.defined() ? lapack::gelss(m.rows, m.columns, r.columns, p, m.leading(), q,
+                                                          r.leading(), s.data<R>() + i * least, limit, &found)
+                                          : lapack::gelsy(m.rows, m.columns, r.columns, p, m.leading(), q,
+                                                          r.leading(), limit, &found);
       if (!least) std::fill_n(b.data<T>() + i * r.size(), r.size(), T(0));
       rank.data<int64_t>()[i] = found;
     });

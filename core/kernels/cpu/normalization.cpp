@@ -1,54 +1,71 @@
-// Layer normalisation: checks, layouts, threads. Gradients of weight and bias are summed per block of slices, blocks that
-// depend on the shape alone, and then over blocks in order: the same for any number of threads.
+// Layer normalisation: checks, layouts, threads. Gradients of weight and bias are summed per block of slices,
+// blocks that depend on the shape alone, and then over blocks in order: the same for any number of threads.
 #include "kernels/cpu/normalization.h"
 
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
-#include "kernels/slices.h"
 #include "kernels/normalization.h"
+#include "kernels/slices.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels {
 
 namespace {
 
-template <class T> const T* values(const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; }
+template <class T>
+const T* values(const Tensor& t) {
+  return t.defined() ? t.data<T>() : nullptr;
+}
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, const char* op, bool centred) {
+Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias,
+                  double eps, const char* op, bool centred) {
   const size_t dims = normalized_shape.size(), rank = self.sizes().size();
-  if (dims == 0) fail(op, "(): Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got []");
+  if (dims == 0)
+    fail(op,
+         "(): Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+         "but got []");
   if (rank < dims || !same(self.sizes().subspan(rank - dims), normalized_shape))
     fail(op, "(): Given normalized_shape=", to_string(normalized_shape), ", expected input with shape [*, ",
          to_string(normalized_shape).substr(1), ", but got input of size ", to_string(self.sizes()));
-  if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'; convert the input to a floating-point type");
+  if (!self.is_floating())
+    fail(op, "(): not implemented for '", name_of(self.dtype()),
+         "'; convert the input to a floating-point type");
   for (const Tensor* t : {&weight, &bias})
     if (t->defined() && !same(t->sizes(), normalized_shape))
-      fail(op, "(): Expected ", t == &weight ? "weight" : "bias", " to be of same shape as normalized_shape, but got ", to_string(t->sizes()),
+      fail(op, "(): Expected ", t == &weight ? "weight" : "bias",
+           " to be of same shape as normalized_shape, but got ", to_string(t->sizes()),
            " and normalized_shape = ", to_string(normalized_shape));
   const DType c = compute_dtype(self.dtype());
   // As in torch, results lie row by row.
   const Tensor x = dense_as(self, c);
-  const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor(), b = bias.defined() ? dense_as(bias, c) : Tensor();
+  const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor(),
+               b = bias.defined() ? dense_as(bias, c) : Tensor();
   Tensor y = empty_as(x, c);
   const int64_t n = product(normalized_shape), slices = product(self.sizes().first(rank - dims));
   const Access access(x);
-  if (access && n) with_floating(c, [&]<class T>(TypeTag<T>) {
-    runtime::parallel_for(0, slices, std::max<int64_t>(1, 16384 / n), [&](int64_t first, int64_t end) {
-      best_variant<NormalizationTable<T>>().rows(x.data<T>() + first * n, values<T>(w), values<T>(b), y.data<T>() + first * n, end - first, n, eps, centred);
+  if (access && n)
+    with_floating(c, [&]<class T>(TypeTag<T>) {
+      runtime::parallel_for(0, slices, std::max<int64_t>(1, 16384 / n), [&](int64_t first, int64_t end) {
+        best_variant<NormalizationTable<T>>().rows(x.data<T>() + first * n, values<T>(w), values<T>(b),
+                                                   y.data<T>() + first * n, end - first, n, eps, centred);
+      });
     });
-  });
   return as_dtype(y, self.dtype());
 }
 
-std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps, int64_t needs, bool centred) {
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self,
+                                                       const Tensor& weight, int64_t dims, double eps,
+                                                       int64_t needs, bool centred) {
   const char* const op = centred ? "_layer_norm_backward" : "_rms_norm_backward";
   if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
   if (dims < 1 || dims > self.dim() || !same(g.sizes(), self.sizes()) ||
-      (weight.defined() && !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
-    fail(op, "(): expected a gradient like the input and a weight of its last ", dims, " dimensions, but the input has shape ",
-         to_string(self.sizes()), " and the gradient ", to_string(g.sizes()));
+      (weight.defined() &&
+       !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
+    fail(op, "(): expected a gradient like the input and a weight of its last ", dims,
+         " dimensions, but the input has shape ", to_string(self.sizes()), " and the gradient ",
+         to_string(g.sizes()));
   const DType c = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, c), gy = dense_as(g, c);
   const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor();
@@ -58,33 +75,40 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
   const int64_t n = product(shape), slices = n ? self.numel() / n : 0;
   // Slices per block; each block sums gradients of weight and bias on its own.
   const bool sums = want_w || want_b;
-  const int64_t each = std::max<int64_t>(32, (1 << 17) / std::max<int64_t>(n, 1)), blocks = (slices + each - 1) / each;
+  const int64_t each = std::max<int64_t>(32, (1 << 17) / std::max<int64_t>(n, 1)),
+                blocks = (slices + each - 1) / each;
   Tensor gw = want_w ? zeros(shape, c) : Tensor(), gb = want_b ? zeros(shape, c) : Tensor();
   const Access access(x);
-  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
-    const auto& table = best_variant<NormalizationTable<T>>();
-    std::unique_ptr<T[]> partial(sums && blocks > 1 ? new T[static_cast<size_t>(blocks * 2 * n)]() : nullptr);
-    runtime::parallel_for(0, blocks, 1, [&](int64_t b, int64_t e) {
-      for (int64_t block = b; block < e; ++block) {
-        T* pw = !want_w ? nullptr : partial ? &partial[static_cast<size_t>(block * 2 * n)] : gw.data<T>();
-        T* pb = !want_b ? nullptr : partial ? &partial[static_cast<size_t>((block * 2 + 1) * n)] : gb.data<T>();
-        const int64_t first = block * each, at = first * n;
-        table.rows_backward(gy.data<T>() + at, x.data<T>() + at, values<T>(w), want_x ? gx.data<T>() + at : nullptr, pw, pb, std::min(each, slices - first),
-                            n, eps, centred);
+  if (access)
+    with_floating(c, [&]<class T>(TypeTag<T>) {
+      const auto& table = best_variant<NormalizationTable<T>>();
+      std::unique_ptr<T[]> partial(sums && blocks > 1 ? new T[static_cast<size_t>(blocks * 2 * n)]()
+                                                      : nullptr);
+      runtime::parallel_for(0, blocks, 1, [&](int64_t b, int64_t e) {
+        for (int64_t block = b; block < e; ++block) {
+          T* pw = !want_w ? nullptr : partial ? &partial[static_cast<size_t>(block * 2 * n)] : gw.data<T>();
+          T* pb = !want_b   ? nullptr
+                  : partial ? &partial[static_cast<size_t>((block * 2 + 1) * n)]
+                            : gb.data<T>();
+          const int64_t first = block * each, at = first * n;
+          table.rows_backward(gy.data<T>() + at, x.data<T>() + at, values<T>(w),
+                              want_x ? gx.data<T>() + at : nullptr, pw, pb, std::min(each, slices - first), n,
+                              eps, centred);
+        }
+      });
+      if (!partial) return;
+      for (int which = 0; which < 2; ++which) {
+        const Tensor& to = which ? gb : gw;
+        if (!to.defined()) continue;
+        T* o = to.data<T>();
+        for (int64_t i = 0; i < n; ++i) {
+          double sum = 0;
+          for (int64_t block = 0; block < blocks; ++block)
+            sum += static_cast<double>(partial[static_cast<size_t>((block * 2 + which) * n + i)]);
+          o[i] = static_cast<T>(sum);
+        }
       }
     });
-    if (!partial) return;
-    for (int which = 0; which < 2; ++which) {
-      const Tensor& to = which ? gb : gw;
-      if (!to.defined()) continue;
-      T* o = to.data<T>();
-      for (int64_t i = 0; i < n; ++i) {
-        double sum = 0;
-        for (int64_t block = 0; block < blocks; ++block) sum += static_cast<double>(partial[static_cast<size_t>((block * 2 + which) * n + i)]);
-        o[i] = static_cast<T>(sum);
-      }
-    }
-  });
   auto back = [](const Tensor& t, DType d) { return t.defined() ? as_dtype(t, d) : t; };
   const DType wd = weight.defined() ? weight.dtype() : self.dtype();
   return {back(gx, self.dtype()), back(gw, wd), back(gb, wd)};

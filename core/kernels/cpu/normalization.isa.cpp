@@ -2,21 +2,23 @@
 //
 // With xh = (x - mean) r, r = 1 / sqrt(var + eps) and h = g weight, the gradient of x is
 // r (h - mean(h) - xh mean(h xh)); that of the weight is g xh, of the bias g, summed over slices.
-#include "for_loops.h"
 #include "kernels/cpu/normalization.h"
 
+#include "for_loops.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-template <class T> struct Statistics {
+template <class T>
+struct Statistics {
   T mean, scale;
 };
 
 /// Of one run: the sums go over blocks, whose results add up in double.
-template <class T> ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps, bool centred) {
+template <class T>
+ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps, bool centred) {
   constexpr int64_t kBlock = 4096;
   double sum = 0, squares = 0, off = 0;
   for (int64_t at = 0; centred && at < n; at += kBlock) {
@@ -31,20 +33,34 @@ template <class T> ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n
   }
   off = sum / double(n) - double(mean);
   const double variance = squares / double(n) - off * off;
-  return {mean, T(1.0 / __builtin_sqrt((variance > 0 ? variance : variance != variance ? variance : 0.0) + eps))};
+  return {mean, T(1.0 / __builtin_sqrt((variance > 0           ? variance
+                                        : variance != variance ? variance
+                                                               : 0.0) +
+                                       eps))};
 }
 
-struct Yes { static constexpr bool value = true; };
-struct No { static constexpr bool value = false; };
+struct Yes {
+  static constexpr bool value = true;
+};
+struct No {
+  static constexpr bool value = false;
+};
 /// Whether to multiply by a weight, to add a bias: known to the compiler, so that loops have no branch.
-template <class F> ADJOINT_INLINE void with_flags(bool weight, bool bias, F f) {
-  if (weight && bias) f(Yes{}, Yes{});
-  else if (weight) f(Yes{}, No{});
-  else if (bias) f(No{}, Yes{});
-  else f(No{}, No{});
+template <class F>
+ADJOINT_INLINE void with_flags(bool weight, bool bias, F f) {
+  if (weight && bias)
+    f(Yes{}, Yes{});
+  else if (weight)
+    f(Yes{}, No{});
+  else if (bias)
+    f(No{}, Yes{});
+  else
+    f(No{}, No{});
 }
 
-template <class T> void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_t n, double eps, bool centred) {
+template <class T>
+void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_t n, double eps,
+          bool centred) {
   with_flags(weight, bias, [=](auto has_weight, auto has_bias) {
     const T* p = x;
     T* o = y;
@@ -62,7 +78,8 @@ template <class T> void rows(const T* x, const T* weight, const T* bias, T* y, i
 }
 
 template <class T>
-void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t rows, int64_t n, double eps, bool centred) {
+void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t rows, int64_t n,
+                   double eps, bool centred) {
   with_flags(weight, false, [=](auto has_weight, auto) {
     constexpr bool kWeight = decltype(has_weight)::value;
     for (int64_t r = 0; r < rows; ++r) {
@@ -100,10 +117,13 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
   });
 }
 
-template <class T> constexpr NormalizationTable<T> table{&rows<T>, &rows_backward<T>};
+template <class T>
+constexpr NormalizationTable<T> table{&rows<T>, &rows_backward<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<NormalizationTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<NormalizationTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<NormalizationTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<NormalizationTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -1,8 +1,8 @@
 // The steps of the optimisers: every parameter of a group updated by one call, in place.
 //
-// A slot is one parameter with its gradient and state, as plain contiguous memory; the callers (ops/optimizer.cpp)
-// check dtypes and sizes, and copy what does not lie so. What each optimiser keeps in `state` is said with its
-// function. Start with `sgd_step`.
+// A slot is one parameter with its gradient and state, as plain contiguous memory; the callers
+// (ops/optimizer.cpp) check dtypes and sizes, and copy what does not lie so. What each optimiser keeps in
+// `state` is said with its function. Start with `sgd_step`.
 #pragma once
 
 #include <cstdint>
@@ -58,13 +58,28 @@ struct RmspropOptions {
 };
 
 /// What one instruction of a `StepProgram` does with blocks of elements. Truth is 1 and 0.
-enum class StepOperation : uint8_t { Move, Add, Sub, Mul, MultiplyAdd, Div, Maximum, Sqrt, Abs, Sign, Less, Where, End };
+enum class StepOperation : uint8_t {
+  Move,
+  Add,
+  Sub,
+  Mul,
+  MultiplyAdd,
+  Div,
+  Maximum,
+  Sqrt,
+  Abs,
+  Sign,
+  Less,
+  Where,
+  End
+};
 inline constexpr const char* kStepOperations[] = {"move",    "add",  "sub", "mul",  "multiply_add", "div",
                                                   "maximum", "sqrt", "abs", "sign", "less",         "where"};
 static_assert(std::size(kStepOperations) == static_cast<size_t>(StepOperation::End));
 
-/// The formulas of a step that treats all elements alike, as instructions over registers that hold a block each.
-/// Registers 0 to 4 are the parameter, the gradient and the states; then come the numbers, and then others.
+/// The formulas of a step that treats all elements alike, as instructions over registers that hold a block
+/// each. Registers 0 to 4 are the parameter, the gradient and the states; then come the numbers, and then
+/// others.
 struct StepProgram {
   static constexpr int64_t kFirstNumber = 5, kRegisters = 48, kWords = 5;
   /// For each instruction its operation, the register that it writes, and three that it may read.
@@ -85,8 +100,8 @@ void adam_step(std::span<const OptimizerSlot> slots, const AdamOptions& options)
 /// state[0]: v; state[1]: the mean gradient a (centered), else null; state[2]: b, null without momentum.
 void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& options);
 
-/// The step that a program states, which is well formed: registers are written before they are read, the gradient and
-/// numbers are not written, and of the states only those that are there are named.
+/// The step that a program states, which is well formed: registers are written before they are read, the
+/// gradient and numbers are not written, and of the states only those that are there are named.
 void program_step(std::span<const OptimizerSlot> slots, const StepProgram& program);
 
 }  // namespace adjoint::kernels

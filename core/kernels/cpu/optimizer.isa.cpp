@@ -125,31 +125,44 @@ void rmsprop(const OptimizerSlot& slot, int64_t begin, int64_t end, const Rmspro
   });
 }
 
-/// One instruction. What it writes is one of its operands or apart from them, so that no element waits for another.
+/// One instruction. What it writes is one of its operands or apart from them, so that no element waits for
+/// another.
 template <class T>
-ADJOINT_INLINE void instruct(StepOperation operation, T* d, const T* a, const T* b, const T* c, int64_t size) {
+ADJOINT_INLINE void instruct(StepOperation operation, T* d, const T* a, const T* b, const T* c,
+                             int64_t size) {
   const auto each = [&](const auto& f) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < size; ++i) d[i] = f(i);
   };
   switch (operation) {
-    case StepOperation::Add: return each([&](int64_t i) { return a[i] + b[i]; });
-    case StepOperation::Sub: return each([&](int64_t i) { return a[i] - b[i]; });
-    case StepOperation::Mul: return each([&](int64_t i) { return a[i] * b[i]; });
-    case StepOperation::MultiplyAdd: return each([&](int64_t i) { return a[i] * b[i] + c[i]; });
-    case StepOperation::Div: return each([&](int64_t i) { return a[i] / b[i]; });
+    case StepOperation::Add:
+      return each([&](int64_t i) { return a[i] + b[i]; });
+    case StepOperation::Sub:
+      return each([&](int64_t i) { return a[i] - b[i]; });
+    case StepOperation::Mul:
+      return each([&](int64_t i) { return a[i] * b[i]; });
+    case StepOperation::MultiplyAdd:
+      return each([&](int64_t i) { return a[i] * b[i] + c[i]; });
+    case StepOperation::Div:
+      return each([&](int64_t i) { return a[i] / b[i]; });
     // A NaN of either wins.
     case StepOperation::Maximum:
       return each([&](int64_t i) {
         const T most = a[i] > b[i] ? a[i] : b[i];
         return a[i] != a[i] ? a[i] : most;
       });
-    case StepOperation::Sqrt: return each([&](int64_t i) { return math::sqrt(a[i]); });
-    case StepOperation::Abs: return each([&](int64_t i) { return a[i] < 0 ? -a[i] : a[i] + T(0); });
-    case StepOperation::Sign: return each([&](int64_t i) { return T(a[i] > 0) - T(a[i] < 0); });
-    case StepOperation::Less: return each([&](int64_t i) { return T(a[i] < b[i]); });
-    case StepOperation::Where: return each([&](int64_t i) { return a[i] != 0 ? b[i] : c[i]; });
-    default: return each([&](int64_t i) { return a[i]; });
+    case StepOperation::Sqrt:
+      return each([&](int64_t i) { return math::sqrt(a[i]); });
+    case StepOperation::Abs:
+      return each([&](int64_t i) { return a[i] < 0 ? -a[i] : a[i] + T(0); });
+    case StepOperation::Sign:
+      return each([&](int64_t i) { return T(a[i] > 0) - T(a[i] < 0); });
+    case StepOperation::Less:
+      return each([&](int64_t i) { return T(a[i] < b[i]); });
+    case StepOperation::Where:
+      return each([&](int64_t i) { return a[i] != 0 ? b[i] : c[i]; });
+    default:
+      return each([&](int64_t i) { return a[i]; });
   }
 }
 
@@ -170,7 +183,8 @@ void program(const OptimizerSlot& slot, int64_t begin, int64_t end, const StepPr
     for (int k = 0; k < 3; ++k) at[2 + k] = block.state[k];
     for (size_t k = 0; k < o.code.size(); k += StepProgram::kWords) {
       const int64_t* word = &o.code[k];
-      instruct<T>(static_cast<StepOperation>(word[0]), at[word[1]], at[word[2]], at[word[3]], at[word[4]], block.size);
+      instruct<T>(static_cast<StepOperation>(word[0]), at[word[1]], at[word[2]], at[word[3]], at[word[4]],
+                  block.size);
     }
   });
 }

@@ -1,8 +1,8 @@
-#include "for_size.h"
 #include "kernels/part.h"
 
 #include <algorithm>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/walk.h"
 #include "tensor/access.h"
@@ -15,7 +15,8 @@ bool may_overlap(IntList sizes, IntList strides) {
     if (sizes[i] == 0) return false;
     if (sizes[i] > 1) order.push_back(static_cast<int64_t>(i));
   }
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
+  std::sort(order.begin(), order.end(),
+            [&](int64_t a, int64_t b) { return std::abs(strides[a]) < std::abs(strides[b]); });
   int64_t reached = 0;
   for (int64_t i : order) {
     if (std::abs(strides[i]) <= reached) return true;
@@ -26,19 +27,25 @@ bool may_overlap(IntList sizes, IntList strides) {
 
 namespace {
 
-template <class T> void add_to(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
+template <class T>
+void add_to(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     T* o = reinterpret_cast<T*>(to + i * to_step);
     const T v = *reinterpret_cast<const T*>(from + i * from_step);
-    if constexpr (std::is_same_v<T, bool>) *o = *o || v;
-    else *o = static_cast<T>(static_cast<compute_t<T>>(*o) + static_cast<compute_t<T>>(v));
+    if constexpr (std::is_same_v<T, bool>)
+      *o = *o || v;
+    else
+      *o = static_cast<T>(static_cast<compute_t<T>>(*o) + static_cast<compute_t<T>>(v));
   }
 }
 
 }  // namespace
 
 void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset, const Tensor& from) {
-  if (may_overlap(size, stride) && rounded_once(out, [&](const Tensor& wide) { put_strided(wide, size, stride, offset, copy_of(from, wide.dtype())); })) return;
+  if (may_overlap(size, stride) && rounded_once(out, [&](const Tensor& wide) {
+        put_strided(wide, size, stride, offset, copy_of(from, wide.dtype()));
+      }))
+    return;
   const Access access(out);
   if (!access) return;
   const int64_t item = out.itemsize();
@@ -65,7 +72,9 @@ void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset
   visit(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     // One thread: two elements may meet in one place.
-    walk.run(INT64_MAX, [](char* const* p, const int64_t* steps, int64_t n) { add_to<T>(p[0], steps[0], p[1], steps[1], n); });
+    walk.run(INT64_MAX, [](char* const* p, const int64_t* steps, int64_t n) {
+      add_to<T>(p[0], steps[0], p[1], steps[1], n);
+    });
   });
 }
 

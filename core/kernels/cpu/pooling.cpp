@@ -1,5 +1,5 @@
-// The largest elements of windows, one plane after the other, or of all channels of a window where these lie side by side. A NaN
-// counts as largest; of equals the first is taken, and of several NaN the last.
+// The largest elements of windows, one plane after the other, or of all channels of a window where these lie
+// side by side. A NaN counts as largest; of equals the first is taken, and of several NaN the last.
 #include "kernels/pooling.h"
 
 #include <algorithm>
@@ -42,17 +42,22 @@ void plane(const Windows& s, const Spans& columns, const T* x, T* values, int64_
   std::pair<int64_t, int64_t> inner{0, 0};
   if (std::is_same_v<T, float> || std::is_same_v<T, double>)
     if (s.image[0] * s.image[1] * s.image[2] < int64_t{1} << 31) {
-      const auto is_whole = [&](int64_t c) { return columns[static_cast<size_t>(c)].low == 0 && columns[static_cast<size_t>(c)].high == s.kernel[2]; };
+      const auto is_whole = [&](int64_t c) {
+        return columns[static_cast<size_t>(c)].low == 0 &&
+               columns[static_cast<size_t>(c)].high == s.kernel[2];
+      };
       while (inner.first < s.result[2] && !is_whole(inner.first)) ++inner.first;
       for (inner.second = inner.first; inner.second < s.result[2] && is_whole(inner.second);) ++inner.second;
     }
-  // Where the taps of a window lie, beside its first: of one that is whole along the row, and of one that is not.
+  // Where the taps of a window lie, beside its first: of one that is whole along the row, and of one that is
+  // not.
   std::vector<int64_t> whole, part;
   const auto list = [&](const Span& z, const Span& y, int64_t low, int64_t high, std::vector<int64_t>& to) {
     to.clear();
     for (int64_t i = z.low; i < z.high; ++i)
       for (int64_t j = y.low; j < y.high; ++j)
-        for (int64_t k = low; k < high; ++k) to.push_back((i * s.dilation[0] * s.image[1] + j * s.dilation[1]) * s.image[2] + k * s.dilation[2]);
+        for (int64_t k = low; k < high; ++k)
+          to.push_back((i * s.dilation[0] * s.image[1] + j * s.dilation[1]) * s.image[2] + k * s.dilation[2]);
   };
   for (int64_t a = 0; a < s.result[0]; ++a) {
     const Span z(s, 0, a);
@@ -61,8 +66,10 @@ void plane(const Windows& s, const Spans& columns, const T* x, T* values, int64_
       whole.clear();  // and filled where a window is so: taps of the others may be any number
       const auto lines = [&](int64_t from, int64_t to) {
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
-          best_variant<PoolingTable<T>>().row(x, (z.start * s.image[1] + y.start) * s.image[2] + columns[static_cast<size_t>(from)].start, s.stride[2], to - from,
-                                              static_cast<int64_t>(whole.size()), whole.data(), values + from, positions + from);
+          best_variant<PoolingTable<T>>().row(
+              x, (z.start * s.image[1] + y.start) * s.image[2] + columns[static_cast<size_t>(from)].start,
+              s.stride[2], to - from, static_cast<int64_t>(whole.size()), whole.data(), values + from,
+              positions + from);
       };
       for (int64_t c = 0; c < s.result[2]; ++c) {
         const Span& w = columns[static_cast<size_t>(c)];
@@ -99,7 +106,9 @@ void pixels(const Windows& s, const Spans& columns, const T* x, T* values, int64
         for (int64_t i = za.low; i < za.high; ++i)
           for (int64_t j = yb.low; j < yb.high; ++j)
             for (int64_t k = xc.low; k < xc.high; ++k, first = false) {
-              const int64_t at = ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2] + xc.start + k * s.dilation[2];
+              const int64_t at =
+                  ((za.start + i * s.dilation[0]) * s.image[1] + yb.start + j * s.dilation[1]) * s.image[2] +
+                  xc.start + k * s.dilation[2];
               const T* from = x + at * n;
               if (first) {
                 std::copy_n(from, n, values);
@@ -125,20 +134,23 @@ void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& 
   int64_t work = std::max<int64_t>(1, result);
   for (int d = 0; d < 3; ++d) work *= std::min(s.kernel[d], s.image[d]);
   const Access access(x);
-  if (access) visit(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_complex_v<T>)
-      fail("max_pool: not implemented for ", name_of(x.dtype()));
-    else {
-      Spans columns;
-      for (int64_t c = 0; c < s.result[2]; ++c) columns.emplace_back(s, 2, c);
-      const int64_t n = s.channels;
-      runtime::parallel_for(0, s.planes / n, std::max<int64_t>(1, 16384 / (work * n)), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          (n == 1 ? plane<T> : pixels<T>)(s, columns, x.data<T>() + i * n * image, values.data<T>() + i * n * result,
-                                          positions.data<int64_t>() + i * n * result);
-      });
-    }
-  });
+  if (access)
+    visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+      if constexpr (is_complex_v<T>)
+        fail("max_pool: not implemented for ", name_of(x.dtype()));
+      else {
+        Spans columns;
+        for (int64_t c = 0; c < s.result[2]; ++c) columns.emplace_back(s, 2, c);
+        const int64_t n = s.channels;
+        runtime::parallel_for(0, s.planes / n, std::max<int64_t>(1, 16384 / (work * n)),
+                              [&](int64_t begin, int64_t end) {
+                                for (int64_t i = begin; i < end; ++i)
+                                  (n == 1 ? plane<T> : pixels<T>)(s, columns, x.data<T>() + i * n * image,
+                                                                  values.data<T>() + i * n * result,
+                                                                  positions.data<int64_t>() + i * n * result);
+                              });
+      }
+    });
 }
 
 }  // namespace adjoint::kernels::pooling

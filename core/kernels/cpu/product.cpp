@@ -1,5 +1,5 @@
-// Which loops multiply two strided matrices: our own where there are some and the product is large enough for them, else
-// BLAS, to which transposed factors go as flags, else plain loops. Start reading at `multiply`.
+// Which loops multiply two strided matrices: our own where there are some and the product is large enough for
+// them, else BLAS, to which transposed factors go as flags, else plain loops. Start reading at `multiply`.
 #include "kernels/product.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace blas = runtime::blas;
 
 namespace {
 
-// --- Loops of our own ------------------------------------------------------------------------------------------------
+// --- Loops of our own -----------------------------------------------------------------------------
 
 /// Multiplications in a part that is worth a thread: some twenty microseconds.
 constexpr int64_t kPart = int64_t{1} << 20;
@@ -50,24 +50,31 @@ bool has_product_loops(int64_t m, int64_t n, int64_t k) {
 }
 
 template <class T>
-Matrix<T> columns_of(Matrix<T> b, int64_t j) { return {b.data + j * b.across, b.down, b.across}; }
+Matrix<T> columns_of(Matrix<T> b, int64_t j) {
+  return {b.data + j * b.across, b.down, b.across};
+}
 template <class T>
-Picked<T> columns_of(Picked<T> b, int64_t j) { return {b.data, b.rows, b.columns + j}; }
+Picked<T> columns_of(Picked<T> b, int64_t j) {
+  return {b.data, b.rows, b.columns + j};
+}
 
-/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among threads.
+/// c = start + a b as `ProductTable::multiply` says, with the rows of c next to each other; `shared` among
+/// threads.
 template <class T, template <class> class B>
 void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start,
                        int64_t start_down, int64_t start_across, T* c, bool shared) {
   const auto multiply = [] {
-    if constexpr (std::is_same_v<B<T>, Matrix<T>>) return best_variant<ProductTable<T>>().multiply;
-    else return best_variant<ProductTable<T>>().multiply_picked;
+    if constexpr (std::is_same_v<B<T>, Matrix<T>>)
+      return best_variant<ProductTable<T>>().multiply;
+    else
+      return best_variant<ProductTable<T>>().multiply_picked;
   }();
   const bool copies = m > 16 && n > 64 && k > 1 && evict_each_other(a);
   auto part = [&](int64_t i, int64_t rows, int64_t j, int64_t columns) {
     const Scratch scratch(copies, kProductScratch * sizeof(T));
     multiply(rows, columns, k, {a.data + i * a.down, a.down, a.across}, columns_of(b, j),
-             start ? start + i * start_down + j * start_across : nullptr, start_down, start_across, c + i * n + j, n,
-             static_cast<T*>(scratch.data));
+             start ? start + i * start_down + j * start_across : nullptr, start_down, start_across,
+             c + i * n + j, n, static_cast<T*>(scratch.data));
   };
   // In floating point, as three dimensions may overflow the integers.
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -87,13 +94,21 @@ void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, con
   });
 }
 
-// --- Any factors -----------------------------------------------------------------------------------------------------
+// --- Any factors ----------------------------------------------------------------------------------
 
 // The type that BLAS knows each of ours by.
-template <class T> struct BlasType { using type = T; };
-template <class T> struct BlasType<Complex<T>> { using type = std::complex<T>; };
-template <class T> using blas_t = typename BlasType<T>::type;
-template <class T> inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_same_v<real_t<T>, double>;
+template <class T>
+struct BlasType {
+  using type = T;
+};
+template <class T>
+struct BlasType<Complex<T>> {
+  using type = std::complex<T>;
+};
+template <class T>
+using blas_t = typename BlasType<T>::type;
+template <class T>
+inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_same_v<real_t<T>, double>;
 
 /// A factor: a matrix, or a batch of them, one of whose strides is 1 in what loops and BLAS are given.
 struct Operand {
@@ -101,7 +116,8 @@ struct Operand {
   int64_t down, across;
 };
 
-// `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would accept.
+// `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would
+// accept.
 Operand prepare(const Tensor& t) {
   const int64_t rows = t.size(-2), columns = t.size(-1);
   const int64_t down = t.stride(-2), across = t.stride(-1);
@@ -116,22 +132,26 @@ Operand prepare(const Tensor& t) {
   return {copy_of(t), columns, 1};
 }
 
-/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with start_across = 0 a row is one number.
+/// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with
+/// start_across = 0 a row is one number.
 template <class T>
-void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start, int64_t start_down, int64_t start_across, T* c, int64_t m,
-              int64_t n, int64_t k, bool shared) {
+void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start,
+                  int64_t start_down, int64_t start_across, T* c, int64_t m, int64_t n, int64_t k,
+                  bool shared) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
     if (has_product_loops<T>(m, n, k))
-      return multiply_by_loops(m, n, k, Matrix<T>{a, x.down, x.across}, Matrix<T>{b, y.down, y.across}, start, start_down, start_across, c, shared);
+      return multiply_by_loops(m, n, k, Matrix<T>{a, x.down, x.across}, Matrix<T>{b, y.down, y.across}, start,
+                               start_down, start_across, c, shared);
   if (start)
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) c[i * n + j] = start[i * start_down + j * start_across];
   if constexpr (has_blas<T>) {
     using B = blas_t<T>;
     const bool plain_x = x.across == 1, plain_y = y.across == 1;
-    blas::gemm<B>(plain_x ? blas::Op::none : blas::Op::transpose, plain_y ? blas::Op::none : blas::Op::transpose, m, n, k, B(1),
-                  reinterpret_cast<const B*>(a), plain_x ? x.down : x.across, reinterpret_cast<const B*>(b), plain_y ? y.down : y.across,
-                  B(start ? 1 : 0), reinterpret_cast<B*>(c), n);
+    blas::gemm<B>(plain_x ? blas::Op::none : blas::Op::transpose,
+                  plain_y ? blas::Op::none : blas::Op::transpose, m, n, k, B(1),
+                  reinterpret_cast<const B*>(a), plain_x ? x.down : x.across, reinterpret_cast<const B*>(b),
+                  plain_y ? y.down : y.across, B(start ? 1 : 0), reinterpret_cast<B*>(c), n);
   } else {
     for (int64_t i = 0; i < m; ++i) {
       T* row = c + i * n;
@@ -144,7 +164,8 @@ void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, co
   }
 }
 
-template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
+template <class T>
+void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   const Operand x = prepare(a), y = prepare(b);
   const T* from = start.defined() ? start.data<T>() : nullptr;
@@ -153,7 +174,8 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
   const int64_t from_across = start.defined() && start.stride(-1) == 0 ? 0 : 1;
   const int64_t count = product(batch);
   if (count == 1) {
-    multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, from_across, out.data<T>(), m, n, k, true);
+    multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, from_across, out.data<T>(), m,
+                 n, k, true);
     return;
   }
   // Where matrix number i of each factor lies: 0 strides where it is broadcast.
@@ -165,19 +187,22 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
   };
   const Dims a_steps = steps(x.owner), b_steps = steps(y.owner);
   if constexpr (is_floating_v<T> && !is_half_v<T>) {
-    if (batch.size() == 1 && count >= kMatrixLanes<T> && std::max({m, n, k}) <= kSmallProduct && std::min({m, n, k}) > 0 && !from) {
+    if (batch.size() == 1 && count >= kMatrixLanes<T> && std::max({m, n, k}) <= kSmallProduct &&
+        std::min({m, n, k}) > 0 && !from) {
       // Several at once, one in each lane of a vector.
       runtime::parallel_for(0, count, 4096, [&](int64_t begin, int64_t end) {
-        best_variant<SmallMatrixTable<T>>().multiply(end - begin, m, n, k, {x.owner.data<T>() + begin * a_steps[0], x.down, x.across, a_steps[0]},
-                                                     {y.owner.data<T>() + begin * b_steps[0], y.down, y.across, b_steps[0]},
-                                                     {out.data<T>() + begin * m * n, n, 1, m * n});
+        best_variant<SmallMatrixTable<T>>().multiply(
+            end - begin, m, n, k, {x.owner.data<T>() + begin * a_steps[0], x.down, x.across, a_steps[0]},
+            {y.owner.data<T>() + begin * b_steps[0], y.down, y.across, b_steps[0]},
+            {out.data<T>() + begin * m * n, n, 1, m * n});
       });
       return;
     }
   }
   // Few large matrices are shared one by one.
   const bool large = count < runtime::get_num_threads();
-  const int64_t grain = large ? count : std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, m * n * k));
+  const int64_t grain =
+      large ? count : std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, m * n * k));
   runtime::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t rest = i, at = 0, bt = 0;
@@ -186,7 +211,9 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
         bt += rest % batch[d] * b_steps[d];
         rest /= batch[d];
       }
-      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y, from ? from + i * from_step : nullptr, from_down, from_across, out.data<T>() + i * m * n, m, n, k, large);
+      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y,
+                   from ? from + i * from_step : nullptr, from_down, from_across, out.data<T>() + i * m * n,
+                   m, n, k, large);
     }
   });
 }
@@ -194,18 +221,22 @@ template <class T> void batched(const Tensor& a, const Tensor& b, const Tensor& 
 }  // namespace
 
 template <class T>
-void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start, int64_t start_down, int64_t start_across, T* c) {
+void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start,
+                     int64_t start_down, int64_t start_across, T* c) {
   multiply_by_loops(m, n, k, a, b, start, start_down, start_across, c, true);
 }
-template void multiply_picked(int64_t, int64_t, int64_t, Matrix<float>, Picked<float>, const float*, int64_t, int64_t, float*);
-template void multiply_picked(int64_t, int64_t, int64_t, Matrix<double>, Picked<double>, const double*, int64_t, int64_t, double*);
+template void multiply_picked(int64_t, int64_t, int64_t, Matrix<float>, Picked<float>, const float*, int64_t,
+                              int64_t, float*);
+template void multiply_picked(int64_t, int64_t, int64_t, Matrix<double>, Picked<double>, const double*,
+                              int64_t, int64_t, double*);
 
 void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   const Access access(out);
-  if (access) visit(out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, batch);
-  });
+  if (access)
+    visit(out.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, batch);
+    });
 }
 
 }  // namespace adjoint::kernels

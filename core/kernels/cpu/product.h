@@ -25,11 +25,11 @@ inline constexpr int64_t kProductScratch = 272 * 352;
 template <class T>
 struct ProductTable {
   /// c = start + a b, where a is m x k, b is k x n and the rows of c lie `c_down` apart. Row i of the start
-  /// lies at start + i * start_down: a bias has start_down = 0; with start_across = 0 instead of 1, one number
-  /// stands for a row; a null start is zero. One of a's strides
-  /// is 1. Each element is summed in one order, whatever part of the product a call covers. Blocks of a are
-  /// copied to `scratch` unless it is null, which pays where the rows of a lie so that they evict each other
-  /// from the cache. Null where there are no such loops.
+  /// lies at start + i * start_down: a bias has start_down = 0; with start_across = 0 instead of 1, one
+  /// number stands for a row; a null start is zero. One of a's strides is 1. Each element is summed in one
+  /// order, whatever part of the product a call covers. Blocks of a are copied to `scratch` unless it is
+  /// null, which pays where the rows of a lie so that they evict each other from the cache. Null where there
+  /// are no such loops.
   void (*multiply)(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
                    int64_t start_down, int64_t start_across, T* c, int64_t c_down, T* scratch);
   /// The same for a b of which elements are picked.
@@ -40,8 +40,8 @@ struct ProductTable {
 namespace kernels {
 /// c = start + a b where there are loops for it, shared among threads; the rows of c lie n apart.
 template <class T>
-void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start, int64_t start_down,
-                     int64_t start_across, T* c);
+void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start,
+                     int64_t start_down, int64_t start_across, T* c);
 }  // namespace kernels
 
 }  // namespace adjoint

@@ -200,8 +200,8 @@ void pack(int64_t k, int64_t n, Matrix<T> b, T* to) {
     for (int64_t j = p < done ? packed : 0; j < n; ++j) to[p * P + j] = b.data[p * b.down + j * b.across];
 }
 
-/// The same of elements that are picked: rows by runs of neighbours, eight at a time, of which the next run writes over what is
-/// too much.
+/// The same of elements that are picked: rows by runs of neighbours, eight at a time, of which the next run
+/// writes over what is too much.
 template <class T>
 void pack(int64_t k, int64_t n, Picked<T> b, T* to) {
   constexpr int P = kPanel<T>;
@@ -222,7 +222,8 @@ void pack(int64_t k, int64_t n, Picked<T> b, T* to) {
   } else {
     for (int64_t p = 0; p < k; ++p) {
       const T* row = b.data + b.rows[p];
-      for (int64_t i = 0; i < count; ++i) *reinterpret_cast<Eight*>(to + p * P + place[i]) = *reinterpret_cast<const Eight*>(row + at[i]);
+      for (int64_t i = 0; i < count; ++i)
+        *reinterpret_cast<Eight*>(to + p * P + place[i]) = *reinterpret_cast<const Eight*>(row + at[i]);
     }
   }
   if (n < P)
@@ -261,8 +262,8 @@ void multiply_outer(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, T* c, int64_
 }
 
 template <class T, template <class> class B>
-ADJOINT_INLINE void multiply_any(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start, int64_t start_down,
-                                 int64_t start_across, T* c, int64_t c_down, T* scratch) {
+ADJOINT_INLINE void multiply_any(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start,
+                                 int64_t start_down, int64_t start_across, T* c, int64_t c_down, T* scratch) {
   constexpr int P = kPanel<T>;
   constexpr bool picked = std::is_same_v<B<T>, Picked<T>>;
   alignas(64) T panel[kDepth * P + 8], edge[kTile * P], start_edge[kTile * P];
@@ -312,7 +313,8 @@ ADJOINT_INLINE void multiply_any(int64_t m, int64_t n, int64_t k, Matrix<T> a, B
               store(start_edge + r * P + kWidth<T>, number);
             }
           if (width == P) {
-            tiles[height - 1](depth, left, a_step, right, b_step, repeated ? start_edge : s, repeated ? P : from_down, to, c_down);
+            tiles[height - 1](depth, left, a_step, right, b_step, repeated ? start_edge : s,
+                              repeated ? P : from_down, to, c_down);
             continue;
           }
           if (s && !repeated)
@@ -334,8 +336,8 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T
   multiply_any(m, n, k, a, b, start, start_down, start_across, c, c_down, scratch);
 }
 template <class T>
-void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start, int64_t start_down,
-                     int64_t start_across, T* c, int64_t c_down, T* scratch) {
+void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start,
+                     int64_t start_down, int64_t start_across, T* c, int64_t c_down, T* scratch) {
   multiply_any(m, n, k, a, b, start, start_down, start_across, c, c_down, scratch);
 }
 

@@ -1,8 +1,8 @@
-#include "for_size.h"
 #include "kernels/rearranging.h"
 
 #include <algorithm>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/walk.h"
 #include "tensor/access.h"
@@ -43,26 +43,30 @@ Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
   if (!access || out.numel() == 0) return out;
   // Short rows are copied as a whole, before some of their numbers are zeroed.
   const bool small = columns * item <= 512;
-  runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns), [&](int64_t b, int64_t e) {
-    if (small) std::memcpy(out.bytes() + b * columns * item, in.bytes() + b * columns * item, static_cast<size_t>((e - b) * columns * item));
-    int64_t row = b % rows;
-    for (int64_t r = b; r < e; ++r, row = row + 1 == rows ? 0 : row + 1) {
-      const bool lower = kept == Triangle::Lower;
-      const int64_t first = lower ? 0 : column_from(row, diagonal, 0, columns);
-      const int64_t last = lower ? column_from(row, diagonal, 1, columns) : columns;
-      char* to = out.bytes() + r * columns * item;
-      if (small) {
-        char* at = to + (lower ? last * item : 0);
-        char* const end = to + (lower ? columns : first) * item;
-        for (; end - at >= 8; at += 8) std::memset(at, 0, 8);
-        for (; at < end; ++at) *at = 0;
-        continue;
-      }
-      std::memset(to, 0, static_cast<size_t>(first * item));
-      std::memcpy(to + first * item, in.bytes() + (r * columns + first) * item, static_cast<size_t>((last - first) * item));
-      std::memset(to + last * item, 0, static_cast<size_t>((columns - last) * item));
-    }
-  });
+  runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns),
+                        [&](int64_t b, int64_t e) {
+                          if (small)
+                            std::memcpy(out.bytes() + b * columns * item, in.bytes() + b * columns * item,
+                                        static_cast<size_t>((e - b) * columns * item));
+                          int64_t row = b % rows;
+                          for (int64_t r = b; r < e; ++r, row = row + 1 == rows ? 0 : row + 1) {
+                            const bool lower = kept == Triangle::Lower;
+                            const int64_t first = lower ? 0 : column_from(row, diagonal, 0, columns);
+                            const int64_t last = lower ? column_from(row, diagonal, 1, columns) : columns;
+                            char* to = out.bytes() + r * columns * item;
+                            if (small) {
+                              char* at = to + (lower ? last * item : 0);
+                              char* const end = to + (lower ? columns : first) * item;
+                              for (; end - at >= 8; at += 8) std::memset(at, 0, 8);
+                              for (; at < end; ++at) *at = 0;
+                              continue;
+                            }
+                            std::memset(to, 0, static_cast<size_t>(first * item));
+                            std::memcpy(to + first * item, in.bytes() + (r * columns + first) * item,
+                                        static_cast<size_t>((last - first) * item));
+                            std::memset(to + last * item, 0, static_cast<size_t>((columns - last) * item));
+                          }
+                        });
   return out;
 }
 

@@ -1,11 +1,11 @@
 // The loops of recurrent layers for one instruction set.
 //
-// A step is a product of few rows with a matrix that is the same in all steps. So the matrix is packed once, and what it
-// costs to read it from the second-level cache is shared by the rows of a tile. Gates are functions of whole rows, one
-// after the other: few numbers, which stay in the first-level cache.
-#include "for_loops.h"
+// A step is a product of few rows with a matrix that is the same in all steps. So the matrix is packed once,
+// and what it costs to read it from the second-level cache is shared by the rows of a tile. Gates are
+// functions of whole rows, one after the other: few numbers, which stay in the first-level cache.
 #include "kernels/cpu/recurrence.h"
 
+#include "for_loops.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/vectors.h"
@@ -22,18 +22,20 @@ constexpr int kRows = 4;
 #endif
 constexpr int kVectors = 2;
 
-template <class T> constexpr int kPanel = kWidth<T> * kVectors;
+template <class T>
+constexpr int kPanel = kWidth<T> * kVectors;
 
 /// R rows times P panels, which lie `apart`.
 template <class T, int R, int P>
-ADJOINT_INLINE void tile(int64_t k, const T* a, int64_t a_down, const T* panel, int64_t apart, const T* start, int64_t start_down, T* c,
-                         int64_t c_down) {
+ADJOINT_INLINE void tile(int64_t k, const T* a, int64_t a_down, const T* panel, int64_t apart, const T* start,
+                         int64_t start_down, T* c, int64_t c_down) {
   constexpr int V = kVectors * P;
   Vector<T> sum[R][V];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) sum[r][v] = start ? load(start + r * start_down + v * kWidth<T>) : Vector<T>{};
+    for (int v = 0; v < V; ++v)
+      sum[r][v] = start ? load(start + r * start_down + v * kWidth<T>) : Vector<T>{};
   for (int64_t i = 0; i < k; ++i, panel += kPanel<T>) {
     Vector<T> b[V];
 #pragma GCC unroll 16
@@ -52,8 +54,8 @@ ADJOINT_INLINE void tile(int64_t k, const T* a, int64_t a_down, const T* panel, 
 }
 
 template <class T>
-void product(int64_t rows, int64_t n, int64_t k, const T* a, int64_t a_down, const T* panels, const T* start, int64_t start_down, T* c,
-             int64_t c_down) {
+void product(int64_t rows, int64_t n, int64_t k, const T* a, int64_t a_down, const T* panels, const T* start,
+             int64_t start_down, T* c, int64_t c_down) {
   const int64_t apart = k * kPanel<T>;
   const auto rows_from = [=](int64_t r, int64_t j) { return start ? start + r * start_down + j : nullptr; };
   // Few rows have few sums: they take several panels at once, so that no sum waits for itself.
@@ -61,17 +63,26 @@ void product(int64_t rows, int64_t n, int64_t k, const T* a, int64_t a_down, con
   if (rows < kRows)
     for (; first + 4 * kPanel<T> <= n; first += 4 * kPanel<T>, panels += 4 * apart) {
       int64_t r = 0;
-      for (; r + 2 <= rows; r += 2) tile<T, 2, 4>(k, a + r * a_down, a_down, panels, apart, rows_from(r, first), start_down, c + r * c_down + first, c_down);
-      for (; r < rows; ++r) tile<T, 1, 4>(k, a + r * a_down, a_down, panels, apart, rows_from(r, first), start_down, c + r * c_down + first, c_down);
+      for (; r + 2 <= rows; r += 2)
+        tile<T, 2, 4>(k, a + r * a_down, a_down, panels, apart, rows_from(r, first), start_down,
+                      c + r * c_down + first, c_down);
+      for (; r < rows; ++r)
+        tile<T, 1, 4>(k, a + r * a_down, a_down, panels, apart, rows_from(r, first), start_down,
+                      c + r * c_down + first, c_down);
     }
   for (int64_t j = first; j < n; j += kPanel<T>, panels += apart) {
     const int64_t width = n - j < kPanel<T> ? n - j : kPanel<T>;
     int64_t r = 0;
     if (width == kPanel<T>) {
       for (; r + kRows <= rows; r += kRows)
-        tile<T, kRows, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j, c_down);
-      for (; r + 4 <= rows; r += 4) tile<T, 4, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j, c_down);
-      for (; r < rows; ++r) tile<T, 1, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j, c_down);
+        tile<T, kRows, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down,
+                          c + r * c_down + j, c_down);
+      for (; r + 4 <= rows; r += 4)
+        tile<T, 4, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j,
+                      c_down);
+      for (; r < rows; ++r)
+        tile<T, 1, 1>(k, a + r * a_down, a_down, panels, 0, rows_from(r, j), start_down, c + r * c_down + j,
+                      c_down);
       continue;
     }
     for (; r < rows; ++r) {
@@ -84,16 +95,19 @@ void product(int64_t rows, int64_t n, int64_t k, const T* a, int64_t a_down, con
   }
 }
 
-template <class T> ADJOINT_INLINE void sigmoid_of(int64_t n, T* p) {
+template <class T>
+ADJOINT_INLINE void sigmoid_of(int64_t n, T* p) {
 #pragma GCC ivdep
   for (int64_t j = 0; j < n; ++j) p[j] = math::sigmoid(p[j]);
 }
-template <class T> ADJOINT_INLINE void tanh_of(int64_t n, T* p) {
+template <class T>
+ADJOINT_INLINE void tanh_of(int64_t n, T* p) {
 #pragma GCC ivdep
   for (int64_t j = 0; j < n; ++j) p[j] = math::tanh(p[j]);
 }
 
-template <class T> void lstm(int64_t n, T* gates, const T* c_before, T* c, T* h) {
+template <class T>
+void lstm(int64_t n, T* gates, const T* c_before, T* c, T* h) {
   T *i = gates, *f = gates + n, *g = gates + 2 * n, *o = gates + 3 * n;
   sigmoid_of(2 * n, i);
   tanh_of(n, g);
@@ -106,7 +120,8 @@ template <class T> void lstm(int64_t n, T* gates, const T* c_before, T* c, T* h)
 }
 
 template <class T>
-void lstm_back(int64_t n, const T* gates, const T* c_before, const T* c, const T* g, const T* g_c, const T* dh, T* dc, T* dx) {
+void lstm_back(int64_t n, const T* gates, const T* c_before, const T* c, const T* g, const T* g_c,
+               const T* dh, T* dc, T* dx) {
   const T *i = gates, *f = gates + n, *u = gates + 2 * n, *o = gates + 3 * n;
   T *di = dx, *df = dx + n, *du = dx + 2 * n, *d_o = dx + 3 * n;
   const T* upper = dh;
@@ -129,7 +144,8 @@ void lstm_back(int64_t n, const T* gates, const T* c_before, const T* c, const T
   }
 }
 
-template <class T> void gru(int64_t n, const T* x, const T* hidden, const T* h_before, T* kept, T* h) {
+template <class T>
+void gru(int64_t n, const T* x, const T* hidden, const T* h_before, T* kept, T* h) {
   T *r = kept, *u = kept + 2 * n, *p = kept + 3 * n;
   const T* z = kept + n;
 #pragma GCC ivdep
@@ -142,7 +158,8 @@ template <class T> void gru(int64_t n, const T* x, const T* hidden, const T* h_b
   }
 }
 
-template <class T> void gru_back(int64_t n, const T* kept, const T* h_before, const T* g, T* dh, T* dx, T* dp) {
+template <class T>
+void gru_back(int64_t n, const T* kept, const T* h_before, const T* g, T* dh, T* dx, T* dp) {
   const T *r = kept, *z = kept + n, *u = kept + 2 * n, *p = kept + 3 * n;
   if (g)
 #pragma GCC ivdep
@@ -159,13 +176,15 @@ template <class T> void gru_back(int64_t n, const T* kept, const T* h_before, co
   }
 }
 
-template <class T> void elman(int64_t n, bool relu, T* h) {
+template <class T>
+void elman(int64_t n, bool relu, T* h) {
   if (!relu) return tanh_of(n, h);
 #pragma GCC ivdep
   for (int64_t j = 0; j < n; ++j) h[j] = h[j] < T(0) ? T(0) : h[j];
 }
 
-template <class T> void elman_back(int64_t n, bool relu, const T* y, const T* g, const T* dh, T* dx) {
+template <class T>
+void elman_back(int64_t n, bool relu, const T* y, const T* g, const T* dh, T* dx) {
   for (int64_t j = 0; j < n; ++j) dx[j] = g ? dh[j] + g[j] : dh[j];
   if (relu) {
 #pragma GCC ivdep
@@ -177,10 +196,13 @@ template <class T> void elman_back(int64_t n, bool relu, const T* y, const T* g,
 }
 
 template <class T>
-constexpr RecurrenceTable<T> table{kPanel<T>, &product<T>, &lstm<T>, &gru<T>, &elman<T>, &lstm_back<T>, &gru_back<T>, &elman_back<T>};
+constexpr RecurrenceTable<T> table{kPanel<T>, &product<T>,   &lstm<T>,     &gru<T>,
+                                   &elman<T>, &lstm_back<T>, &gru_back<T>, &elman_back<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<RecurrenceTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<RecurrenceTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<RecurrenceTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<RecurrenceTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -1,14 +1,15 @@
 // The results of reductions: which fold, in which type, and what becomes of the accumulators.
 //
-// `fold` is the common path: it makes the result, drives the fold (kernels/reducer.h) and writes value(accumulator) in
-// the result's type. Everything else here is one function per kind of reduction.
-#include "for_size.h"
+// `fold` is the common path: it makes the result, drives the fold (kernels/reducer.h) and writes
+// value(accumulator) in the result's type. Everything else here is one function per kind of reduction.
+#include "kernels/reduction.h"
+
 #include <cmath>
 
+#include "for_size.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/with_number.h"
 #include "kernels/reducer.h"
-#include "kernels/reduction.h"
 #include "runtime/warning.h"
 #include "tensor/access.h"
 
@@ -31,15 +32,21 @@ Tensor make(const Dims& shape, DType dtype) {
 }
 
 /// f(TypeTag<T>) with the type that elements of `dtype` are folded in.
-template <class F> decltype(auto) with_compute(DType dtype, F&& f) {
+template <class F>
+decltype(auto) with_compute(DType dtype, F&& f) {
   switch (dtype) {
     case DType::Float16:
     case DType::BFloat16:
-    case DType::Float32: return f(TypeTag<float>{});
-    case DType::Float64: return f(TypeTag<double>{});
-    case DType::Complex64: return f(TypeTag<Complex<float>>{});
-    case DType::Complex128: return f(TypeTag<Complex<double>>{});
-    default: return f(TypeTag<int64_t>{});
+    case DType::Float32:
+      return f(TypeTag<float>{});
+    case DType::Float64:
+      return f(TypeTag<double>{});
+    case DType::Complex64:
+      return f(TypeTag<Complex<float>>{});
+    case DType::Complex128:
+      return f(TypeTag<Complex<double>>{});
+    default:
+      return f(TypeTag<int64_t>{});
   }
 }
 /// Writes value(acc) for results first, first + stride, … in out's type.
@@ -51,74 +58,106 @@ void write(const Tensor& out, const Acc* acc, int64_t first, int64_t stride, int
     for (int64_t i = 0; i < n; ++i) o[i * stride] = convert<Out>(value(acc[i]));
   };
   if constexpr (is_complex_v<V>) {
-    if (out.dtype() == DType::Complex64) as(TypeTag<Complex<float>>{});
-    else as(TypeTag<Complex<double>>{});
+    if (out.dtype() == DType::Complex64)
+      as(TypeTag<Complex<float>>{});
+    else
+      as(TypeTag<Complex<double>>{});
   } else if constexpr (std::is_floating_point_v<V>) {
     switch (out.dtype()) {
-      case DType::Float16: return as(TypeTag<Half>{});
-      case DType::BFloat16: return as(TypeTag<BFloat16>{});
-      case DType::Float32: return as(TypeTag<float>{});
-      default: return as(TypeTag<double>{});
+      case DType::Float16:
+        return as(TypeTag<Half>{});
+      case DType::BFloat16:
+        return as(TypeTag<BFloat16>{});
+      case DType::Float32:
+        return as(TypeTag<float>{});
+      default:
+        return as(TypeTag<double>{});
     }
   } else {
     switch (out.dtype()) {
-      case DType::Bool: return as(TypeTag<bool>{});
-      case DType::UInt8: return as(TypeTag<uint8_t>{});
-      case DType::Int8: return as(TypeTag<int8_t>{});
-      case DType::Int16: return as(TypeTag<int16_t>{});
-      case DType::Int32: return as(TypeTag<int32_t>{});
-      default: return as(TypeTag<int64_t>{});
+      case DType::Bool:
+        return as(TypeTag<bool>{});
+      case DType::UInt8:
+        return as(TypeTag<uint8_t>{});
+      case DType::Int8:
+        return as(TypeTag<int8_t>{});
+      case DType::Int16:
+        return as(TypeTag<int16_t>{});
+      case DType::Int32:
+        return as(TypeTag<int32_t>{});
+      default:
+        return as(TypeTag<int64_t>{});
     }
   }
 }
 
 template <class T, class Acc, class Merge, class Value>
-void fold(const Tensor& self, uint64_t mask, const Tensor& out, Fold kind, double parameter, const Acc& identity, const Merge& merge,
-          const Value& value) {
-  Reducer(self, mask).run<T>(kind, parameter, identity, merge, [&](const Acc* acc, int64_t first, int64_t stride, int64_t n) {
-    write(out, acc, first, stride, n, value);
-  });
+void fold(const Tensor& self, uint64_t mask, const Tensor& out, Fold kind, double parameter,
+          const Acc& identity, const Merge& merge, const Value& value) {
+  Reducer(self, mask)
+      .run<T>(kind, parameter, identity, merge,
+              [&](const Acc* acc, int64_t first, int64_t stride, int64_t n) {
+                write(out, acc, first, stride, n, value);
+              });
 }
 
 constexpr auto plus = [](auto& a, const auto& b) { a = a + b; };
 constexpr auto same_value = [](auto a) { return a; };
 
-template <class T> T larger_of(T a, T b) { return a > b || a != a ? a : b; }
-template <class T> T smaller_of(T a, T b) { return a < b || a != a ? a : b; }
-
-template <class T> T bottom() {
-  if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
-  else return std::numeric_limits<T>::lowest();
+template <class T>
+T larger_of(T a, T b) {
+  return a > b || a != a ? a : b;
 }
-template <class T> T top() {
-  if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
-  else return std::numeric_limits<T>::max();
+template <class T>
+T smaller_of(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+
+template <class T>
+T bottom() {
+  if constexpr (std::is_floating_point_v<T>)
+    return -std::numeric_limits<T>::infinity();
+  else
+    return std::numeric_limits<T>::lowest();
+}
+template <class T>
+T top() {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::numeric_limits<T>::infinity();
+  else
+    return std::numeric_limits<T>::max();
 }
 
 [[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
-  if (self.is_complex()) fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+  if (self.is_complex())
+    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
 }
 
 /// An extreme needs an element: refuse reduced dimensions of size 0 that results depend on.
 void refuse_empty(const Tensor& self, uint64_t mask, bool all_given, const char* op) {
   if (self.numel() > 0) return;
   if (!all_given)
-    fail<IndexError>(op, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
-                         "argument; the shape is ", to_string(self.sizes()));
+    fail<IndexError>(op,
+                     "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                     "reduction dim with the 'dim' argument; the shape is ",
+                     to_string(self.sizes()));
   for (int64_t d = 0; d < self.dim(); ++d)
     if (mask >> d & 1 && self.size(d) == 0)
-      fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ", to_string(self.sizes()),
+      fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ",
+                       to_string(self.sizes()),
                        " (input.numel() == 0): an extreme of no elements has no identity");
 }
 
-Tensor add_up(const Tensor& self, const OptionalInts& dim, bool keepdim, DType type, Fold kind, double divisor, const char* op) {
+Tensor add_up(const Tensor& self, const OptionalInts& dim, bool keepdim, DType type, Fold kind,
+              double divisor, const char* op) {
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, type);
   with_compute(type, [&]<class T>(TypeTag<T>) {
     using W = wide_t<T>;
     if constexpr (std::is_same_v<T, int64_t>) {
       // Sums wrap around, which only unsigned numbers may.
-      fold<T>(self, l.mask, out, Fold::Sum, 0, uint64_t{0}, plus, [](uint64_t a) { return static_cast<int64_t>(a); });
+      fold<T>(self, l.mask, out, Fold::Sum, 0, uint64_t{0}, plus,
+              [](uint64_t a) { return static_cast<int64_t>(a); });
     } else if (divisor == 1) {
       fold<T>(self, l.mask, out, kind, 0, W(0), plus, same_value);
     } else {
@@ -134,21 +173,25 @@ DType additive_type(const Tensor& self, const OptionalType& dtype) {
 
 }  // namespace
 
-Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op) {
+Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+           const char* op) {
   return add_up(self, dim, keepdim, additive_type(self, dtype), Fold::Sum, 1, op);
 }
 
-Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op) {
+Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+              const char* op) {
   refuse_complex(self, op);
   const DType type = additive_type(self, dtype);
   return add_up(self, dim, keepdim, type, Fold::NonNanSum, 1, op);
 }
 
-Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op) {
+Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+            const char* op) {
   const DType type = dtype.value_or(self.dtype());
   if (is_integral(type))
-    fail(op, "(): could not infer output dtype. ", dtype ? "Optional" : "Input", " dtype must be either a floating point or complex dtype. Got: ",
-         type_name_of(type), dtype ? "" : "; convert the input, or pass dtype=");
+    fail(op, "(): could not infer output dtype. ", dtype ? "Optional" : "Input",
+         " dtype must be either a floating point or complex dtype. Got: ", type_name_of(type),
+         dtype ? "" : "; convert the input, or pass dtype=");
   const uint64_t mask = dim_mask(dim, self.dim(), op);
   double n = 1;
   for (int64_t d = 0; d < self.dim(); ++d)
@@ -156,7 +199,8 @@ Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
   return add_up(self, dim, keepdim, type, Fold::Sum, n, op);
 }
 
-Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op) {
+Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+            const char* op) {
   const DType type = additive_type(self, dtype);
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, type);
@@ -164,25 +208,29 @@ Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
     using W = wide_t<T>;
     auto times = [](auto& a, const auto& b) { a = a * b; };
     if constexpr (std::is_same_v<T, int64_t>)
-      fold<T>(self, l.mask, out, Fold::Product, 0, uint64_t{1}, times, [](uint64_t a) { return static_cast<int64_t>(a); });
-    else fold<T>(self, l.mask, out, Fold::Product, 0, W(1), times, same_value);
+      fold<T>(self, l.mask, out, Fold::Product, 0, uint64_t{1}, times,
+              [](uint64_t a) { return static_cast<int64_t>(a); });
+    else
+      fold<T>(self, l.mask, out, Fold::Product, 0, W(1), times, same_value);
   });
   return out;
 }
 
 [[gnu::cold, gnu::noinline]] static void warn_of_freedom(const char* op) {
-  runtime::warn((std::string(op) +
-                 "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-                 "(input numel divided by output numel)")
+  runtime::warn((std::string(op) + "(): degrees of freedom is <= 0. Correction should be strictly less than "
+                                   "the reduction factor (input numel divided by output numel)")
                     .c_str());
 }
 
-Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root, bool with_mean, const char* op) {
+Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root,
+             bool with_mean, const char* op) {
   if (is_integral(self.dtype()))
-    fail(op, "(): std and var only support floating point and complex dtypes, but found ", name_of(self.dtype()));
+    fail(op, "(): std and var only support floating point and complex dtypes, but found ",
+         name_of(self.dtype()));
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, real_dtype(self.dtype()));
-  if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction) [[unlikely]]
+  if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction)
+      [[unlikely]]
     warn_of_freedom(op);
   Tensor means = with_mean ? make(l.shape, self.dtype()) : Tensor();
   with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
@@ -193,21 +241,28 @@ Pair moments(const Tensor& self, const OptionalInts& dim, double correction, boo
         const double n = a.count + b.count, share = n > 0 ? b.count / n : 0;
         const W d = b.mean - a.mean;
         double square;
-        if constexpr (is_complex_v<W>) square = d.re * d.re + d.im * d.im;
-        else square = d * d;
-        a = {n, a.count > 0 ? a.mean + d * share : b.mean, a.squares + b.squares + square * (a.count * share)};
+        if constexpr (is_complex_v<W>)
+          square = d.re * d.re + d.im * d.im;
+        else
+          square = d * d;
+        a = {n, a.count > 0 ? a.mean + d * share : b.mean,
+             a.squares + b.squares + square * (a.count * share)};
       };
-      Reducer(self, l.mask).run<T>(Fold::Moments, 0, A{0, W(0), 0}, merge, [&](const A* acc, int64_t first, int64_t stride, int64_t n) {
-        write(out, acc, first, stride, n, [correction, root](const A& a) {
-          // Of no element, and of one that is no number, there is no variance, whatever is corrected.
-          const double rest = a.count - correction, v = a.squares / (rest > 0 ? rest : 0.0);
-          const bool known = a.count > 0 && a.mean - a.mean == W(0);
-          if (!known) return std::nan("");
-          return root ? std::sqrt(v) : v;
-        });
-        if (means.defined())
-          write(means, acc, first, stride, n, [](const A& a) { return a.count > 0 ? a.mean : W(std::nan("")); });
-      });
+      Reducer(self, l.mask)
+          .run<T>(Fold::Moments, 0, A{0, W(0), 0}, merge,
+                  [&](const A* acc, int64_t first, int64_t stride, int64_t n) {
+                    write(out, acc, first, stride, n, [correction, root](const A& a) {
+                      // Of no element, and of one that is no number, there is no variance, whatever is
+                      // corrected.
+                      const double rest = a.count - correction, v = a.squares / (rest > 0 ? rest : 0.0);
+                      const bool known = a.count > 0 && a.mean - a.mean == W(0);
+                      if (!known) return std::nan("");
+                      return root ? std::sqrt(v) : v;
+                    });
+                    if (means.defined())
+                      write(means, acc, first, stride, n,
+                            [](const A& a) { return a.count > 0 ? a.mean : W(std::nan("")); });
+                  });
     }
   });
   return {out, means};
@@ -220,8 +275,12 @@ Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool m
   Tensor out = make(l.shape, self.dtype());
   with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
-      if (max) fold<T>(self, l.mask, out, Fold::Max, 0, bottom<T>(), [](T& a, T b) { a = larger_of(a, b); }, same_value);
-      else fold<T>(self, l.mask, out, Fold::Min, 0, top<T>(), [](T& a, T b) { a = smaller_of(a, b); }, same_value);
+      if (max)
+        fold<T>(
+            self, l.mask, out, Fold::Max, 0, bottom<T>(), [](T& a, T b) { a = larger_of(a, b); }, same_value);
+      else
+        fold<T>(
+            self, l.mask, out, Fold::Min, 0, top<T>(), [](T& a, T b) { a = smaller_of(a, b); }, same_value);
     }
   });
   return out;
@@ -229,8 +288,10 @@ Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool m
 
 Tensor extreme_of_all(const Tensor& self, bool max, const char* op) {
   if (self.numel() == 0)
-    fail(op, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument; "
-             "the shape is ", to_string(self.sizes()));
+    fail(op,
+         "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+         "the 'dim' argument; the shape is ",
+         to_string(self.sizes()));
   return extreme(self, {}, false, max, op);
 }
 
@@ -242,13 +303,17 @@ void locate(const Tensor& self, uint64_t mask, bool max, const Tensor& values, c
     if constexpr (!is_complex_v<T>) {
       using A = Located<T>;
       auto merge = [max](A& a, const A& b) {
-        const bool beats = (max ? b.value > a.value : b.value < a.value) || (b.value != b.value && a.value == a.value);
+        const bool beats =
+            (max ? b.value > a.value : b.value < a.value) || (b.value != b.value && a.value == a.value);
         if (a.index < 0 || (b.index >= 0 && beats)) a = b;
       };
-      Reducer(self, mask).run<T>(max ? Fold::FirstMax : Fold::FirstMin, 0, A{T(0), -1}, merge, [&](const A* acc, int64_t first, int64_t stride, int64_t n) {
-        if (values.defined()) write(values, acc, first, stride, n, [](const A& a) { return a.value; });
-        write(indices, acc, first, stride, n, [](const A& a) { return a.index; });
-      });
+      Reducer(self, mask)
+          .run<T>(max ? Fold::FirstMax : Fold::FirstMin, 0, A{T(0), -1}, merge,
+                  [&](const A* acc, int64_t first, int64_t stride, int64_t n) {
+                    if (values.defined())
+                      write(values, acc, first, stride, n, [](const A& a) { return a.value; });
+                    write(indices, acc, first, stride, n, [](const A& a) { return a.index; });
+                  });
     }
   });
 }
@@ -265,7 +330,8 @@ Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const c
   return out;
 }
 
-Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max, const char* op) {
+Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max,
+                        const char* op) {
   refuse_complex(self, op);
   const uint64_t mask = dim ? uint64_t{1} << wrap_dim(*dim, self.dim(), op) : dim_mask({}, self.dim(), op);
   refuse_empty(self, mask, dim.has_value(), op);
@@ -276,27 +342,35 @@ Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, b
 
 Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
   // Over no dimensions: each element by itself.
-  if (dim && dim->empty()) return copy_of(copy_of(self, DType::Bool), self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  if (dim && dim->empty())
+    return copy_of(copy_of(self, DType::Bool), self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
   const Layout l = layout(self, dim, keepdim, op);
   // As torch has it: uint8 stays uint8.
   Tensor out = make(l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
   auto count = [&]<class T>(TypeTag<T>, const Tensor& x) {
     const Reducer reducer(x, l.mask);
     const int64_t wanted = all ? reducer.length() : 1;
-    reducer.run<T>(Fold::Nonzero, 0, int64_t{0}, plus, [&](const int64_t* acc, int64_t first, int64_t stride, int64_t n) {
-      write(out, acc, first, stride, n, [wanted](int64_t a) { return int64_t{a >= wanted}; });
-    });
+    reducer.run<T>(Fold::Nonzero, 0, int64_t{0}, plus,
+                   [&](const int64_t* acc, int64_t first, int64_t stride, int64_t n) {
+                     write(out, acc, first, stride, n, [wanted](int64_t a) { return int64_t{a >= wanted}; });
+                   });
   };
-  if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8) count(TypeTag<uint8_t>{}, self);
-  else with_compute(self.dtype(), [&](auto tag) { count(tag, self); });
+  if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8)
+    count(TypeTag<uint8_t>{}, self);
+  else
+    with_compute(self.dtype(), [&](auto tag) { count(tag, self); });
   return out;
 }
 
 Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op) {
   const Layout l = layout(self, dim, false, op);
   Tensor out = make(l.shape, DType::Int64);
-  if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8) fold<uint8_t>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
-  else with_compute(self.dtype(), [&]<class T>(TypeTag<T>) { fold<T>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value); });
+  if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8)
+    fold<uint8_t>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
+  else
+    with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+      fold<T>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
+    });
   return out;
 }
 
@@ -332,7 +406,8 @@ Tensor logsumexp_of_complex(const Tensor& self, const OptionalInts& dim, bool ke
     int64_t to = 0;
     for (int64_t from = 0; from < self.numel(); ++from) {
       const C z(p[from]);
-      add(sums[static_cast<size_t>(to)], {z.re, z.re == bottom<double>() ? C(0) : math::exp(C(z.re - finite(z.re), z.im))});
+      add(sums[static_cast<size_t>(to)],
+          {z.re, z.re == bottom<double>() ? C(0) : math::exp(C(z.re - finite(z.re), z.im))});
       for (int64_t i = self.dim() - 1; i >= 0; --i) {
         to += strides[i];
         if (++at[i] < self.size(i)) break;
@@ -340,12 +415,15 @@ Tensor logsumexp_of_complex(const Tensor& self, const OptionalInts& dim, bool ke
         at[i] = 0;
       }
     }
-    for (size_t i = 0; i < sums.size(); ++i) o[i] = Complex<R>(C(finite(sums[i].max)) + math::log(sums[i].sum));
+    for (size_t i = 0; i < sums.size(); ++i)
+      o[i] = Complex<R>(C(finite(sums[i].max)) + math::log(sums[i].sum));
   };
   const Access access(out);
   if (!access) return out;
-  if (self.dtype() == DType::Complex64) run(TypeTag<float>{});
-  else run(TypeTag<double>{});
+  if (self.dtype() == DType::Complex64)
+    run(TypeTag<float>{});
+  else
+    run(TypeTag<double>{});
   return out;
 }
 
@@ -370,32 +448,42 @@ Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, cons
   return out;
 }
 
-Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim, const OptionalType& dtype, const char* op) {
+Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
+                   const OptionalType& dtype, const char* op) {
   if (is_integral(self.dtype()))
     fail(op, "(): Expected a floating point or complex tensor as input. Got ", name_of(self.dtype()));
   if (dtype && (!is_differentiable(*dtype) || is_complex(*dtype) != self.is_complex()))
-    fail(op, "(): dtype should be ", self.is_complex() ? "complex" : "floating point", " like the input's ", name_of(self.dtype()), ", but got ",
-         name_of(*dtype));
+    fail(op, "(): dtype should be ", self.is_complex() ? "complex" : "floating point", " like the input's ",
+         name_of(self.dtype()), ", but got ", name_of(*dtype));
   const DType type = dtype.value_or(self.dtype());
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, real_dtype(type));
   if ((ord < 0 || std::isinf(ord)) && self.numel() == 0) {
     for (int64_t d = 0; d < self.dim(); ++d)
       if ((l.mask >> d & 1) && self.size(d) == 0)
-        fail(op, "(): cannot compute the ", ord, " norm on an empty tensor because the operation does not have an identity; the shape is ",
+        fail(op, "(): cannot compute the ", ord,
+             " norm on an empty tensor because the operation does not have an identity; the shape is ",
              to_string(self.sizes()));
   }
   with_compute(type, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, int64_t>) {
       using R = real_t<T>;
-      if (ord == 2) return fold<T>(self, l.mask, out, Fold::SquareSum, 0, 0.0, plus, [](double a) { return std::sqrt(a); });
+      if (ord == 2)
+        return fold<T>(self, l.mask, out, Fold::SquareSum, 0, 0.0, plus,
+                       [](double a) { return std::sqrt(a); });
       if (ord == 1) return fold<T>(self, l.mask, out, Fold::AbsSum, 0, 0.0, plus, same_value);
-      if (ord == 0) return fold<T>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, [](int64_t a) { return static_cast<double>(a); });
+      if (ord == 0)
+        return fold<T>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus,
+                       [](int64_t a) { return static_cast<double>(a); });
       if (std::isinf(ord) && ord > 0)
-        return fold<T>(self, l.mask, out, Fold::AbsMax, 0, R(0), [](R& a, R b) { a = larger_of(a, b); }, same_value);
+        return fold<T>(
+            self, l.mask, out, Fold::AbsMax, 0, R(0), [](R& a, R b) { a = larger_of(a, b); }, same_value);
       if (std::isinf(ord))
-        return fold<T>(self, l.mask, out, Fold::AbsMin, 0, top<R>(), [](R& a, R b) { a = smaller_of(a, b); }, same_value);
-      fold<T>(self, l.mask, out, Fold::PowerSum, ord, 0.0, plus, [ord](double a) { return std::pow(a, 1 / ord); });
+        return fold<T>(
+            self, l.mask, out, Fold::AbsMin, 0, top<R>(), [](R& a, R b) { a = smaller_of(a, b); },
+            same_value);
+      fold<T>(self, l.mask, out, Fold::PowerSum, ord, 0.0, plus,
+              [ord](double a) { return std::pow(a, 1 / ord); });
     }
   });
   return out;

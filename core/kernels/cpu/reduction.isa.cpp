@@ -1,10 +1,12 @@
 // The loops of every fold (kernels/cpu/reduction.h) for one instruction set.
 //
-// `Additive`, `Extreme`, `First`, `MomentsFold` and `ExpSumFold` are the five shapes a fold can have; each has `rows` and
-// `columns`. Sums run over lanes or over eight rows at a time in T and go into the wide accumulator block by block.
+// `Additive`, `Extreme`, `First`, `MomentsFold` and `ExpSumFold` are the five shapes a fold can have; each
+// has `rows` and `columns`. Sums run over lanes or over eight rows at a time in T and go into the wide
+// accumulator block by block.
+#include "kernels/cpu/reduction.h"
+
 #include "for_loops.h"
 #include "kernels/cpu/lanes.h"
-#include "kernels/cpu/reduction.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {
@@ -12,67 +14,89 @@ namespace {
 
 // Elements that are added up in T before they go into the accumulator.
 constexpr int64_t kBlock = 1024;
-// Rows that moments and sums of exponentials take in at a time: twice over, so that they should stay in the cache.
+// Rows that moments and sums of exponentials take in at a time: twice over, so that they should stay in the
+// cache.
 constexpr int64_t kRows = 16;
 
 ADJOINT_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-template <class T> struct RealPart { using type = T; };
-template <class T> struct RealPart<Complex<T>> { using type = T; };
-template <class T> using real_part_t = typename RealPart<T>::type;
+template <class T>
+struct RealPart {
+  using type = T;
+};
+template <class T>
+struct RealPart<Complex<T>> {
+  using type = T;
+};
+template <class T>
+using real_part_t = typename RealPart<T>::type;
 
 ADJOINT_INLINE float magnitude(float x) { return math::abs(x); }
 ADJOINT_INLINE double magnitude(double x) { return math::abs(x); }
 ADJOINT_INLINE int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-template <class T> ADJOINT_INLINE T magnitude(Complex<T> z) { return math::abs(z); }
+template <class T>
+ADJOINT_INLINE T magnitude(Complex<T> z) {
+  return math::abs(z);
+}
 
-// --- Sums of a function of the element ---------------------------------------------------------------------------------
+// --- Sums of a function of the element ------------------------------------------------------------
 
 // S is what a few terms add up in, W the accumulator. Integers wrap around, hence unsigned.
-template <class T> struct Plain {
+template <class T>
+struct Plain {
   using S = T;
   using W = wide_t<T>;
   ADJOINT_INLINE static S term(T x, double) { return x; }
 };
-template <> struct Plain<int64_t> {
+template <>
+struct Plain<int64_t> {
   using S = uint64_t;
   using W = uint64_t;
   ADJOINT_INLINE static S term(int64_t x, double) { return static_cast<uint64_t>(x); }
 };
-template <class T> struct NonNan : Plain<T> {
+template <class T>
+struct NonNan : Plain<T> {
   ADJOINT_INLINE static T term(T x, double) { return x == x ? x : T(0); }
 };
-template <class T> struct IsNonzero {
+template <class T>
+struct IsNonzero {
   using S = int32_t;
   using W = int64_t;
   ADJOINT_INLINE static S term(T x, double) { return !(x == T(0)); }
 };
-template <class T> struct Magnitude {
+template <class T>
+struct Magnitude {
   using S = real_part_t<T>;
   using W = double;
   ADJOINT_INLINE static S term(T x, double) { return magnitude(x); }
 };
 // In double: the square of a float neither overflows nor vanishes there.
-template <class T> struct SquareOf {
+template <class T>
+struct SquareOf {
   using S = double;
   using W = double;
   ADJOINT_INLINE static S term(T x, double) {
-    if constexpr (requires { x.re; }) return double(x.re) * double(x.re) + double(x.im) * double(x.im);
-    else return double(x) * double(x);
+    if constexpr (requires { x.re; })
+      return double(x.re) * double(x.re) + double(x.im) * double(x.im);
+    else
+      return double(x) * double(x);
   }
 };
-template <class T> struct PowerOf {
+template <class T>
+struct PowerOf {
   using S = double;
   using W = double;
   static constexpr bool costly = true;  // its code is long, and stands once in each loop
   ADJOINT_INLINE static S term(T x, double p) { return double(math::pow(magnitude(x), real_part_t<T>(p))); }
 };
 
-template <class T, class F> struct Additive {
+template <class T, class F>
+struct Additive {
   using S = typename F::S;
   using W = typename F::W;
 
-  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t, double parameter) {
+  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t,
+                   double parameter) {
     W* a = static_cast<W*>(acc);
     const T* p = static_cast<const T*>(from);
     if constexpr (requires { F::costly; }) {
@@ -99,13 +123,15 @@ template <class T, class F> struct Additive {
       W sum = a[r];
       for (int64_t at = 0; at < n; at += kBlock) {
         const T* q = p + r * row_stride + at;
-        sum = sum + W(stream_sum<S>(q, least(kBlock, n - at), [parameter](T v) { return F::term(v, parameter); }));
+        sum = sum +
+              W(stream_sum<S>(q, least(kBlock, n - at), [parameter](T v) { return F::term(v, parameter); }));
       }
       a[r] = sum;
     }
   }
 
-  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t, double x) {
+  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t,
+                      double x) {
     W* a = static_cast<W*>(acc);
     const T* p = static_cast<const T*>(from);
     int64_t r = 0;
@@ -113,8 +139,10 @@ template <class T, class F> struct Additive {
       const T* q = p + r * s;
 #pragma GCC ivdep
       for (int64_t j = 0; j < columns; ++j) {
-        const S low = (F::term(q[j], x) + F::term(q[j + s], x)) + (F::term(q[j + 2 * s], x) + F::term(q[j + 3 * s], x));
-        const S high = (F::term(q[j + 4 * s], x) + F::term(q[j + 5 * s], x)) + (F::term(q[j + 6 * s], x) + F::term(q[j + 7 * s], x));
+        const S low =
+            (F::term(q[j], x) + F::term(q[j + s], x)) + (F::term(q[j + 2 * s], x) + F::term(q[j + 3 * s], x));
+        const S high = (F::term(q[j + 4 * s], x) + F::term(q[j + 5 * s], x)) +
+                       (F::term(q[j + 6 * s], x) + F::term(q[j + 7 * s], x));
         a[j] = a[j] + W(low + high);
       }
     }
@@ -126,58 +154,68 @@ template <class T, class F> struct Additive {
   }
 };
 
-// --- Products and extremes: one accumulator type, joined by one function -------------------------------------------------
+// --- Products and extremes: one accumulator type, joined by one function --------------------------
 
-template <class T> struct Times {
+template <class T>
+struct Times {
   using W = wide_t<T>;
   ADJOINT_INLINE static W take(T x) { return W(x); }
   ADJOINT_INLINE static W join(W a, W b) { return a * b; }
   ADJOINT_INLINE static W identity() { return W(1); }
 };
-template <> struct Times<int64_t> {
+template <>
+struct Times<int64_t> {
   using W = uint64_t;
   ADJOINT_INLINE static W take(int64_t x) { return static_cast<uint64_t>(x); }
   ADJOINT_INLINE static W join(W a, W b) { return a * b; }
   ADJOINT_INLINE static W identity() { return 1; }
 };
-template <class T> struct Largest {
+template <class T>
+struct Largest {
   using W = T;
   ADJOINT_INLINE static W take(T x) { return x; }
   ADJOINT_INLINE static W join(W a, W b) { return larger(a, b); }
   ADJOINT_INLINE static W identity() { return lowest<T>(); }
 };
-template <class T> struct Smallest {
+template <class T>
+struct Smallest {
   using W = T;
   ADJOINT_INLINE static W take(T x) { return x; }
   ADJOINT_INLINE static W join(W a, W b) { return smaller(a, b); }
   ADJOINT_INLINE static W identity() { return highest<T>(); }
 };
-template <class T> struct LargestMagnitude {
+template <class T>
+struct LargestMagnitude {
   using W = real_part_t<T>;
   ADJOINT_INLINE static W take(T x) { return magnitude(x); }
   ADJOINT_INLINE static W join(W a, W b) { return larger(a, b); }
   ADJOINT_INLINE static W identity() { return W(0); }
 };
-template <class T> struct SmallestMagnitude {
+template <class T>
+struct SmallestMagnitude {
   using W = real_part_t<T>;
   ADJOINT_INLINE static W take(T x) { return magnitude(x); }
   ADJOINT_INLINE static W join(W a, W b) { return smaller(a, b); }
   ADJOINT_INLINE static W identity() { return highest<W>(); }
 };
 
-template <class T, class F> struct Joined {
+template <class T, class F>
+struct Joined {
   using W = typename F::W;
 
-  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t, double) {
+  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t,
+                   double) {
     W* a = static_cast<W*>(acc);
     for (int64_t r = 0; r < rows; ++r) {
       const T* p = static_cast<const T*>(from) + r * row_stride;
-      a[r] = F::join(a[r], fold_lanes<W>(n, F::identity(), [p](W v, int64_t i) { return F::join(v, F::take(p[i])); },
-                                         [](W v, W w) { return F::join(v, w); }));
+      a[r] = F::join(a[r], fold_lanes<W>(
+                               n, F::identity(), [p](W v, int64_t i) { return F::join(v, F::take(p[i])); },
+                               [](W v, W w) { return F::join(v, w); }));
     }
   }
 
-  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t, double) {
+  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t,
+                      double) {
     W* a = static_cast<W*>(acc);
     const T* p = static_cast<const T*>(from);
     int64_t r = 0;
@@ -185,7 +223,8 @@ template <class T, class F> struct Joined {
       const T* q = p + r * s;
 #pragma GCC ivdep
       for (int64_t j = 0; j < columns; ++j) {
-        const W low = F::join(F::take(q[j]), F::take(q[j + s])), high = F::join(F::take(q[j + 2 * s]), F::take(q[j + 3 * s]));
+        const W low = F::join(F::take(q[j]), F::take(q[j + s])),
+                high = F::join(F::take(q[j + 2 * s]), F::take(q[j + 3 * s]));
         a[j] = F::join(a[j], F::join(low, high));
       }
     }
@@ -197,13 +236,15 @@ template <class T, class F> struct Joined {
   }
 };
 
-// --- Extremes with their place -------------------------------------------------------------------------------------------
+// --- Extremes with their place --------------------------------------------------------------------
 
-template <class T, bool Max> struct First {
+template <class T, bool Max>
+struct First {
   /// Whether x takes the place of v. A NaN is more extreme than any number; the first of equals stays.
   ADJOINT_INLINE static bool beats(T x, T v) { return (Max ? x > v : x < v) | ((x != x) & (v == v)); }
 
-  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t start, double) {
+  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t start,
+                   double) {
     Located<T>* a = static_cast<Located<T>*>(acc);
     if (n <= 0) return;
     for (int64_t r = 0; r < rows; ++r) {
@@ -223,7 +264,8 @@ template <class T, bool Max> struct First {
     }
   }
 
-  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t start, double) {
+  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t start,
+                      double) {
     Located<T>* a = static_cast<Located<T>*>(acc);
     T value[kMostColumns];
     int64_t index[kMostColumns];
@@ -245,27 +287,33 @@ template <class T, bool Max> struct First {
   }
 };
 
-// --- Mean and variance ---------------------------------------------------------------------------------------------------
+// --- Mean and variance ----------------------------------------------------------------------------
 
 // A block's mean first, then the squares of the distances from it, then Chan's formula to join two blocks:
 // T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance (1983).
-template <class T> struct MomentsFold {
+template <class T>
+struct MomentsFold {
   using W = wide_t<T>;
   using A = MomentsOf<W>;
   ADJOINT_INLINE static double norm(double x) { return x * x; }
   ADJOINT_INLINE static double norm(Complex<double> z) { return z.re * z.re + z.im * z.im; }
-  template <class X> ADJOINT_INLINE static auto squared(X x) {
-    if constexpr (requires { x.re; }) return x.re * x.re + x.im * x.im;
-    else return x * x;
+  template <class X>
+  ADJOINT_INLINE static auto squared(X x) {
+    if constexpr (requires { x.re; })
+      return x.re * x.re + x.im * x.im;
+    else
+      return x * x;
   }
   ADJOINT_INLINE static A join(A a, A b) {
     const double n = a.count + b.count, share = n > 0 ? b.count / n : 0;
     const W d = b.mean - a.mean;
     // The plain mean of two equally large blocks, and a mean that is exact for one empty block.
-    return {n, a.count > 0 ? a.mean + d * share : b.mean, a.squares + b.squares + norm(d) * (a.count * share)};
+    return {n, a.count > 0 ? a.mean + d * share : b.mean,
+            a.squares + b.squares + norm(d) * (a.count * share)};
   }
 
-  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t, double) {
+  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t,
+                   double) {
     A* a = static_cast<A*>(acc);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t at = 0; at < n; at += 2 * kBlock) {
@@ -281,7 +329,8 @@ template <class T> struct MomentsFold {
       }
   }
 
-  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t, double) {
+  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t,
+                      double) {
     A* a = static_cast<A*>(acc);
     constexpr int64_t kTile = 256;
     for (int64_t tile = 0; tile < columns; tile += kTile) {
@@ -318,9 +367,10 @@ template <class T> struct MomentsFold {
   }
 };
 
-// --- Sums of exponentials --------------------------------------------------------------------------------------------------
+// --- Sums of exponentials -------------------------------------------------------------------------
 
-template <class T> struct ExpSumFold {
+template <class T>
+struct ExpSumFold {
   using A = ExpSumOf;
   ADJOINT_INLINE static A join(A a, A b) {
     const double max = larger(a.max, b.max), shift = finite_or_zero(max);
@@ -330,7 +380,8 @@ template <class T> struct ExpSumFold {
     return {max, sum};
   }
 
-  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t, double) {
+  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t,
+                   double) {
     A* a = static_cast<A*>(acc);
     constexpr int64_t kRun = 8 * kBlock / sizeof(T) * 4;  // 32 KiB at most
     for (int64_t r = 0; r < rows; ++r)
@@ -344,7 +395,8 @@ template <class T> struct ExpSumFold {
       }
   }
 
-  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t, double) {
+  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t,
+                      double) {
     A* a = static_cast<A*>(acc);
     constexpr int64_t kTile = 256;
     for (int64_t tile = 0; tile < columns; tile += kTile) {
@@ -380,12 +432,16 @@ template <class T> struct ExpSumFold {
   }
 };
 
-// --- The tables ------------------------------------------------------------------------------------------------------------
+// --- The tables -----------------------------------------------------------------------------------
 
-template <class L> constexpr FoldLoops loops() { return {&L::rows, &L::columns}; }
+template <class L>
+constexpr FoldLoops loops() {
+  return {&L::rows, &L::columns};
+}
 constexpr FoldLoops none{};
 
-template <class T> double squared_distance(const T* a, const T* b, int64_t n) {
+template <class T>
+double squared_distance(const T* a, const T* b, int64_t n) {
   double sum = 0;
   for (int64_t at = 0; at < n; at += kBlock, a += kBlock, b += kBlock)
     sum += lane_sum<double>(least(kBlock, n - at), [a, b](int64_t i) {
@@ -396,36 +452,48 @@ template <class T> double squared_distance(const T* a, const T* b, int64_t n) {
 }
 
 // In the order of Fold.
-template <class T> constexpr FoldTable<T> floating_table{{
-    loops<Additive<T, Plain<T>>>(), loops<Joined<T, Times<T>>>(), loops<Joined<T, Largest<T>>>(), loops<Joined<T, Smallest<T>>>(),
-    loops<First<T, true>>(), loops<First<T, false>>(), loops<MomentsFold<T>>(), loops<ExpSumFold<T>>(),
-    loops<Additive<T, NonNan<T>>>(), loops<Additive<T, IsNonzero<T>>>(), loops<Additive<T, Magnitude<T>>>(),
-    loops<Additive<T, SquareOf<T>>>(), loops<Additive<T, PowerOf<T>>>(), loops<Joined<T, LargestMagnitude<T>>>(),
-    loops<Joined<T, SmallestMagnitude<T>>>()}, &squared_distance<T>};
+template <class T>
+constexpr FoldTable<T> floating_table{
+    {loops<Additive<T, Plain<T>>>(), loops<Joined<T, Times<T>>>(), loops<Joined<T, Largest<T>>>(),
+     loops<Joined<T, Smallest<T>>>(), loops<First<T, true>>(), loops<First<T, false>>(),
+     loops<MomentsFold<T>>(), loops<ExpSumFold<T>>(), loops<Additive<T, NonNan<T>>>(),
+     loops<Additive<T, IsNonzero<T>>>(), loops<Additive<T, Magnitude<T>>>(),
+     loops<Additive<T, SquareOf<T>>>(), loops<Additive<T, PowerOf<T>>>(),
+     loops<Joined<T, LargestMagnitude<T>>>(), loops<Joined<T, SmallestMagnitude<T>>>()},
+    &squared_distance<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<FoldTable<float>>, ADJOINT_LEVEL, &floating_table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<FoldTable<double>>, ADJOINT_LEVEL, &floating_table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<FoldTable<float>>, ADJOINT_LEVEL,
+                                                   &floating_table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<FoldTable<double>>, ADJOINT_LEVEL,
+                                                    &floating_table<double>};
 
 #if ADJOINT_LEVEL == 0
-constexpr FoldTable<int64_t> integer_table{{
-    loops<Additive<int64_t, Plain<int64_t>>>(), loops<Joined<int64_t, Times<int64_t>>>(), loops<Joined<int64_t, Largest<int64_t>>>(),
-    loops<Joined<int64_t, Smallest<int64_t>>>(), loops<First<int64_t, true>>(), loops<First<int64_t, false>>(), none, none, none,
-    loops<Additive<int64_t, IsNonzero<int64_t>>>(), none, none, none, none, none}};
+constexpr FoldTable<int64_t> integer_table{
+    {loops<Additive<int64_t, Plain<int64_t>>>(), loops<Joined<int64_t, Times<int64_t>>>(),
+     loops<Joined<int64_t, Largest<int64_t>>>(), loops<Joined<int64_t, Smallest<int64_t>>>(),
+     loops<First<int64_t, true>>(), loops<First<int64_t, false>>(), none, none, none,
+     loops<Additive<int64_t, IsNonzero<int64_t>>>(), none, none, none, none, none}};
 // Bytes stand for bool and uint8.
-constexpr FoldTable<uint8_t> byte_table{{
-    none, none, loops<Joined<uint8_t, Largest<uint8_t>>>(), loops<Joined<uint8_t, Smallest<uint8_t>>>(), none, none, none, none, none,
-    loops<Additive<uint8_t, IsNonzero<uint8_t>>>(), none, none, none, none, none}};
-template <class T> constexpr FoldTable<Complex<T>> complex_table{{
-    loops<Additive<Complex<T>, Plain<Complex<T>>>>(), loops<Joined<Complex<T>, Times<Complex<T>>>>(), none, none, none, none,
-    loops<MomentsFold<Complex<T>>>(), none, loops<Additive<Complex<T>, NonNan<Complex<T>>>>(), loops<Additive<Complex<T>, IsNonzero<Complex<T>>>>(),
-    loops<Additive<Complex<T>, Magnitude<Complex<T>>>>(), loops<Additive<Complex<T>, SquareOf<Complex<T>>>>(),
-    loops<Additive<Complex<T>, PowerOf<Complex<T>>>>(), loops<Joined<Complex<T>, LargestMagnitude<Complex<T>>>>(),
-    loops<Joined<Complex<T>, SmallestMagnitude<Complex<T>>>>()}};
+constexpr FoldTable<uint8_t> byte_table{{none, none, loops<Joined<uint8_t, Largest<uint8_t>>>(),
+                                         loops<Joined<uint8_t, Smallest<uint8_t>>>(), none, none, none, none,
+                                         none, loops<Additive<uint8_t, IsNonzero<uint8_t>>>(), none, none,
+                                         none, none, none}};
+template <class T>
+constexpr FoldTable<Complex<T>> complex_table{
+    {loops<Additive<Complex<T>, Plain<Complex<T>>>>(), loops<Joined<Complex<T>, Times<Complex<T>>>>(), none,
+     none, none, none, loops<MomentsFold<Complex<T>>>(), none,
+     loops<Additive<Complex<T>, NonNan<Complex<T>>>>(), loops<Additive<Complex<T>, IsNonzero<Complex<T>>>>(),
+     loops<Additive<Complex<T>, Magnitude<Complex<T>>>>(),
+     loops<Additive<Complex<T>, SquareOf<Complex<T>>>>(), loops<Additive<Complex<T>, PowerOf<Complex<T>>>>(),
+     loops<Joined<Complex<T>, LargestMagnitude<Complex<T>>>>(),
+     loops<Joined<Complex<T>, SmallestMagnitude<Complex<T>>>>()}};
 
 [[gnu::init_priority(200)]] RegisterVariant integers{variant_list<FoldTable<int64_t>>, 0, &integer_table};
 [[gnu::init_priority(200)]] RegisterVariant bytes{variant_list<FoldTable<uint8_t>>, 0, &byte_table};
-[[gnu::init_priority(200)]] RegisterVariant complex_floats{variant_list<FoldTable<Complex<float>>>, 0, &complex_table<float>};
-[[gnu::init_priority(200)]] RegisterVariant complex_doubles{variant_list<FoldTable<Complex<double>>>, 0, &complex_table<double>};
+[[gnu::init_priority(200)]] RegisterVariant complex_floats{variant_list<FoldTable<Complex<float>>>, 0,
+                                                           &complex_table<float>};
+[[gnu::init_priority(200)]] RegisterVariant complex_doubles{variant_list<FoldTable<Complex<double>>>, 0,
+                                                            &complex_table<double>};
 #endif
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace adjoint {
 /// Sums for so many neighbouring elements are made side by side.
 inline constexpr int64_t kResampledLanes = 16;
 
-/// What such a block of a row's results is made of. Where a result has fewer terms than another, places are -1.
+/// What such a block of a row's results is made of. Where a result has fewer terms than another, places are
+/// -1.
 template <class T>
 struct ResampledBlock {
   /// Places are counted from here, and all of them are below `span`.

@@ -77,7 +77,8 @@ void row(const T* from, int64_t n, const ResampledBlock<T>* blocks, int64_t coun
 #endif
     for (int64_t k = 0; !done && k < b.terms; ++k, places += L, weights += L)
 #pragma GCC ivdep
-      for (int i = 0; i < L; ++i) sum[i] += places[i] < 0 ? T(0) : weights[i] * x[places[i] < 0 ? 0 : places[i]];
+      for (int i = 0; i < L; ++i)
+        sum[i] += places[i] < 0 ? T(0) : weights[i] * x[places[i] < 0 ? 0 : places[i]];
     if (b.divisors)
 #pragma GCC ivdep
       for (int i = 0; i < L; ++i) sum[i] /= b.divisors[i];

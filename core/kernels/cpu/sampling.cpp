@@ -1,9 +1,10 @@
-// Draws by rejection, an element at a time, each from a stream of its own; all in double precision. Start at `Stream`.
-#include "for_size.h"
+// Draws by rejection, an element at a time, each from a stream of its own; all in double precision. Start at
+// `Stream`.
 #include "kernels/sampling.h"
 
 #include <cmath>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/math/math.h"
 #include "runtime/parallel.h"
@@ -17,7 +18,8 @@ namespace {
 class Stream {
  public:
   Stream(int64_t seed, int64_t position, int64_t element)
-      : seed_(static_cast<uint64_t>(seed)), block_(static_cast<uint64_t>(position) + static_cast<uint64_t>(element)) {}
+      : seed_(static_cast<uint64_t>(seed)),
+        block_(static_cast<uint64_t>(position) + static_cast<uint64_t>(element)) {}
 
   /// In (0, 1), with 53 digits.
   double uniform() {
@@ -57,7 +59,8 @@ double gamma_draw(double a, Stream& random) {
     const double x = random.normal(), t = 1 + c * x;
     if (t <= 0) continue;
     const double v = t * t * t, u = random.uniform();
-    if (u < 1 - 0.0331 * x * x * x * x || std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v))) return scale * d * v;
+    if (u < 1 - 0.0331 * x * x * x * x || std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v)))
+      return scale * d * v;
   }
 }
 
@@ -69,7 +72,9 @@ double log_factorial(double k) {
 double poisson_draw(double rate, Stream& random) {
   if (!(rate >= 0)) return std::nan("");
   if (rate == 0 || std::isinf(rate)) return rate;
-  if (rate > 1e15) return std::floor(rate + std::sqrt(rate) * random.normal() + 0.5);  // neighbours differ by less than a unit
+  if (rate > 1e15)
+    return std::floor(rate + std::sqrt(rate) * random.normal() +
+                      0.5);  // neighbours differ by less than a unit
   if (rate < 10) {
     const double least = std::exp(-rate);
     double product = random.uniform();
@@ -85,14 +90,17 @@ double poisson_draw(double rate, Stream& random) {
     const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
     if (us >= 0.07 && v <= certain) return k;
     if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v) + log_inverse_alpha - std::log(a / (us * us) + b) <= -rate + k * log_rate - log_factorial(k)) return k;
+    if (std::log(v) + log_inverse_alpha - std::log(a / (us * us) + b) <=
+        -rate + k * log_rate - log_factorial(k))
+      return k;
   }
 }
 
 double binomial_draw(double n, double p, Stream& random) {
   if (!(n >= 0) || std::isinf(n) || !(p >= 0 && p <= 1)) return std::nan("");
   n = std::floor(n);
-  if (n > 1e15) return std::min(n, std::max(0.0, std::floor(n * p + std::sqrt(n * p * (1 - p)) * random.normal() + 0.5)));
+  if (n > 1e15)
+    return std::min(n, std::max(0.0, std::floor(n * p + std::sqrt(n * p * (1 - p)) * random.normal() + 0.5)));
   if (p > 0.5) return n - binomial_draw(n, 1 - p, random);
   if (n == 0 || p == 0) return 0;
   if (n * p < 10) {
@@ -114,12 +122,15 @@ double binomial_draw(double n, double p, Stream& random) {
     const double k = std::floor((2 * a / us + b) * u + centre);
     if (us >= 0.07 && v <= certain) return k;
     if (k < 0 || k > n) continue;
-    if (std::log(v * alpha / (a / (us * us) + b)) <= at_mode - log_factorial(k) - log_factorial(n - k) + (k - m) * log_odds) return k;
+    if (std::log(v * alpha / (a / (us * us) + b)) <=
+        at_mode - log_factorial(k) - log_factorial(n - k) + (k - m) * log_odds)
+      return k;
   }
 }
 
-/// dx/da of a draw x from Gamma(a, 1). With P = x^a e^-x S(a, x) / Γ(a), where S is the sum of x^n / (a (a+1) … (a+n)), it is
-/// -x (S (log x - ψ(a)) + dS/da); above the mean the same of Q, by its continued fraction (DLMF 8.7.1, 8.9.2).
+/// dx/da of a draw x from Gamma(a, 1). With P = x^a e^-x S(a, x) / Γ(a), where S is the sum of x^n / (a (a+1)
+/// … (a+n)), it is -x (S (log x - ψ(a)) + dS/da); above the mean the same of Q, by its continued fraction
+/// (DLMF 8.7.1, 8.9.2).
 double gamma_derivative(double a, double x) {
   if (!(a > 0) || !(x >= 0)) return std::nan("");
   if (x == 0) return 0;
@@ -141,7 +152,8 @@ double gamma_derivative(double a, double x) {
     }
     return -x * (s * turn + ds);
   }
-  // Γ(a, x) = x^a e^-x / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)), by Lentz's method with its derivative by a.
+  // Γ(a, x) = x^a e^-x / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)), by Lentz's method with its derivative by
+  // a.
   const double tiny = 1e-300;
   double b = x + 1 - a, db = -1;
   double c = 1 / tiny, dc = 0, d = 1 / b, dd = -db / (b * b), h = d, dh = dd;
@@ -167,17 +179,20 @@ void need_floating(const Tensor& t, const char* op) {
 }
 
 /// draw(value, element) for each element of a tensor, in its type.
-template <class F> Tensor each(const Tensor& t, const F& draw) {
+template <class F>
+Tensor each(const Tensor& t, const F& draw) {
   const Tensor in = copy_of(t, DType::Float64), out = empty(t.sizes(), DType::Float64);
   const Access access(out);
-  if (access) runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) out.data<double>()[i] = draw(in.data<double>()[i], i);
-  });
+  if (access)
+    runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out.data<double>()[i] = draw(in.data<double>()[i], i);
+    });
   return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());
 }
 
 /// draw(stream, value, element) for each element, one after another, in the type in which torch computes.
-template <class F> Tensor in_turn(const Tensor& t, runtime::Generator& generator, const char* op, const F& draw) {
+template <class F>
+Tensor in_turn(const Tensor& t, runtime::Generator& generator, const char* op, const F& draw) {
   const DType type = t.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   const Tensor in = copy_of(t, type), out = empty(t.sizes(), type);
   const Access access(out);
@@ -185,8 +200,10 @@ template <class F> Tensor in_turn(const Tensor& t, runtime::Generator& generator
     for (int64_t i = 0; i < t.numel(); ++i) to[i] = static_cast<T>(draw(stream, from[i], i));
   };
   const bool drawn = !access || generator.draw_torch([&](runtime::TorchStream& stream) {
-    if (type == DType::Float64) draw_all(stream, in.data<double>(), out.data<double>());
-    else draw_all(stream, in.data<float>(), out.data<float>());
+    if (type == DType::Float64)
+      draw_all(stream, in.data<double>(), out.data<double>());
+    else
+      draw_all(stream, in.data<float>(), out.data<float>());
   });
   if (!drawn) fail(op, "(): expected a generator of torch's numbers");
   return t.dtype() == type ? out : copy_of(out, t.dtype());
@@ -195,9 +212,12 @@ template <class F> Tensor in_turn(const Tensor& t, runtime::Generator& generator
 /// The smallest positive normal number: a draw of a continuous positive distribution is never zero.
 double least_of(DType dtype) {
   switch (dtype) {
-    case DType::Float16: return 6.103515625e-05;
-    case DType::Float64: return 2.2250738585072014e-308;
-    default: return 1.1754943508222875e-38;
+    case DType::Float16:
+      return 6.103515625e-05;
+    case DType::Float64:
+      return 2.2250738585072014e-308;
+    default:
+      return 1.1754943508222875e-38;
   }
 }
 
@@ -205,13 +225,16 @@ double least_of(DType dtype) {
 
 namespace kernels {
 
-Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position, runtime::Generator* generator, const char* op) {
+Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
+                    runtime::Generator* generator, const char* op) {
   need_floating(concentration, op);
   const double least = least_of(concentration.dtype());
   if (generator)
     return in_turn(concentration, *generator, op, [&]<class T>(runtime::TorchStream& stream, T a, int64_t) {
       const DType type = concentration.dtype();
-      const T raised = type == DType::Float16 ? T(Half(float(a + 1))) : type == DType::BFloat16 ? T(BFloat16(float(a + 1))) : a + 1;
+      const T raised = type == DType::Float16    ? T(Half(float(a + 1)))
+                       : type == DType::BFloat16 ? T(BFloat16(float(a + 1)))
+                                                 : a + 1;
       return std::max(stream.gamma(a, raised), least);
     });
   return each(concentration, [&](double a, int64_t i) {
@@ -221,7 +244,8 @@ Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
   });
 }
 
-Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtime::Generator* generator, const char* op) {
+Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtime::Generator* generator,
+                      const char* op) {
   need_floating(rate, op);
   if (generator)
     return in_turn(rate, *generator, op, [](runtime::TorchStream& stream, double r, int64_t) {
@@ -235,10 +259,15 @@ Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtim
   });
 }
 
-Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position, runtime::Generator* generator, const char* op) {
+Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position,
+                       runtime::Generator* generator, const char* op) {
   need_floating(count, op);
-  if (prob.dtype() != count.dtype()) fail("binomial only supports floating-point dtypes for count and prob of one type, got ", name_of(count.dtype()), " and ", name_of(prob.dtype()));
-  if (!same(count.sizes(), prob.sizes())) fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()), " must have one shape");
+  if (prob.dtype() != count.dtype())
+    fail("binomial only supports floating-point dtypes for count and prob of one type, got ",
+         name_of(count.dtype()), " and ", name_of(prob.dtype()));
+  if (!same(count.sizes(), prob.sizes()))
+    fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()),
+         " must have one shape");
   const Tensor p = copy_of(prob, DType::Float64);
   if (generator)
     return in_turn(count, *generator, op, [&]<class T>(runtime::TorchStream& stream, T n, int64_t i) {
@@ -252,7 +281,9 @@ Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, in
 
 Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, const char* op) {
   need_floating(concentration, op);
-  if (!same(concentration.sizes(), draw.sizes())) fail(op, "(): shapes ", to_string(concentration.sizes()), " and ", to_string(draw.sizes()), " must be the same");
+  if (!same(concentration.sizes(), draw.sizes()))
+    fail(op, "(): shapes ", to_string(concentration.sizes()), " and ", to_string(draw.sizes()),
+         " must be the same");
   const Tensor x = copy_of(draw, DType::Float64);
   return each(concentration, [&](double a, int64_t i) { return gamma_derivative(a, x.data<double>()[i]); });
 }

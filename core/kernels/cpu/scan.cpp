@@ -1,5 +1,5 @@
-// Scans: `sweep` walks along the dimension with one accumulator per slice, a block of slices side by side, so that
-// memory is read in order whichever dimension it is.
+// Scans: `sweep` walks along the dimension with one accumulator per slice, a block of slices side by side, so
+// that memory is read in order whichever dimension it is.
 #include "kernels/scan.h"
 
 #include <cmath>
@@ -17,68 +17,81 @@ namespace {
 constexpr int64_t kAbreast = 64;
 
 /// step(accumulator, offset, k) for k = 0 … n-1 of every slice, or backwards.
-template <class Acc, class Step> void sweep(const Slices& s, bool reverse, const Acc& start, const Step& step) {
+template <class Acc, class Step>
+void sweep(const Slices& s, bool reverse, const Acc& start, const Step& step) {
   if (s.n == 0) return;
   if (s.inner == 1) {
     // Several rows at a time: a step waits for the one before it in its own row only.
     constexpr int64_t kTogether = sizeof(Acc) > 8 ? 4 : 8;
-    runtime::parallel_for(0, (s.outer - 1) / kTogether + 1, std::max<int64_t>(1, 16384 / (s.n * kTogether)), [&](int64_t b, int64_t e) {
-      for (int64_t row = b * kTogether; row < std::min(s.outer, e * kTogether); row += kTogether) {
-        const auto run = [&]<int64_t width>(std::integral_constant<int64_t, width>, int64_t first) __attribute__((always_inline)) {
-          Acc acc[width];
+    runtime::parallel_for(
+        0, (s.outer - 1) / kTogether + 1, std::max<int64_t>(1, 16384 / (s.n * kTogether)),
+        [&](int64_t b, int64_t e) {
+          for (int64_t row = b * kTogether; row < std::min(s.outer, e * kTogether); row += kTogether) {
+            const auto run = [&]<int64_t width>(std::integral_constant<int64_t, width>, int64_t first)
+                                 __attribute__((always_inline)) {
+                                   Acc acc[width];
 #pragma GCC unroll 8
-          for (int64_t j = 0; j < width; ++j) acc[j] = start;
-          for (int64_t i = 0; i < s.n; ++i) {
-            const int64_t k = reverse ? s.n - 1 - i : i;
+                                   for (int64_t j = 0; j < width; ++j) acc[j] = start;
+                                   for (int64_t i = 0; i < s.n; ++i) {
+                                     const int64_t k = reverse ? s.n - 1 - i : i;
 #pragma GCC unroll 8
-            for (int64_t j = 0; j < width; ++j) step(acc[j], (first + j) * s.n + k, k);
+                                     for (int64_t j = 0; j < width; ++j)
+                                       step(acc[j], (first + j) * s.n + k, k);
+                                   }
+                                 };
+            if (row + kTogether <= s.outer)
+              run(std::integral_constant<int64_t, kTogether>(), row);
+            else
+              for (int64_t rest = row; rest < s.outer; ++rest)
+                run(std::integral_constant<int64_t, 1>(), rest);
           }
-        };
-        if (row + kTogether <= s.outer) run(std::integral_constant<int64_t, kTogether>(), row);
-        else
-          for (int64_t rest = row; rest < s.outer; ++rest) run(std::integral_constant<int64_t, 1>(), rest);
-      }
-    });
+        });
     return;
   }
   const int64_t blocks = (s.inner - 1) / kAbreast + 1;
-  runtime::parallel_for(0, s.inner == 0 ? 0 : s.outer * blocks, std::max<int64_t>(1, 16384 / (s.n * std::min(s.inner, kAbreast) + 1)), [&](int64_t b, int64_t e) {
-    for (int64_t t = b; t < e; ++t) {
-      const int64_t first = t % blocks * kAbreast, width = std::min(kAbreast, s.inner - first);
-      const int64_t base = t / blocks * s.n * s.inner + first;
-      Acc acc[kAbreast];
-      for (int64_t j = 0; j < width; ++j) acc[j] = start;
-      for (int64_t i = 0; i < s.n; ++i) {
-        const int64_t k = reverse ? s.n - 1 - i : i;
-        for (int64_t j = 0; j < width; ++j) step(acc[j], base + k * s.inner + j, k);
-      }
-    }
-  });
+  runtime::parallel_for(
+      0, s.inner == 0 ? 0 : s.outer * blocks,
+      std::max<int64_t>(1, 16384 / (s.n * std::min(s.inner, kAbreast) + 1)), [&](int64_t b, int64_t e) {
+        for (int64_t t = b; t < e; ++t) {
+          const int64_t first = t % blocks * kAbreast, width = std::min(kAbreast, s.inner - first);
+          const int64_t base = t / blocks * s.n * s.inner + first;
+          Acc acc[kAbreast];
+          for (int64_t j = 0; j < width; ++j) acc[j] = start;
+          for (int64_t i = 0; i < s.n; ++i) {
+            const int64_t k = reverse ? s.n - 1 - i : i;
+            for (int64_t j = 0; j < width; ++j) step(acc[j], base + k * s.inner + j, k);
+          }
+        }
+      });
 }
 
 /// The type that a scan computes in, and an input of it.
 DType scan_type(DType d) { return is_integral(d) ? DType::Int64 : compute_dtype(d); }
 
 // Integers wrap around, which only unsigned ones may.
-template <class T> using accumulator_t = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, wide_t<T>>;
+template <class T>
+using accumulator_t = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, wide_t<T>>;
 
 template <class Combine>
-Tensor accumulate(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, int start, const char* op, const Combine& combine) {
+Tensor accumulate(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, int start,
+                  const char* op, const Combine& combine) {
   const DType type = dtype ? *dtype : is_integral(self.dtype()) ? DType::Int64 : self.dtype();
   const int d = wrap_dim(dim, self.dim(), op);
-  // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with .to().
+  // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with
+  // .to().
   const Tensor x = dense_as(dtype ? as_dtype(self, type) : self, scan_type(type));
   Tensor out = empty(x.sizes(), x.dtype());
   const Access access(out);
-  if (access) with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
-    using A = accumulator_t<T>;
-    const T* p = x.data<T>();
-    T* o = out.data<T>();
-    sweep(Slices(x.sizes(), d), reverse, A(start), [&](A& a, int64_t i, int64_t) {
-      a = combine(a, A(p[i]));
-      o[i] = T(a);
+  if (access)
+    with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+      using A = accumulator_t<T>;
+      const T* p = x.data<T>();
+      T* o = out.data<T>();
+      sweep(Slices(x.sizes(), d), reverse, A(start), [&](A& a, int64_t i, int64_t) {
+        a = combine(a, A(p[i]));
+        o[i] = T(a);
+      });
     });
-  });
   return as_dtype(out, type);
 }
 
@@ -94,7 +107,8 @@ Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
   if (is_integral(self.dtype()))
-    fail(op, "(): not implemented for '", name_of(self.dtype()), "'; convert the input to a floating-point type");
+    fail(op, "(): not implemented for '", name_of(self.dtype()),
+         "'; convert the input to a floating-point type");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, compute_dtype(self.dtype()));
   Tensor out = empty(x.sizes(), x.dtype());
@@ -136,34 +150,43 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
   };
   const Access access(out);
   if (access) switch (x.dtype()) {
-    case DType::Float64: run(TypeTag<double>{}); break;
-    case DType::Complex64: run_complex(TypeTag<Complex<float>>{}); break;
-    case DType::Complex128: run_complex(TypeTag<Complex<double>>{}); break;
-    default: run(TypeTag<float>{});
-  }
+      case DType::Float64:
+        run(TypeTag<double>{});
+        break;
+      case DType::Complex64:
+        run_complex(TypeTag<Complex<float>>{});
+        break;
+      case DType::Complex128:
+        run_complex(TypeTag<Complex<double>>{});
+        break;
+      default:
+        run(TypeTag<float>{});
+    }
   return as_dtype(out, self.dtype());
 }
 
 std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op) {
-  if (self.is_complex()) fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+  if (self.is_complex())
+    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
   Tensor values = empty(x.sizes(), x.dtype()), indices = empty(x.sizes(), DType::Int64);
   const Access access(x);
-  if (access) with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_complex_v<T>) {
-      const T* p = x.data<T>();
-      T* o = values.data<T>();
-      int64_t* where = indices.data<int64_t>();
-      sweep(Slices(x.sizes(), d), false, Located<T>{T(0), -1}, [&](Located<T>& a, int64_t i, int64_t k) {
-        const T v = p[i];
-        const bool beats = v != v || (a.value == a.value && (max ? v >= a.value : v <= a.value));
-        if (a.index < 0 || beats) a = {v, k};
-        o[i] = a.value;
-        where[i] = a.index;
-      });
-    }
-  });
+  if (access)
+    with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+      if constexpr (!is_complex_v<T>) {
+        const T* p = x.data<T>();
+        T* o = values.data<T>();
+        int64_t* where = indices.data<int64_t>();
+        sweep(Slices(x.sizes(), d), false, Located<T>{T(0), -1}, [&](Located<T>& a, int64_t i, int64_t k) {
+          const T v = p[i];
+          const bool beats = v != v || (a.value == a.value && (max ? v >= a.value : v <= a.value));
+          if (a.index < 0 || beats) a = {v, k};
+          o[i] = a.value;
+          where[i] = a.index;
+        });
+      }
+    });
   return {as_dtype(values, self.dtype()), indices};
 }
 
@@ -171,23 +194,27 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
   const int d = wrap_dim(dim, b.dim(), "_linear_scan");
   const DType type = promote(a.dtype(), b.dtype()), c = compute_dtype(type);
   if (!same(a.sizes(), b.sizes()) || !is_differentiable(type))
-    fail("_linear_scan(): expected two floating-point or complex tensors of one shape, found ", to_string(a.sizes()), " and ", to_string(b.sizes()));
+    fail("_linear_scan(): expected two floating-point or complex tensors of one shape, found ",
+         to_string(a.sizes()), " and ", to_string(b.sizes()));
   const Tensor x = dense_as(a, c), y = dense_as(b, c);
   Tensor out = empty(y.sizes(), c);
   const Access access(out);
-  if (access) with_number(c, [&]<class T>(TypeTag<T>) {
-    if constexpr (!std::is_same_v<T, int64_t>) {
-      using A = wide_t<T>;
-      const Slices s(y.sizes(), d);
-      const T *p = x.data<T>(), *q = y.data<T>();
-      T* o = out.data<T>();
-      sweep(s, reverse, A(0), [&](A& v, int64_t i, int64_t k) {
-        if (reverse) v = k == s.n - 1 ? A(q[i]) : A(q[i]) + A(p[i + s.inner]) * v;
-        else v = k == 0 ? A(q[i]) : A(q[i]) + A(p[i]) * v;
-        o[i] = T(v);
-      });
-    }
-  });
+  if (access)
+    with_number(c, [&]<class T>(TypeTag<T>) {
+      if constexpr (!std::is_same_v<T, int64_t>) {
+        using A = wide_t<T>;
+        const Slices s(y.sizes(), d);
+        const T *p = x.data<T>(), *q = y.data<T>();
+        T* o = out.data<T>();
+        sweep(s, reverse, A(0), [&](A& v, int64_t i, int64_t k) {
+          if (reverse)
+            v = k == s.n - 1 ? A(q[i]) : A(q[i]) + A(p[i + s.inner]) * v;
+          else
+            v = k == 0 ? A(q[i]) : A(q[i]) + A(p[i]) * v;
+          o[i] = T(v);
+        });
+      }
+    });
   return as_dtype(out, type);
 }
 

@@ -1,9 +1,9 @@
-#include "for_size.h"
 #include "kernels/cpu/small_batches.h"
 
 #include <algorithm>
 #include <optional>
 
+#include "for_size.h"
 #include "kernels/cpu/small_matrices.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/linalg.h"
@@ -23,8 +23,8 @@ int64_t count_of(const Tensor& a) { return a.numel() / std::max<int64_t>(1, a.si
 
 bool serves(const Tensor& a) {
   const int64_t m = a.size(-2), n = a.size(-1);
-  return (a.dtype() == DType::Float32 || a.dtype() == DType::Float64) && std::min(m, n) >= 1 && std::max(m, n) <= kSmallMatrix &&
-         count_of(a) >= kLeast;
+  return (a.dtype() == DType::Float32 || a.dtype() == DType::Float64) && std::min(m, n) >= 1 &&
+         std::max(m, n) <= kSmallMatrix && count_of(a) >= kLeast;
 }
 
 namespace {
@@ -55,8 +55,8 @@ Batch<T> from_matrix(Batch<T> b, int64_t i) {
   return b;
 }
 
-/// f(TypeTag<T>, table, first matrix, matrices, room), in parallel; `work` multiplications for each, and room for as many
-/// vectors.
+/// f(TypeTag<T>, table, first matrix, matrices, room), in parallel; `work` multiplications for each, and room
+/// for as many vectors.
 template <template <class> class Table = SmallMatrixTable, class F>
 void in_groups(const Tensor& a, int64_t work, const F& f, int64_t vectors = 0) {
   if (!vectors) vectors = small_room(a.size(-1));
@@ -158,14 +158,15 @@ void qr(const Tensor& from, const Tensor& q, const Tensor& r) {
   in_groups<SmallOrthogonalTable>(
       from, 2 * m * n * wide,
       [&]<class T>(TypeTag<T>, const SmallOrthogonalTable<T>& table, int64_t first, int64_t count, T* room) {
-        table.qr(count, m, n, wide, from_matrix(batch_of<const T>(source), first), from_matrix(batch_of<T>(q), first),
-                 from_matrix(batch_of<T>(r), first), room);
+        table.qr(count, m, n, wide, from_matrix(batch_of<const T>(source), first),
+                 from_matrix(batch_of<T>(q), first), from_matrix(batch_of<T>(r), first), room);
       },
       orthogonal_room(m, n, wide));
 }
 
 bool svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
-  const int64_t rows = from.size(-2), columns = from.size(-1), n = std::min(rows, columns), m = std::max(rows, columns);
+  const int64_t rows = from.size(-2), columns = from.size(-1), n = std::min(rows, columns),
+                m = std::max(rows, columns);
   if (!serves(from) || (u.defined() && (u.size(-1) > n || vh.size(-2) > n))) return false;
   // The left vectors of the transpose are the right ones.
   const bool turned = rows < columns;
@@ -173,9 +174,11 @@ bool svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh,
   in_groups<SmallOrthogonalTable>(
       from, 30 * m * n * n,
       [&]<class T>(TypeTag<T>, const SmallOrthogonalTable<T>& table, int64_t first, int64_t count, T* room) {
-        const auto vectors = [&](const Tensor& t, bool transposed) { return t.defined() ? from_matrix(batch_of<T>(t, transposed), first) : Batch<T>{}; };
-        table.svd(count, m, n, from_matrix(batch_of<const T>(source, turned), first), vectors(left, turned), vectors(right, !turned),
-                  s.data<T>() + first * n, info.data<int>() + first, room);
+        const auto vectors = [&](const Tensor& t, bool transposed) {
+          return t.defined() ? from_matrix(batch_of<T>(t, transposed), first) : Batch<T>{};
+        };
+        table.svd(count, m, n, from_matrix(batch_of<const T>(source, turned), first), vectors(left, turned),
+                  vectors(right, !turned), s.data<T>() + first * n, info.data<int>() + first, room);
       },
       orthogonal_room(m, n, n));
   return true;

@@ -47,11 +47,13 @@ struct RowOf {
 };
 /// The numbers of one half of two rows, in turn.
 template <class T, bool High, int... I>
-ADJOINT_INLINE typename RowOf<T>::type zip(typename RowOf<T>::type a, typename RowOf<T>::type b, std::integer_sequence<int, I...>) {
+ADJOINT_INLINE typename RowOf<T>::type zip(typename RowOf<T>::type a, typename RowOf<T>::type b,
+                                           std::integer_sequence<int, I...>) {
   constexpr int W = RowOf<T>::kWidth;
   return __builtin_shufflevector(a, b, ((I & 1) * W + I / 2 + (High ? W / 2 : 0))...);
 }
-/// Rows become columns, in rounds of which each moves the first bit of a row's number behind that of the place in it.
+/// Rows become columns, in rounds of which each moves the first bit of a row's number behind that of the
+/// place in it.
 template <class T, int Rounds = RowOf<T>::kWidth>
 ADJOINT_INLINE void transpose(typename RowOf<T>::type* rows) {
   if constexpr (Rounds > 1) {
@@ -67,8 +69,8 @@ ADJOINT_INLINE void transpose(typename RowOf<T>::type* rows) {
     transpose<T, Rounds / 2>(rows);
   }
 }
-/// Copies between matrices, one per lane and in runs of `inner` numbers, and a block, squares at a time; false where they do not
-/// lie so.
+/// Copies between matrices, one per lane and in runs of `inner` numbers, and a block, squares at a time;
+/// false where they do not lie so.
 template <bool Load, class E, class T>
 ADJOINT_INLINE bool copy_squares(int64_t rows, int64_t columns, Batch<E> m, T* block, int64_t lanes) {
   constexpr int64_t W = RowOf<std::remove_const_t<T>>::kWidth, L = kL<std::remove_const_t<T>>;
@@ -85,12 +87,15 @@ ADJOINT_INLINE bool copy_squares(int64_t rows, int64_t columns, Batch<E> m, T* b
       for (int64_t part = 0; part < L; part += W) {
         typename Rows::type square[W];
 #pragma GCC unroll 8
-        for (int w = 0; w < W; ++w) square[w] = Load ? Rows::at(at + (part + w) * m.step) : Rows::at(vectors + w * next + part);
+        for (int w = 0; w < W; ++w)
+          square[w] = Load ? Rows::at(at + (part + w) * m.step) : Rows::at(vectors + w * next + part);
         transpose<std::remove_const_t<T>>(square);
 #pragma GCC unroll 8
         for (int w = 0; w < W; ++w)
-          if constexpr (Load) Rows::at(vectors + w * next + part) = square[w];
-          else Rows::at(at + (part + w) * m.step) = square[w];
+          if constexpr (Load)
+            Rows::at(vectors + w * next + part) = square[w];
+          else
+            Rows::at(at + (part + w) * m.step) = square[w];
       }
     }
   return true;

@@ -49,15 +49,21 @@ struct SmallEigenvalueTable {
 template <class T>
 struct SmallOrthogonalTable {
   /// m x n matrices are Q R, with Q of `wide` columns and R of `wide` rows: min(m, n) or m of them.
-  void (*qr)(int64_t count, int64_t m, int64_t n, int64_t wide, Batch<const T> from, Batch<T> q, Batch<T> r, T* room);
-  /// Descending singular values of m x n matrices, m >= n, and as many left and right vectors, as columns, where these have
-  /// data. What has an info (no convergence, not finite, or a value so small that its left vector is lost) is not written.
-  void (*svd)(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left, Batch<T> right, T* values, int* info, T* room);
+  void (*qr)(int64_t count, int64_t m, int64_t n, int64_t wide, Batch<const T> from, Batch<T> q, Batch<T> r,
+             T* room);
+  /// Descending singular values of m x n matrices, m >= n, and as many left and right vectors, as columns,
+  /// where these have data. What has an info (no convergence, not finite, or a value so small that its left
+  /// vector is lost) is not written.
+  void (*svd)(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left, Batch<T> right,
+              T* values, int* info, T* room);
 };
 
 /// A matrix and kSmallMatrix columns of another, and some numbers per row, for each lane.
 constexpr int64_t small_room(int64_t n) { return n * n + n * kSmallMatrix + 8 * kSmallMatrix; }
-/// What orthogonal factors of m x n matrices take: with n right vectors, or `wide` columns and their reflections.
-constexpr int64_t orthogonal_room(int64_t m, int64_t n, int64_t wide) { return m * n + m * wide + (m + 1) * n; }
+/// What orthogonal factors of m x n matrices take: with n right vectors, or `wide` columns and their
+/// reflections.
+constexpr int64_t orthogonal_room(int64_t m, int64_t n, int64_t wide) {
+  return m * n + m * wide + (m + 1) * n;
+}
 
 }  // namespace adjoint

@@ -187,7 +187,8 @@ void lu_solve(int64_t count, int64_t n, int64_t columns, Batch<const T> lu, cons
   for (int64_t first = 0; first < count; first += L) {
     const int64_t some = count - first < L ? count - first : L;
     load(some, n, n, from_matrix(lu, first), a);
-    // Row i of P b is row order[i] of b. Of few rows those that change places are chosen lane by lane instead.
+    // Row i of P b is row order[i] of b. Of few rows those that change places are chosen lane by lane
+    // instead.
     const bool few = n <= 4;
     int order[kSmallMatrix][L];
     Lane<T> rows[4];
@@ -215,7 +216,8 @@ void lu_solve(int64_t count, int64_t n, int64_t columns, Batch<const T> lu, cons
         for (int64_t c = 0; c < wide; ++c)
           for (int64_t i = 0; i < n; ++i)
             for (int64_t l = 0; l < L; ++l)
-              y[(c * n + i) * L + l] = from.data[order[i][l] * from.down + c * from.across + (l < some ? l : 0) * from.step];
+              y[(c * n + i) * L + l] =
+                  from.data[order[i][l] * from.down + c * from.across + (l < some ? l : 0) * from.step];
       }
       for (int64_t k = 0; few && !transposed && k < n; ++k)
         for (int64_t c = 0; c < wide; ++c) exchange(0, n, k, rows[k], y + c * n * L);
@@ -234,7 +236,8 @@ void lu_solve(int64_t count, int64_t n, int64_t columns, Batch<const T> lu, cons
       }
       for (int64_t c = 0; c < wide; ++c)
         for (int64_t i = 0; i < n; ++i)
-          for (int64_t l = 0; l < some; ++l) to.data[order[i][l] * to.down + c * to.across + l * to.step] = y[(c * n + i) * L + l];
+          for (int64_t l = 0; l < some; ++l)
+            to.data[order[i][l] * to.down + c * to.across + l * to.step] = y[(c * n + i) * L + l];
     }
   }
 }

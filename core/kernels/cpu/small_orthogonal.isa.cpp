@@ -1,7 +1,7 @@
 // Orthogonal factors of small matrices for one instruction set, a matrix per lane (small_lanes.h): QR by
-// reflections, and singular values by rotations that make columns orthogonal, pair by pair, until none is left to
-// turn (M. Hestenes, Inversion of matrices by biorthogonalization, 1958; J. Demmel and K. Veselić, Jacobi's method
-// is more accurate than QR, 1992). Start reading at `qr`, then `svd`.
+// reflections, and singular values by rotations that make columns orthogonal, pair by pair, until none is
+// left to turn (M. Hestenes, Inversion of matrices by biorthogonalization, 1958; J. Demmel and K. Veselić,
+// Jacobi's method is more accurate than QR, 1992). Start reading at `qr`, then `svd`.
 #include "for_loops.h"
 #include "kernels/cpu/small_lanes.h"
 #include "kernels/cpu/variants.h"
@@ -41,7 +41,8 @@ void reflect_all(int64_t count, int64_t columns, const T* v, const T* factor, T*
 
 /// Q of m rows and `wide` columns, R of `wide` rows. Signs are LAPACK's.
 template <class T>
-void qr(int64_t count, int64_t m, int64_t n, int64_t wide, Batch<const T> from, Batch<T> q, Batch<T> r, T* room) {
+void qr(int64_t count, int64_t m, int64_t n, int64_t wide, Batch<const T> from, Batch<T> q, Batch<T> r,
+        T* room) {
   constexpr int64_t L = kL<T>;
   const int64_t least = m < n ? m : n;
   T *a = room, *y = a + m * n * L, *v = y + m * wide * L, *factors = v + m * least * L;
@@ -54,7 +55,8 @@ void qr(int64_t count, int64_t m, int64_t n, int64_t wide, Batch<const T> from, 
       // In units of the largest element, so that squares are in range.
       Lane<T> size, rest;
       ADJOINT_LANES size[l] = rest[l] = 0;
-      for (int64_t i = 0; i < rows; ++i) ADJOINT_LANES size[l] = absolute(x[i * L + l]) > size[l] ? absolute(x[i * L + l]) : size[l];
+      for (int64_t i = 0; i < rows; ++i)
+        ADJOINT_LANES size[l] = absolute(x[i * L + l]) > size[l] ? absolute(x[i * L + l]) : size[l];
       ADJOINT_LANES size[l] = size[l] == 0 ? T(1) : size[l];
       for (int64_t i = 0; i < rows; ++i) ADJOINT_LANES reflector[i * L + l] = x[i * L + l] / size[l];
       for (int64_t i = 1; i < rows; ++i) ADJOINT_LANES rest[l] += reflector[i * L + l] * reflector[i * L + l];
@@ -73,7 +75,8 @@ void qr(int64_t count, int64_t m, int64_t n, int64_t wide, Batch<const T> from, 
       reflect_all(rows, n - k - 1, reflector, factor, x + m * L, m * L);
     }
     const Batch<T> to = from_matrix(r, first);
-    for (int64_t j = 0; j < n; ++j) store(some, wide, int64_t{1}, a + j * m * L, {to.data + j * to.across, to.down, to.across, to.step});
+    for (int64_t j = 0; j < n; ++j)
+      store(some, wide, int64_t{1}, a + j * m * L, {to.data + j * to.across, to.down, to.across, to.step});
     for (int64_t i = 0; i < m * wide * L; ++i) y[i] = 0;
     for (int64_t k = 0; k < wide; ++k) ADJOINT_LANES y[(k * m + k) * L + l] = 1;
     // Columns left of a reflection's have zeros where it reaches.
@@ -100,7 +103,8 @@ ADJOINT_INLINE void rotate(int64_t count, const Lane<T>& cosine, const Lane<T>& 
 
 /// The products xᵀx, xᵀy and yᵀy.
 template <class T>
-ADJOINT_INLINE void inner_products(int64_t count, const T* x, const T* y, Lane<T>& xx, Lane<T>& xy, Lane<T>& yy) {
+ADJOINT_INLINE void inner_products(int64_t count, const T* x, const T* y, Lane<T>& xx, Lane<T>& xy,
+                                   Lane<T>& yy) {
   using Vector = typename VectorOf<T>::type;
   for (int64_t part = 0; part < kL<T>; part += kParts<T>) {
     Vector a{}, b{}, c{};
@@ -116,11 +120,13 @@ ADJOINT_INLINE void inner_products(int64_t count, const T* x, const T* y, Lane<T
   }
 }
 
-/// Turns the columns of a (m x n, m >= n), and those of v alike, until they are orthogonal; false if they do not become so.
+/// Turns the columns of a (m x n, m >= n), and those of v alike, until they are orthogonal; false if they do
+/// not become so.
 template <class T>
 bool orthogonalise(int64_t m, int64_t n, T* a, T* v) {
   constexpr int64_t L = kL<T>;
-  const T tolerance = math::sqrt(static_cast<T>(m + 3)) * (sizeof(T) == 4 ? T(1.1920929e-7) : T(2.220446049250313e-16));
+  const T tolerance =
+      math::sqrt(static_cast<T>(m + 3)) * (sizeof(T) == 4 ? T(1.1920929e-7) : T(2.220446049250313e-16));
   for (int sweep = 0; sweep < 40; ++sweep) {
     bool turned = false;
     for (int64_t p = 0; p + 1 < n; ++p)
@@ -148,10 +154,11 @@ bool orthogonalise(int64_t m, int64_t n, T* a, T* v) {
   return false;
 }
 
-/// Singular values of m x n matrices, m >= n, descending, with left and right vectors where these have data. What has an info
-/// (no convergence, not finite, or a value too small for its left vector) is not written.
+/// Singular values of m x n matrices, m >= n, descending, with left and right vectors where these have data.
+/// What has an info (no convergence, not finite, or a value too small for its left vector) is not written.
 template <class T>
-void svd(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left, Batch<T> right, T* values, int* info, T* room) {
+void svd(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left, Batch<T> right, T* values,
+         int* info, T* room) {
   constexpr int64_t L = kL<T>;
   constexpr T kNothing = sizeof(T) == 4 ? T(1e-15) : T(1e-150);  // whose square is far from out of range
   const bool vectors = left.data != nullptr;
@@ -167,8 +174,10 @@ void svd(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left
         bad[l] += x * 0;  // NaN where x is not finite
       }
     ADJOINT_LANES size[l] = size[l] == 0 ? T(1) : size[l];
-    for (int64_t i = 0; i < m * n; ++i) ADJOINT_LANES a[i * L + l] = bad[l] == 0 ? a[i * L + l] / size[l] : T(0);
-    for (int64_t i = 0; vectors && i < n * n; ++i) ADJOINT_LANES v[i * L + l] = i % (n + 1) == 0 ? T(1) : T(0);
+    for (int64_t i = 0; i < m * n; ++i)
+      ADJOINT_LANES a[i * L + l] = bad[l] == 0 ? a[i * L + l] / size[l] : T(0);
+    for (int64_t i = 0; vectors && i < n * n; ++i)
+      ADJOINT_LANES v[i * L + l] = i % (n + 1) == 0 ? T(1) : T(0);
     const bool done = orthogonalise(m, n, a, vectors ? v : nullptr);
     for (int64_t k = 0; k < n; ++k) {
       Lane<T> sum;
@@ -193,7 +202,8 @@ void svd(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left
         values[(first + l) * n + k] = value * size[l];
         if (!vectors) continue;
         const T *x = a + order[k] * m * L + l, *y = v + order[k] * n * L + l;
-        T *to_left = left.data + (first + l) * left.step + k * left.across, *to_right = right.data + (first + l) * right.step + k * right.across;
+        T *to_left = left.data + (first + l) * left.step + k * left.across,
+          *to_right = right.data + (first + l) * right.step + k * right.across;
         for (int64_t i = 0; i < m; ++i) to_left[i * left.down] = x[i * L] / value;
         for (int64_t i = 0; i < n; ++i) to_right[i * right.down] = y[i * L];
       }
@@ -204,8 +214,10 @@ void svd(int64_t count, int64_t m, int64_t n, Batch<const T> from, Batch<T> left
 template <class T>
 constexpr SmallOrthogonalTable<T> table{&qr<T>, &svd<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SmallOrthogonalTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SmallOrthogonalTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SmallOrthogonalTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SmallOrthogonalTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA

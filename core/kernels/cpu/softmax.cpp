@@ -11,7 +11,8 @@ namespace adjoint::kernels {
 Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool log, const char* op) {
   const DType type = dtype.value_or(self.dtype());
   if (!is_floating(type))
-    fail(op, "(): not implemented for '", name_of(type), "'; pass dtype= a floating-point type, or convert the input");
+    fail(op, "(): not implemented for '", name_of(type),
+         "'; pass dtype= a floating-point type, or convert the input");
   const int d = wrap_dim(dim, self.dim(), op);
   const DType c = compute_dtype(type);
   // As in torch, results lie row by row.
@@ -19,13 +20,18 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
   Tensor y = empty_as(x, c);
   const Slices s(x, d);
   const Access access(x);
-  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
-    const auto& table = best_variant<SoftmaxTable<T>>();
-    s.each_block(
-        kSoftmaxColumns,
-        [&](int64_t first, int64_t n) { table.rows(x.data<T>() + first * s.n, y.data<T>() + first * s.n, n, s.n, nullptr, log); },
-        [&](int64_t, int64_t at, int64_t width) { table.columns(x.data<T>() + at, y.data<T>() + at, s.n, s.inner, width, nullptr, log); });
-  });
+  if (access)
+    with_floating(c, [&]<class T>(TypeTag<T>) {
+      const auto& table = best_variant<SoftmaxTable<T>>();
+      s.each_block(
+          kSoftmaxColumns,
+          [&](int64_t first, int64_t n) {
+            table.rows(x.data<T>() + first * s.n, y.data<T>() + first * s.n, n, s.n, nullptr, log);
+          },
+          [&](int64_t, int64_t at, int64_t width) {
+            table.columns(x.data<T>() + at, y.data<T>() + at, s.n, s.inner, width, nullptr, log);
+          });
+    });
   return as_dtype(y, type);
 }
 
@@ -34,24 +40,27 @@ Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool
   const int d = wrap_dim(dim, result.dim(), op);
   if (!is_floating(result.dtype())) fail(op, "(): not implemented for '", name_of(result.dtype()), "'");
   if (!same(g.sizes(), result.sizes()))
-    fail(op, "(): expected a gradient like the result, found ", to_string(g.sizes()), " and ", to_string(result.sizes()));
+    fail(op, "(): expected a gradient like the result, found ", to_string(g.sizes()), " and ",
+         to_string(result.sizes()));
   const DType c = compute_dtype(result.dtype());
   const Tensor y = dense_as(result, c), gy = dense_as(g, c);
   Tensor gx = empty_as(y, c);
   const Slices s(y, d);
   const Access access(y);
-  if (access) with_floating(c, [&]<class T>(TypeTag<T>) {
-    const auto& table = best_variant<SoftmaxTable<T>>();
-    s.each_block(
-        kSoftmaxColumns,
-        [&](int64_t first, int64_t n) {
-          const int64_t at = first * s.n;
-          table.rows_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, n, s.n, log);
-        },
-        [&](int64_t, int64_t at, int64_t width) {
-          table.columns_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, s.n, s.inner, width, log);
-        });
-  });
+  if (access)
+    with_floating(c, [&]<class T>(TypeTag<T>) {
+      const auto& table = best_variant<SoftmaxTable<T>>();
+      s.each_block(
+          kSoftmaxColumns,
+          [&](int64_t first, int64_t n) {
+            const int64_t at = first * s.n;
+            table.rows_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, n, s.n, log);
+          },
+          [&](int64_t, int64_t at, int64_t width) {
+            table.columns_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, s.n, s.inner,
+                                   width, log);
+          });
+    });
   return as_dtype(gx, result.dtype());
 }
 

@@ -1,15 +1,16 @@
-// Softmax for one instruction set: largest element, exponentials and their sum, scaling. Down columns the same three
-// passes run over a narrow tile whose accumulators live in registers.
-#include "for_loops.h"
+// Softmax for one instruction set: largest element, exponentials and their sum, scaling. Down columns the
+// same three passes run over a narrow tile whose accumulators live in registers.
 #include "kernels/cpu/softmax.h"
 
+#include "for_loops.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-template <class T> struct Rows {
+template <class T>
+struct Rows {
   static void forward(const T* x, T* y, int64_t rows, int64_t n, const T* scale, bool log) {
     for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
       const T max = lane_max(x, n);
@@ -47,11 +48,13 @@ template <class T> struct Rows {
 constexpr int64_t kRows = 64;
 
 /// W columns where W > 0, known to the compiler; else `width` of them.
-template <class T, int64_t W> struct Tile {
+template <class T, int64_t W>
+struct Tile {
   static constexpr int64_t kWidth = W > 0 ? W : kSoftmaxColumns;
 
   /// sum[j] of term(k, j) over the rows k.
-  template <class F> ADJOINT_INLINE static void total(T* sum, int64_t n, int64_t width, F term) {
+  template <class F>
+  ADJOINT_INLINE static void total(T* sum, int64_t n, int64_t width, F term) {
     for (int64_t j = 0; j < width; ++j) sum[j] = 0;
     for (int64_t first = 0; first < n; first += kRows) {
       const int64_t last = first + kRows < n ? first + kRows : n;
@@ -64,7 +67,8 @@ template <class T, int64_t W> struct Tile {
     }
   }
 
-  static void forward(const T* x, T* y, int64_t n, int64_t stride, int64_t columns, const T* scale, bool log) {
+  static void forward(const T* x, T* y, int64_t n, int64_t stride, int64_t columns, const T* scale,
+                      bool log) {
     const int64_t width = W > 0 ? W : columns;
     T max[kWidth], sum[kWidth];
     for (int64_t j = 0; j < width; ++j) max[j] = lowest<T>();
@@ -79,7 +83,8 @@ template <class T, int64_t W> struct Tile {
         for (int64_t j = 0; j < width; ++j) y[k * stride + j] = (x[k * stride + j] - max[j]) - sum[j];
       return;
     }
-    total(sum, n, width, [&](int64_t k, int64_t j) { return y[k * stride + j] = math::exp(x[k * stride + j] - max[j]); });
+    total(sum, n, width,
+          [&](int64_t k, int64_t j) { return y[k * stride + j] = math::exp(x[k * stride + j] - max[j]); });
     for (int64_t j = 0; j < width; ++j) sum[j] = (scale ? scale[j] : T(1)) / sum[j];
     for (int64_t k = 0; k < n; ++k)
 #pragma GCC ivdep
@@ -93,31 +98,41 @@ template <class T, int64_t W> struct Tile {
       total(sum, n, width, [&](int64_t k, int64_t j) { return g[k * stride + j]; });
       for (int64_t k = 0; k < n; ++k)
 #pragma GCC ivdep
-        for (int64_t j = 0; j < width; ++j) gx[k * stride + j] = g[k * stride + j] - math::exp(y[k * stride + j]) * sum[j];
+        for (int64_t j = 0; j < width; ++j)
+          gx[k * stride + j] = g[k * stride + j] - math::exp(y[k * stride + j]) * sum[j];
       return;
     }
     total(sum, n, width, [&](int64_t k, int64_t j) { return g[k * stride + j] * y[k * stride + j]; });
     for (int64_t k = 0; k < n; ++k)
 #pragma GCC ivdep
-      for (int64_t j = 0; j < width; ++j) gx[k * stride + j] = y[k * stride + j] * (g[k * stride + j] - sum[j]);
+      for (int64_t j = 0; j < width; ++j)
+        gx[k * stride + j] = y[k * stride + j] * (g[k * stride + j] - sum[j]);
   }
 };
 
 template <class T>
 void columns_forward(const T* x, T* y, int64_t n, int64_t stride, int64_t columns, const T* scale, bool log) {
-  if (columns == kSoftmaxColumns) Tile<T, kSoftmaxColumns>::forward(x, y, n, stride, columns, scale, log);
-  else Tile<T, 0>::forward(x, y, n, stride, columns, scale, log);
+  if (columns == kSoftmaxColumns)
+    Tile<T, kSoftmaxColumns>::forward(x, y, n, stride, columns, scale, log);
+  else
+    Tile<T, 0>::forward(x, y, n, stride, columns, scale, log);
 }
-template <class T> void columns_backward(const T* g, const T* y, T* gx, int64_t n, int64_t stride, int64_t columns, bool log) {
-  if (columns == kSoftmaxColumns) Tile<T, kSoftmaxColumns>::backward(g, y, gx, n, stride, columns, log);
-  else Tile<T, 0>::backward(g, y, gx, n, stride, columns, log);
+template <class T>
+void columns_backward(const T* g, const T* y, T* gx, int64_t n, int64_t stride, int64_t columns, bool log) {
+  if (columns == kSoftmaxColumns)
+    Tile<T, kSoftmaxColumns>::backward(g, y, gx, n, stride, columns, log);
+  else
+    Tile<T, 0>::backward(g, y, gx, n, stride, columns, log);
 }
 
 template <class T>
-constexpr SoftmaxTable<T> table{&Rows<T>::forward, &columns_forward<T>, &Rows<T>::backward, &columns_backward<T>};
+constexpr SoftmaxTable<T> table{&Rows<T>::forward, &columns_forward<T>, &Rows<T>::backward,
+                                &columns_backward<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SoftmaxTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SoftmaxTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SoftmaxTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SoftmaxTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA

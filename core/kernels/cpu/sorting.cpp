@@ -1,14 +1,16 @@
-// Sorting by keys: every element becomes an unsigned integer that orders as the element does, joined with its index.
+// Sorting by keys: every element becomes an unsigned integer that orders as the element does, joined with its
+// index.
 //
-// Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by index. Wider
-// elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways are stable.
-#include "for_size.h"
+// Up to 32 bits, key and index make one 64-bit number, and comparing two of these orders equal elements by
+// index. Wider elements are pairs. Long rows are sorted digit by digit, short ones by comparison; both ways
+// are stable.
 #include "kernels/sorting.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
+#include "for_size.h"
 #include "kernels/cpu/math/bits.h"
 #include "kernels/cpu/searching.h"
 #include "kernels/cpu/variants.h"
@@ -21,7 +23,7 @@ namespace adjoint::kernels {
 
 namespace {
 
-// --- Keys ------------------------------------------------------------------------------------------------------------
+// --- Keys -----------------------------------------------------------------------------------------
 
 ADJOINT_INLINE uint32_t key_of(float x) {
   if (x != x) return ~uint32_t{0};
@@ -37,13 +39,18 @@ ADJOINT_INLINE uint64_t key_of(double x) {
   std::memcpy(&u, &x, 8);
   return u >> 63 ? ~u : u | uint64_t{1} << 63;
 }
-ADJOINT_INLINE uint64_t key_of(int64_t x) { return static_cast<uint64_t>(x) ^ uint64_t{1} << 63; }
+ADJOINT_INLINE uint64_t key_of(int64_t x) {
+  return static_cast<uint64_t>(x) ^ uint64_t { 1 } << 63;
+}
 ADJOINT_INLINE uint32_t key_of(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000u; }
 ADJOINT_INLINE uint32_t key_of(bool x) { return x; }
 ADJOINT_INLINE uint32_t key_of(uint8_t x) { return x; }
 ADJOINT_INLINE uint32_t key_of(int8_t x) { return key_of(int32_t{x}); }
 ADJOINT_INLINE uint32_t key_of(int16_t x) { return key_of(int32_t{x}); }
-template <class T> ADJOINT_INLINE uint32_t key_of(T x) { return key_of(static_cast<float>(x)); }  // Half, BFloat16
+template <class T>
+ADJOINT_INLINE uint32_t key_of(T x) {
+  return key_of(static_cast<float>(x));
+}  // Half, BFloat16
 
 /// Key and index in one number.
 struct Narrow {
@@ -68,7 +75,8 @@ struct Broad {
   bool operator<(Broad o) const { return bits != o.bits ? bits < o.bits : where < o.where; }
 };
 
-template <class E> void sort_entries(E* e, int64_t n, E* other) {
+template <class E>
+void sort_entries(E* e, int64_t n, E* other) {
   if (n < 256) {
     std::sort(e, e + n);
     return;
@@ -92,41 +100,46 @@ template <class E> void sort_entries(E* e, int64_t n, E* other) {
   if (from != e) std::memcpy(static_cast<void*>(e), from, static_cast<size_t>(n) * sizeof(E));
 }
 
-// --- Rows ------------------------------------------------------------------------------------------------------------
+// --- Rows -----------------------------------------------------------------------------------------
 
 [[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
-  if (self.is_complex()) fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+  if (self.is_complex())
+    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
 }
 
-/// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for as many,
-/// its first element; put(k, entry) writes result k.
-template <class F> void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices, int64_t results, const F& f) {
+/// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for
+/// as many, its first element; put(k, entry) writes result k.
+template <class F>
+void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices,
+              int64_t results, const F& f) {
   const Access access(x);
   if (!access) return;
   const Slices s(x.sizes(), dim);
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
       auto run = [&]<class E>(TypeTag<E>) {
-        runtime::parallel_for(0, s.count(), std::max<int64_t>(1, 4096 / (s.n + 1)), [&](int64_t b, int64_t e) {
-          constexpr int64_t kFew = 64;
-          E few[2 * kFew];
-          std::unique_ptr<E[]> many;
-          if (s.n > kFew) many.reset(new E[static_cast<size_t>(2 * s.n)]);
-          E* entries = s.n > kFew ? many.get() : few;
-          for (int64_t slice = b; slice < e; ++slice) {
-            const int64_t o = slice / s.inner, j = slice % s.inner;
-            const T* p = x.data<T>() + o * s.n * s.inner + j;
-            for (int64_t i = 0; i < s.n; ++i) {
-              const auto key = key_of(p[i * s.inner]);
-              entries[i] = E(descending ? static_cast<decltype(key)>(~key) : key, i);
-            }
-            const int64_t first = o * results * s.inner + j;
-            f(entries, entries + s.n, p, s, [&](int64_t k, E entry) {
-              if (values.defined()) values.data<T>()[first + k * s.inner] = p[entry.index() * s.inner];
-              indices.data<int64_t>()[first + k * s.inner] = entry.index();
-            });
-          }
-        });
+        runtime::parallel_for(0, s.count(), std::max<int64_t>(1, 4096 / (s.n + 1)),
+                              [&](int64_t b, int64_t e) {
+                                constexpr int64_t kFew = 64;
+                                E few[2 * kFew];
+                                std::unique_ptr<E[]> many;
+                                if (s.n > kFew) many.reset(new E[static_cast<size_t>(2 * s.n)]);
+                                E* entries = s.n > kFew ? many.get() : few;
+                                for (int64_t slice = b; slice < e; ++slice) {
+                                  const int64_t o = slice / s.inner, j = slice % s.inner;
+                                  const T* p = x.data<T>() + o * s.n * s.inner + j;
+                                  for (int64_t i = 0; i < s.n; ++i) {
+                                    const auto key = key_of(p[i * s.inner]);
+                                    entries[i] = E(descending ? static_cast<decltype(key)>(~key) : key, i);
+                                  }
+                                  const int64_t first = o * results * s.inner + j;
+                                  f(entries, entries + s.n, p, s, [&](int64_t k, E entry) {
+                                    if (values.defined())
+                                      values.data<T>()[first + k * s.inner] = p[entry.index() * s.inner];
+                                    indices.data<int64_t>()[first + k * s.inner] = entry.index();
+                                  });
+                                }
+                              });
       };
       constexpr bool narrow = sizeof(decltype(key_of(T()))) == 4;
       if (narrow && s.n < int64_t{1} << 32) {
@@ -146,8 +159,10 @@ Dims with_size(IntList sizes, int64_t dim, int64_t size) {
 Dims without(IntList sizes, int64_t dim, bool keepdim) {
   Dims out;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (static_cast<int64_t>(i) != dim) out.push_back(sizes[i]);
-    else if (keepdim) out.push_back(1);
+    if (static_cast<int64_t>(i) != dim)
+      out.push_back(sizes[i]);
+    else if (keepdim)
+      out.push_back(1);
   }
   return out;
 }
@@ -164,41 +179,45 @@ Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, co
   const Tensor x = dense(self);
   Pair out{with_values ? empty(x.sizes(), x.dtype()) : Tensor(), empty(x.sizes(), DType::Int64)};
   if (x.numel() == 0) return out;
-  each_row(x, d, descending, std::get<0>(out), std::get<1>(out), Slices(x.sizes(), d).n, [](auto* e, auto* other, const auto*, const Slices& s, const auto& put) {
-    sort_entries(e, s.n, other);
-    for (int64_t k = 0; k < s.n; ++k) put(k, e[k]);
-  });
+  each_row(x, d, descending, std::get<0>(out), std::get<1>(out), Slices(x.sizes(), d).n,
+           [](auto* e, auto* other, const auto*, const Slices& s, const auto& put) {
+             sort_entries(e, s.n, other);
+             for (int64_t k = 0; k < s.n; ++k) put(k, e[k]);
+           });
   // In the order of what was sorted.
   if (self.is_contiguous() || !without_gaps(self)) return out;
-  return {with_values ? laid_as(std::get<0>(out), self, self.dtype()) : Tensor(), laid_as(std::get<1>(out), self, DType::Int64)};
+  return {with_values ? laid_as(std::get<0>(out), self, self.dtype()) : Tensor(),
+          laid_as(std::get<1>(out), self, DType::Int64)};
 }
 
 Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op) {
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
-  if (k < 0 || k > n) fail(op, "(): selected index k out of range: k is ", k, ", but dimension ", d, " has size ", n);
+  if (k < 0 || k > n)
+    fail(op, "(): selected index k out of range: k is ", k, ", but dimension ", d, " has size ", n);
   const Tensor x = dense(self);
   Pair out = make_pair_of(with_size(x.sizes(), d, k), x.dtype());
   if (std::get<0>(out).numel() == 0) return out;
-  each_row(x, d, largest, std::get<0>(out), std::get<1>(out), k, [k, sorted](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
-    constexpr int64_t kFew = 16;
-    if (k <= kFew && s.n >= 4 * k) {
-      // The best so far, in order: few of the others come in.
-      std::decay_t<decltype(*e)> best[kFew];
-      for (int64_t i = 0; i < s.n; ++i) {
-        if (i >= k && !(e[i] < best[k - 1])) continue;
-        int64_t at = std::min(i, k - 1);
-        for (; at > 0 && e[i] < best[at - 1]; --at) best[at] = best[at - 1];
-        best[at] = e[i];
-      }
-      for (int64_t i = 0; i < k; ++i) put(i, best[i]);
-      return;
-    }
-    if (k < s.n) std::nth_element(e, e + k - 1, e + s.n);
-    if (sorted) std::sort(e, e + k);
-    for (int64_t i = 0; i < k; ++i) put(i, e[i]);
-  });
+  each_row(x, d, largest, std::get<0>(out), std::get<1>(out), k,
+           [k, sorted](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
+             constexpr int64_t kFew = 16;
+             if (k <= kFew && s.n >= 4 * k) {
+               // The best so far, in order: few of the others come in.
+               std::decay_t<decltype(*e)> best[kFew];
+               for (int64_t i = 0; i < s.n; ++i) {
+                 if (i >= k && !(e[i] < best[k - 1])) continue;
+                 int64_t at = std::min(i, k - 1);
+                 for (; at > 0 && e[i] < best[at - 1]; --at) best[at] = best[at - 1];
+                 best[at] = e[i];
+               }
+               for (int64_t i = 0; i < k; ++i) put(i, best[i]);
+               return;
+             }
+             if (k < s.n) std::nth_element(e, e + k - 1, e + s.n);
+             if (sorted) std::sort(e, e + k);
+             for (int64_t i = 0; i < k; ++i) put(i, e[i]);
+           });
   return out;
 }
 
@@ -206,14 +225,17 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
-  if (k < 1 || k > n) fail(op, "(): selected number k out of range for dimension ", d, ": k is ", k, ", but the dimension has size ", n);
+  if (k < 1 || k > n)
+    fail(op, "(): selected number k out of range for dimension ", d, ": k is ", k,
+         ", but the dimension has size ", n);
   const Tensor x = dense(self);
   Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
   if (x.numel() == 0) return out;
-  each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1, [k](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
-    std::nth_element(e, e + k - 1, e + s.n);
-    put(0, e[k - 1]);
-  });
+  each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1,
+           [k](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
+             std::nth_element(e, e + k - 1, e + s.n);
+             put(0, e[k - 1]);
+           });
   return out;
 }
 
@@ -223,25 +245,27 @@ Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const 
   const Tensor x = dense(self);
   Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
   if (self.dim() && self.size(d) == 0)
-    fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ", to_string(self.sizes()));
+    fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ",
+                     to_string(self.sizes()));
   if (x.numel() == 0) return out;
-  each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1, [skip_nan](auto* e, auto*, const auto* p, const Slices& s, const auto& put) {
-    int64_t nans = 0, first = -1;
-    for (int64_t i = 0; i < s.n; ++i) {
-      const auto v = p[i * s.inner];
-      if (v != v) {
-        if (first < 0) first = i;
-        ++nans;
-      }
-    }
-    if (first >= 0 && (!skip_nan || nans == s.n)) {
-      put(0, std::decay_t<decltype(*e)>(0, first));
-      return;
-    }
-    const int64_t middle = (s.n - nans - 1) / 2;  // NaN come last
-    std::nth_element(e, e + middle, e + s.n);
-    put(0, e[middle]);
-  });
+  each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1,
+           [skip_nan](auto* e, auto*, const auto* p, const Slices& s, const auto& put) {
+             int64_t nans = 0, first = -1;
+             for (int64_t i = 0; i < s.n; ++i) {
+               const auto v = p[i * s.inner];
+               if (v != v) {
+                 if (first < 0) first = i;
+                 ++nans;
+               }
+             }
+             if (first >= 0 && (!skip_nan || nans == s.n)) {
+               put(0, std::decay_t<decltype(*e)>(0, first));
+               return;
+             }
+             const int64_t middle = (s.n - nans - 1) / 2;  // NaN come last
+             std::nth_element(e, e + middle, e + s.n);
+             put(0, e[middle]);
+           });
   return out;
 }
 
@@ -252,25 +276,29 @@ Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op)
   const Dims shape = without(x.sizes(), d, keepdim);
   const Tensor out = empty({shape.data(), shape.size()}, DType::Int64);
   if (x.numel() == 0) return out;
-  each_row(x, d, false, Tensor(), out, 1, [](auto* e, auto* other, const auto* p, const Slices& s, const auto& put) {
-    sort_entries(e, s.n, other);
-    int64_t length = 0, longest = 0, end = 0;
-    for (int64_t i = 0; i < s.n; ++i) {
-      const auto v = p[e[i].index() * s.inner];
-      length = i > 0 && e[i].key() == e[i - 1].key() && v == v ? length + 1 : 1;  // NaN equals nothing
-      if (length > longest) longest = length, end = i;
-    }
-    put(0, e[end]);
-  });
+  each_row(x, d, false, Tensor(), out, 1,
+           [](auto* e, auto* other, const auto* p, const Slices& s, const auto& put) {
+             sort_entries(e, s.n, other);
+             int64_t length = 0, longest = 0, end = 0;
+             for (int64_t i = 0; i < s.n; ++i) {
+               const auto v = p[e[i].index() * s.inner];
+               length =
+                   i > 0 && e[i].key() == e[i - 1].key() && v == v ? length + 1 : 1;  // NaN equals nothing
+               if (length > longest) longest = length, end = i;
+             }
+             put(0, e[end]);
+           });
   return out;
 }
 
 Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op) {
   refuse_complex(sequence, op);
   const size_t lead = static_cast<size_t>(sequence.dim()) - 1;
-  if (sequence.dim() == 0 || values.sizes().size() < lead || !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())
-    fail(op, "(): expected sequences for the first dimensions of the values, and of their type, but got ", to_string(sequence.sizes()), " ",
-         name_of(sequence.dtype()), " and ", to_string(values.sizes()), " ", name_of(values.dtype()));
+  if (sequence.dim() == 0 || values.sizes().size() < lead ||
+      !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())
+    fail(op, "(): expected sequences for the first dimensions of the values, and of their type, but got ",
+         to_string(sequence.sizes()), " ", name_of(sequence.dtype()), " and ", to_string(values.sizes()), " ",
+         name_of(values.dtype()));
   const DType type = is_integral(values.dtype()) ? DType::Int64 : compute_dtype(values.dtype());
   const Tensor rows = dense_as(sequence, type), x = dense_as(values, type);
   const Tensor out = empty(x.sizes(), DType::Int64);
@@ -283,7 +311,8 @@ Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, c
       runtime::parallel_for(0, x.numel(), 4096, [&](int64_t b, int64_t e) {
         for (int64_t i = b, end; i < e; i = end) {
           end = std::min(e, (i / each + 1) * each);
-          best_variant<SearchTable<T>>().search(rows.data<T>() + i / each * n, n, x.data<T>() + i, out.data<int64_t>() + i, end - i, right);
+          best_variant<SearchTable<T>>().search(rows.data<T>() + i / each * n, n, x.data<T>() + i,
+                                                out.data<int64_t>() + i, end - i, right);
         }
       });
   });
@@ -293,7 +322,8 @@ Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, c
 Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
   refuse_complex(self, op);
   if (self.numel() == 0) {
-    if (!self.is_floating()) fail(op, "(): an empty tensor of type ", name_of(self.dtype()), " has no median");
+    if (!self.is_floating())
+      fail(op, "(): an empty tensor of type ", name_of(self.dtype()), " has no median");
     return scalar_tensor(Scalar(std::nan("")), self.dtype());
   }
   const Tensor x = dense(self);
@@ -301,7 +331,8 @@ Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
   return std::get<0>(median(alias(x, {&size, 1}, {&stride, 1}, x.offset()), 0, false, skip_nan, op));
 }
 
-std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts, const char* op) {
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts,
+                                          const char* op) {
   refuse_complex(self, op);
   const Access access(self, op);
   const Tensor x = dense(self);
@@ -325,7 +356,8 @@ std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_invers
   Tensor out = empty({&found, 1}, x.dtype());
   Tensor counts = return_counts ? empty({&found, 1}, DType::Int64) : Tensor();
   for (int64_t k = 0; k < found; ++k) {
-    std::memcpy(out.bytes() + k * x.itemsize(), values.bytes() + start[k] * x.itemsize(), static_cast<size_t>(x.itemsize()));
+    std::memcpy(out.bytes() + k * x.itemsize(), values.bytes() + start[k] * x.itemsize(),
+                static_cast<size_t>(x.itemsize()));
     if (return_counts) counts.data<int64_t>()[k] = (k + 1 < found ? start[k + 1] : n) - start[k];
   }
   return {out, inverse, counts};
@@ -333,20 +365,27 @@ std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_invers
 
 namespace {
 
-template <class F> void with_item(int64_t item, F&& f) {
+template <class F>
+void with_item(int64_t item, F&& f) {
   switch (item) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    default: return f(TypeTag<Complex<double>>{});
+    case 1:
+      return f(TypeTag<uint8_t>{});
+    case 2:
+      return f(TypeTag<uint16_t>{});
+    case 4:
+      return f(TypeTag<uint32_t>{});
+    case 8:
+      return f(TypeTag<uint64_t>{});
+    default:
+      return f(TypeTag<Complex<double>>{});
   }
 }
 
 /// An index, checked as it is used: another thread may be writing it.
 [[gnu::always_inline]] inline int64_t checked_index(const int64_t* at, int64_t size, const char* op) {
   const int64_t v = read_once(at);
-  if (v < 0 || v >= size) [[unlikely]] fail<IndexError>(op, "(): index ", v, " is out of bounds for dimension with size ", size);
+  if (v < 0 || v >= size) [[unlikely]]
+    fail<IndexError>(op, "(): index ", v, " is out of bounds for dimension with size ", size);
   return v;
 }
 
@@ -366,7 +405,9 @@ Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
     U* o = out.data<U>();
     s.each(2, [&](int64_t slice, int64_t first) {
       const int64_t base = slice / s.inner * size * s.inner + slice % s.inner;
-      for (int64_t i = 0; i < s.n; ++i) o[first + i * s.inner] = p[base + checked_index(where + first + i * s.inner, size, "_gather_along") * s.inner];
+      for (int64_t i = 0; i < s.n; ++i)
+        o[first + i * s.inner] =
+            p[base + checked_index(where + first + i * s.inner, size, "_gather_along") * s.inner];
     });
   });
   return out;
@@ -376,10 +417,14 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
   const int d = wrap_dim(dim, self.dim(), "_scatter_along");
   const Tensor x = dense(self), at = dense(indices);
   if (!same(x.sizes(), at.sizes()))
-    fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()), " differ in shape");
+    fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()),
+         " differ in shape");
   const Dims shape = with_size(x.sizes(), d, size);
   Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
-  if (rounded_once(out, [&](const Tensor& wide) { copy_into(wide, scatter_along(copy_of(x, wide.dtype()), at, dim, size)); })) return out;
+  if (rounded_once(out, [&](const Tensor& wide) {
+        copy_into(wide, scatter_along(copy_of(x, wide.dtype()), at, dim, size));
+      }))
+    return out;
   const Access access(out);
   if (!access) return out;
   const Slices s(at.sizes(), d);
@@ -392,8 +437,10 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
       for (int64_t i = 0; i < s.n; ++i) {
         T& to = o[base + checked_index(where + first + i * s.inner, size, "_scatter_along") * s.inner];
         const T from = p[first + i * s.inner];
-        if constexpr (std::is_same_v<T, bool>) to = to || from;
-        else to = static_cast<T>(static_cast<compute_t<T>>(to) + static_cast<compute_t<T>>(from));
+        if constexpr (std::is_same_v<T, bool>)
+          to = to || from;
+        else
+          to = static_cast<T>(static_cast<compute_t<T>>(to) + static_cast<compute_t<T>>(from));
       }
     });
   });

@@ -1,5 +1,4 @@
 // Entries of sparse matrices: order by radix, products row by row.
-#include "for_size.h"
 #include "kernels/sparse.h"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "for_size.h"
 #include "kernels/cpu/sparse.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
@@ -41,14 +41,18 @@ void sort_by_key(std::unique_ptr<Keyed[]>& all, int64_t n, uint64_t largest) {
   }
 }
 
-/// Where the entries of each of `count` rows begin, and the entries in the order of their rows, where they are not so already.
+/// Where the entries of each of `count` rows begin, and the entries in the order of their rows, where they
+/// are not so already.
 struct ByRow {
   std::unique_ptr<int64_t[]> begin, order;
 
-  ByRow(const int64_t* rows, int64_t n, int64_t count, const char* op) : begin(new int64_t[static_cast<size_t>(count) + 1]()) {
+  ByRow(const int64_t* rows, int64_t n, int64_t count, const char* op)
+      : begin(new int64_t[static_cast<size_t>(count) + 1]()) {
     bool sorted = true;
     for (int64_t i = 0; i < n; ++i) {
-      if (rows[i] < 0 || rows[i] >= count) fail<IndexError>(op, "(): row ", rows[i], " of entry ", i, " is not among the ", count, " that there are");
+      if (rows[i] < 0 || rows[i] >= count)
+        fail<IndexError>(op, "(): row ", rows[i], " of entry ", i, " is not among the ", count,
+                         " that there are");
       sorted &= i == 0 || rows[i - 1] <= rows[i];
       ++begin[rows[i] + 1];
     }
@@ -62,25 +66,31 @@ struct ByRow {
 };
 
 DType number_type(DType d, const char* op) {
-  if (d == DType::Bool) fail<NotImplemented>(op, "(): \"addmm_sparse\" not implemented for 'Bool'; convert both with .to()");
+  if (d == DType::Bool)
+    fail<NotImplemented>(op, "(): \"addmm_sparse\" not implemented for 'Bool'; convert both with .to()");
   return is_integral(d) ? DType::Int64 : compute_dtype(d);
 }
 
 void need_vector(const Tensor& t, int64_t n, const char* what, const char* op) {
   if (t.dtype() != DType::Int64 || t.dim() != 1 || t.size(0) != n)
-    fail(op, "(): ", what, " must be a vector of ", n, " elements of int64, but it is ", name_of(t.dtype()), " of shape ", to_string(t.sizes()));
+    fail(op, "(): ", what, " must be a vector of ", n, " elements of int64, but it is ", name_of(t.dtype()),
+         " of shape ", to_string(t.sizes()));
 }
 void need_matrix(const Tensor& t, DType dtype, const char* what, const char* op) {
-  if (t.dim() != 2) fail(op, "(): Expected ", what, " to be a matrix (2-D), but got ", t.dim(), "-D tensor of shape ", to_string(t.sizes()));
-  if (t.dtype() != dtype) fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", name_of(dtype), " != ", name_of(t.dtype()), "; convert one with .to()");
+  if (t.dim() != 2)
+    fail(op, "(): Expected ", what, " to be a matrix (2-D), but got ", t.dim(), "-D tensor of shape ",
+         to_string(t.sizes()));
+  if (t.dtype() != dtype)
+    fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", name_of(dtype),
+         " != ", name_of(t.dtype()), "; convert one with .to()");
 }
 
 }  // namespace
 
 Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
   if (given.dtype() != DType::Int64 || given.dim() != 2 || given.size(0) != static_cast<int64_t>(size.size()))
-    fail(op, "(): indices must be a matrix of int64 with a row for each of the ", size.size(), " sparse dimensions, but they are ",
-         name_of(given.dtype()), " of shape ", to_string(given.sizes()));
+    fail(op, "(): indices must be a matrix of int64 with a row for each of the ", size.size(),
+         " sparse dimensions, but they are ", name_of(given.dtype()), " of shape ", to_string(given.sizes()));
   const Tensor indices = dense(given);
   const int64_t n = indices.size(1);
   const Tensor flat = empty({&n, 1}, DType::Int64);
@@ -92,7 +102,9 @@ Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t v = from[i];
       if (v < 0) fail(op, "(): found negative index ", v, " for dim ", d);
-      if (v >= size[d]) fail(op, "(): size is inconsistent with indices: for dim ", d, ", size is ", size[d], " but found index ", v);
+      if (v >= size[d])
+        fail(op, "(): size is inconsistent with indices: for dim ", d, ", size is ", size[d],
+             " but found index ", v);
       to[i] = to[i] * size[d] + v;
     }
   }
@@ -147,7 +159,8 @@ Tensor find_positions(const Tensor& sorted, const Tensor& wanted) {
   return out;
 }
 
-Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& columns, const Tensor& dense_matrix, int64_t count, const char* op) {
+Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& columns,
+                     const Tensor& dense_matrix, int64_t count, const char* op) {
   const int64_t n = values.dim() == 1 ? values.size(0) : -1;
   if (n < 0) fail(op, "(): the values must be a vector, but have shape ", to_string(values.sizes()));
   need_vector(rows, n, "rows", op);
@@ -158,11 +171,14 @@ Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& col
   const int64_t width = dense_matrix.size(1), height = dense_matrix.size(0), shape[] = {count, width};
   const Tensor out = empty(shape, type);
   if (const Access access(out); access) {
-    const Tensor v = dense_as(values, type), m = dense_as(dense_matrix, type), r = copy_of(rows), c = copy_of(columns);  // their own: checked once, used often
+    const Tensor v = dense_as(values, type), m = dense_as(dense_matrix, type), r = copy_of(rows),
+                 c = copy_of(columns);  // their own: checked once, used often
     const ByRow by(r.data<int64_t>(), n, count, op);
     const int64_t* column = c.data<int64_t>();
     for (int64_t i = 0; i < n; ++i)
-      if (column[i] < 0 || column[i] >= height) fail<IndexError>(op, "(): column ", column[i], " of entry ", i, " is not among the ", height, " that there are");
+      if (column[i] < 0 || column[i] >= height)
+        fail<IndexError>(op, "(): column ", column[i], " of entry ", i, " is not among the ", height,
+                         " that there are");
     const int64_t work = count ? n * width / count + width + 1 : 1;
     with_number(type, [&]<class T>(TypeTag<T>) {
       runtime::parallel_for(0, count, std::max<int64_t>(1, 65536 / work), [&](int64_t first, int64_t last) {
@@ -170,8 +186,12 @@ Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& col
           T* __restrict to = out.data<T>() + row * width;
           if constexpr (std::is_floating_point_v<T>) {
             const int64_t begin = by.begin[row], n = by.begin[row + 1] - begin;
-            if (by.order) best_variant<SparseTable<T>>().row(width, n, by.order.get() + begin, v.data<T>(), column, m.data<T>(), to);
-            else best_variant<SparseTable<T>>().row(width, n, nullptr, v.data<T>() + begin, column + begin, m.data<T>(), to);
+            if (by.order)
+              best_variant<SparseTable<T>>().row(width, n, by.order.get() + begin, v.data<T>(), column,
+                                                 m.data<T>(), to);
+            else
+              best_variant<SparseTable<T>>().row(width, n, nullptr, v.data<T>() + begin, column + begin,
+                                                 m.data<T>(), to);
             continue;
           }
           std::fill_n(to, width, T(0));
@@ -194,7 +214,8 @@ Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tens
   const int64_t n = rows.numel(), width = a.size(1);
   need_vector(rows, n, "rows", op);
   need_vector(columns, n, "columns", op);
-  if (b.size(1) != width) fail(op, "(): rows of ", width, " elements cannot be multiplied by rows of ", b.size(1));
+  if (b.size(1) != width)
+    fail(op, "(): rows of ", width, " elements cannot be multiplied by rows of ", b.size(1));
   const DType type = number_type(a.dtype(), op);
   const Tensor out = empty({&n, 1}, type);
   if (const Access access(out); access) {
@@ -202,20 +223,22 @@ Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tens
     const int64_t *row = r.data<int64_t>(), *column = c.data<int64_t>(), heights[] = {a.size(0), b.size(0)};
     for (int64_t i = 0; i < n; ++i)
       if (row[i] < 0 || row[i] >= heights[0] || column[i] < 0 || column[i] >= heights[1])
-        fail<IndexError>(op, "(): entry ", i, " is at (", row[i], ", ", column[i], "), outside of ", heights[0], " and ", heights[1], " rows");
+        fail<IndexError>(op, "(): entry ", i, " is at (", row[i], ", ", column[i], "), outside of ",
+                         heights[0], " and ", heights[1], " rows");
     with_number(type, [&]<class T>(TypeTag<T>) {
-      runtime::parallel_for(0, n, std::max<int64_t>(1, 32768 / (width + 1)), [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-          const T *p = x.data<T>() + row[i] * width, *q = y.data<T>() + column[i] * width;
-          T sum = T(0);
-          if constexpr (std::is_floating_point_v<T>) {
-            sum = best_variant<SparseTable<T>>().dot(width, p, q);
-          } else {
-            for (int64_t k = 0; k < width; ++k) sum = sum + p[k] * q[k];
-          }
-          out.data<T>()[i] = sum;
-        }
-      });
+      runtime::parallel_for(
+          0, n, std::max<int64_t>(1, 32768 / (width + 1)), [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i) {
+              const T *p = x.data<T>() + row[i] * width, *q = y.data<T>() + column[i] * width;
+              T sum = T(0);
+              if constexpr (std::is_floating_point_v<T>) {
+                sum = best_variant<SparseTable<T>>().dot(width, p, q);
+              } else {
+                for (int64_t k = 0; k < width; ++k) sum = sum + p[k] * q[k];
+              }
+              out.data<T>()[i] = sum;
+            }
+          });
     });
   }
   return out.dtype() == a.dtype() ? out : copy_of(out, a.dtype());

@@ -1,4 +1,5 @@
-// Rows of a product for one instruction set: as many columns at a time as registers hold, so that the result is written once.
+// Rows of a product for one instruction set: as many columns at a time as registers hold, so that the result
+// is written once.
 #include "kernels/cpu/sparse.h"
 
 #include "kernels/cpu/variants.h"
@@ -7,13 +8,16 @@ namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
 // Vectors by name: the compiler would take entries side by side, and gather.
-template <class T> struct Vector {
+template <class T>
+struct Vector {
   typedef T type __attribute__((vector_size(32)));
 };
-template <class T> using vector_t = typename Vector<T>::type;
+template <class T>
+using vector_t = typename Vector<T>::type;
 
 /// into += x * p[0 …]
-template <class V, class X, class T> inline void add_product(V& into, const X& x, const T* p) {
+template <class V, class X, class T>
+inline void add_product(V& into, const X& x, const T* p) {
   V v;
   __builtin_memcpy(&v, p, sizeof v);
   into += x * v;
@@ -21,7 +25,8 @@ template <class V, class X, class T> inline void add_product(V& into, const X& x
 
 /// As many vectors of a row, from column `at` on, of dense rows `down` apart.
 template <class T, int vectors>
-inline void columns_of_row(int64_t at, int64_t down, int64_t n, const int64_t* order, const T* values, const int64_t* columns, const T* dense, T* out) {
+inline void columns_of_row(int64_t at, int64_t down, int64_t n, const int64_t* order, const T* values,
+                           const int64_t* columns, const T* dense, T* out) {
   using V = vector_t<T>;
   constexpr int kLanes = sizeof(V) / sizeof(T);
   V sum[vectors] = {};
@@ -36,12 +41,17 @@ inline void columns_of_row(int64_t at, int64_t down, int64_t n, const int64_t* o
   for (int j = 0; j < vectors; ++j) __builtin_memcpy(out + at + j * kLanes, &sum[j], sizeof(V));
 }
 
-template <class T> void row(int64_t width, int64_t n, const int64_t* order, const T* values, const int64_t* columns, const T* dense, T* out) {
+template <class T>
+void row(int64_t width, int64_t n, const int64_t* order, const T* values, const int64_t* columns,
+         const T* dense, T* out) {
   constexpr int64_t kLanes = sizeof(vector_t<T>) / sizeof(T);
   int64_t at = 0;
-  for (; at + 8 * kLanes <= width; at += 8 * kLanes) columns_of_row<T, 8>(at, width, n, order, values, columns, dense, out);
-  if (at + 4 * kLanes <= width) columns_of_row<T, 4>(at, width, n, order, values, columns, dense, out), at += 4 * kLanes;
-  for (; at + kLanes <= width; at += kLanes) columns_of_row<T, 1>(at, width, n, order, values, columns, dense, out);
+  for (; at + 8 * kLanes <= width; at += 8 * kLanes)
+    columns_of_row<T, 8>(at, width, n, order, values, columns, dense, out);
+  if (at + 4 * kLanes <= width)
+    columns_of_row<T, 4>(at, width, n, order, values, columns, dense, out), at += 4 * kLanes;
+  for (; at + kLanes <= width; at += kLanes)
+    columns_of_row<T, 1>(at, width, n, order, values, columns, dense, out);
   for (; at < width; ++at) {
     T sum = 0;
     for (int64_t e = 0; e < n; ++e) {
@@ -52,7 +62,8 @@ template <class T> void row(int64_t width, int64_t n, const int64_t* order, cons
   }
 }
 
-template <class T> T dot(int64_t width, const T* a, const T* b) {
+template <class T>
+T dot(int64_t width, const T* a, const T* b) {
   using V = vector_t<T>;
   constexpr int64_t kLanes = sizeof(V) / sizeof(T);
   V part[4] = {};
@@ -71,10 +82,13 @@ template <class T> T dot(int64_t width, const T* a, const T* b) {
   return sum;
 }
 
-template <class T> constexpr SparseTable<T> table{&row<T>, &dot<T>};
+template <class T>
+constexpr SparseTable<T> table{&row<T>, &dot<T>};
 
-[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SparseTable<float>>, ADJOINT_LEVEL, &table<float>};
-[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SparseTable<double>>, ADJOINT_LEVEL, &table<double>};
+[[gnu::init_priority(200)]] RegisterVariant floats{variant_list<SparseTable<float>>, ADJOINT_LEVEL,
+                                                   &table<float>};
+[[gnu::init_priority(200)]] RegisterVariant doubles{variant_list<SparseTable<double>>, ADJOINT_LEVEL,
+                                                    &table<double>};
 
 }  // namespace
 }  // namespace adjoint::inline ADJOINT_ISA

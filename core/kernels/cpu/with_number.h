@@ -6,20 +6,29 @@
 namespace adjoint {
 
 /// Call `f(TypeTag<T>{})` with the type of `dtype`, which is one of these.
-template <class F> void with_number(DType dtype, F&& f) {
+template <class F>
+void with_number(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::Int64: return f(TypeTag<int64_t>{});
-    case DType::Float64: return f(TypeTag<double>{});
-    case DType::Complex64: return f(TypeTag<Complex<float>>{});
-    case DType::Complex128: return f(TypeTag<Complex<double>>{});
-    default: return f(TypeTag<float>{});
+    case DType::Int64:
+      return f(TypeTag<int64_t>{});
+    case DType::Float64:
+      return f(TypeTag<double>{});
+    case DType::Complex64:
+      return f(TypeTag<Complex<float>>{});
+    case DType::Complex128:
+      return f(TypeTag<Complex<double>>{});
+    default:
+      return f(TypeTag<float>{});
   }
 }
 
 /// The same of the floating types that loops are in: half types are computed as float.
-template <class F> void with_floating(DType dtype, F&& f) {
-  if (dtype == DType::Float64) f(TypeTag<double>{});
-  else f(TypeTag<float>{});
+template <class F>
+void with_floating(DType dtype, F&& f) {
+  if (dtype == DType::Float64)
+    f(TypeTag<double>{});
+  else
+    f(TypeTag<float>{});
 }
 
 }  // namespace adjoint

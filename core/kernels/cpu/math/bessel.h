@@ -1,14 +1,15 @@
-// Bessel functions of orders 0 and 1, the modified ones plain and scaled, and Airy's function Ai with its derivative.
+// Bessel functions of orders 0 and 1, the modified ones plain and scaled, and Airy's function Ai with its
+// derivative.
 //
 // All are polynomials on pieces (bessel_coefficients.py):
 //     I  of x^2 / 4 below 8, every term of which is positive; e^x / sqrt(x) times one of 1/x beyond
-//     K  with its logarithm split off (DLMF 10.31.2) below 1; e^-x / sqrt(x) times ones of 1/x up to 4 and beyond
-//     J  on pieces of length 2 below 8; beyond, modulus and phase (10.17.3) with ones of 1/x^2
-//     Y  with its logarithm split off (10.8.2) below 2, and like J beyond
-//     Ai on pieces of length 1 from -9 to 2; 9.7.5 right of them and 9.7.9 left, with ones of 1/zeta and 1/zeta^2
-// These have no branches but where arguments are rare: a `Values` says which are `regular`, a loop computes all as if they
-// were, and then mends the others one by one. Of Ai, what an exponential or a cosine would magnify, zeta = 2/3 |x|^(3/2),
-// is kept to twice the precision. Start reading at `bessel_i`.
+//     K  with its logarithm split off (DLMF 10.31.2) below 1; e^-x / sqrt(x) times ones of 1/x up to 4 and
+//     beyond J  on pieces of length 2 below 8; beyond, modulus and phase (10.17.3) with ones of 1/x^2 Y  with
+//     its logarithm split off (10.8.2) below 2, and like J beyond Ai on pieces of length 1 from -9 to
+//     2; 9.7.5 right of them and 9.7.9 left, with ones of 1/zeta and 1/zeta^2
+// These have no branches but where arguments are rare: a `Values` says which are `regular`, a loop computes
+// all as if they were, and then mends the others one by one. Of Ai, what an exponential or a cosine would
+// magnify, zeta = 2/3 |x|^(3/2), is kept to twice the precision. Start reading at `bessel_i`.
 #pragma once
 
 #include "bessel_coefficients.h"
@@ -28,25 +29,30 @@ ADJOINT_INLINE Piece piece_of(double x) {
   const double n = ((0.5 * x - 0.5) + Bits<double>::shift) - Bits<double>::shift;
   return {n, x - (2.0 * n + 1.0)};
 }
-/// Row n of a table of polynomials at h. All are computed: that takes less time than to gather the coefficients of one.
+/// Row n of a table of polynomials at h. All are computed: that takes less time than to gather the
+/// coefficients of one.
 template <int Last, int Rows, int N>
 ADJOINT_INLINE double row_polynomial(double h, const double (&table)[Rows][N], double n) {
 #ifdef __OPTIMIZE_SIZE__
   return polynomial(h, table[n > 0 ? static_cast<int>(n) : 0]);
 #endif
   const double y = polynomial(h, table[Last]);
-  if constexpr (Last == 0) return y;
-  else return select(n > Last - 0.5, y, row_polynomial<Last - 1>(h, table, n));
+  if constexpr (Last == 0)
+    return y;
+  else
+    return select(n > Last - 0.5, y, row_polynomial<Last - 1>(h, table, n));
 }
 
 /// The polynomial c0 or c1 at x, by a number known at compile time.
 template <int which, class T, int N, int M>
 ADJOINT_INLINE T either(T x, const T (&c0)[N], const T (&c1)[M]) {
-  if constexpr (which) return polynomial(x, c1);
-  else return polynomial(x, c0);
+  if constexpr (which)
+    return polynomial(x, c1);
+  else
+    return polynomial(x, c0);
 }
 
-// --- Modified ----------------------------------------------------------------------------------------------------------
+// --- Modified -------------------------------------------------------------------------------------
 
 /// I_v(x) for v = 0 and 1, |x| < 700 or, scaled by e^-|x|, any finite x.
 template <int v, bool scaled, class T>
@@ -58,15 +64,18 @@ ADJOINT_INLINE T bessel_i(T x) {
   const T near = v ? T(0.5) * b * polynomial(z, P::i1_near) : polynomial(z, P::i0_near);
   const T far = either<v>(t - T(0.5) / edge, P::i0_far, P::i1_far) * sqrt(T(0.15915494309189533577) * t);
   T y;
-  if (scaled) y = select(low, near * exp(-b), far);
-  else y = select(low, near, far * exp(a));
+  if (scaled)
+    y = select(low, near * exp(-b), far);
+  else
+    y = select(low, near, far * exp(a));
   return v ? copysign(y, x) : y;
 }
 /// The same for the others, whose e^x may be out of range where the result is not.
 template <int v>
 [[gnu::noinline]] inline double bessel_i_large(double x) {
   if (x != x) return x;
-  const double a = abs(x), half = exp(0.5 * a), y = a < 1000 ? half * bessel_i<v, true>(a) * half : infinity<double>;
+  const double a = abs(x), half = exp(0.5 * a),
+               y = a < 1000 ? half * bessel_i<v, true>(a) * half : infinity<double>;
   return v ? copysign(y, x) : y;
 }
 
@@ -91,7 +100,7 @@ inline double bessel_k_end(double x) {
   return x < 1 ? infinity<double> : 0.0;
 }
 
-// --- J and Y -----------------------------------------------------------------------------------------------------------
+// --- J and Y --------------------------------------------------------------------------------------
 
 /// J_v(x), or Y_v(x), for x >= 8.
 template <int v, bool second>
@@ -102,8 +111,10 @@ ADJOINT_INLINE double bessel_phase(double x, Angle<double> angle) {
   const double s = sin_from(angle, 0.0), c = cos_from(angle), sum = s + c, difference = s - c;
   // The phase is x - pi/4 or x - 3pi/4; sum and difference are sqrt(2) its cosine and sine.
   double y;
-  if (v == 0) y = second ? p * difference + q * sum : p * sum - q * difference;
-  else y = second ? q * difference - p * sum : p * difference + q * sum;
+  if (v == 0)
+    y = second ? p * difference + q * sum : p * sum - q * difference;
+  else
+    y = second ? q * difference - p * sum : p * difference + q * sum;
   return sqrt(0.31830988618379067154 * inverse) * y;
 }
 
@@ -113,7 +124,8 @@ ADJOINT_INLINE double bessel_j(double x) {
   const double a = abs(x);
   const bool low = a < 8.0;
   const Piece at = piece_of(select(low, a, 7.5));
-  const double near = v ? a * row_polynomial<3>(at.h, BesselTables::j1, at.n) : row_polynomial<3>(at.h, BesselTables::j0, at.n);
+  const double near = v ? a * row_polynomial<3>(at.h, BesselTables::j1, at.n)
+                        : row_polynomial<3>(at.h, BesselTables::j0, at.n);
   const double b = select(low, 8.0, a), far = bessel_phase<v, false>(b, reduce_angle_in_range(b));
   const double y = select(low, near, far);
   return v ? y * copysign(1.0, x) : y;
@@ -138,7 +150,8 @@ ADJOINT_INLINE double bessel_y(double x) {
   const double near = v ? b * (l * polynomial(h, P::j1[0]) - 0.5 * polynomial(z, P::y1_near)) - 1.0 / b
                         : l * polynomial(h, P::j0[0]) + polynomial(z, P::y0_near);
   const Piece at = piece_of(select(x <= 2.0, 2.5, select(x < 8.0, x, 7.5)));
-  const double middle = v ? row_polynomial<2>(at.h, P::y1, at.n - 1.0) : row_polynomial<2>(at.h, P::y0, at.n - 1.0);
+  const double middle =
+      v ? row_polynomial<2>(at.h, P::y1, at.n - 1.0) : row_polynomial<2>(at.h, P::y0, at.n - 1.0);
   const double c = select(x < 8.0, 8.0, x), far = bessel_phase<v, true>(c, reduce_angle_in_range(c));
   return select(x <= 2.0, two_over_pi * near, select(x < 8.0, middle, far));
 }
@@ -150,11 +163,15 @@ template <int v>
   return bessel_phase<v, true>(x, reduce_angle(x));
 }
 
-// --- Spherical, and Airy's ---------------------------------------------------------------------------------------------
+// --- Spherical, and Airy's ------------------------------------------------------------------------
 
 /// sin(x) / x for |x| <= trigonometric_range.
-ADJOINT_INLINE double spherical_bessel_j0(double x) { return select(x == 0.0, 1.0, sin_in_range(x) / select(x == 0.0, 1.0, x)); }
-[[gnu::noinline]] inline double spherical_bessel_j0_large(double x) { return x != x ? x : isinf(x) ? 0.0 : sin(x) / x; }
+ADJOINT_INLINE double spherical_bessel_j0(double x) {
+  return select(x == 0.0, 1.0, sin_in_range(x) / select(x == 0.0, 1.0, x));
+}
+[[gnu::noinline]] inline double spherical_bessel_j0_large(double x) {
+  return x != x ? x : isinf(x) ? 0.0 : sin(x) / x;
+}
 
 [[gnu::noinline]] inline double spherical_bessel_j1(double x) {
   if (x != x) return x;
@@ -174,7 +191,7 @@ template <bool slope>
   if (abs(x) == infinity<double>) return x > 0 ? 0.0 : slope ? not_a_number<double> : 0.0;
   if (x < 2 && x > -9) {
     const double left = floor(x), h = x - (left + 0.5);
-    const double(&c)[18] = P::airy[static_cast<int>(left) + 9];
+    const double (&c)[18] = P::airy[static_cast<int>(left) + 9];
     if (!slope) return polynomial(h, c);
     double y = 0;
     for (int k = 17; k > 0; --k) y = y * h + k * c[k];
@@ -185,20 +202,24 @@ template <bool slope>
   const double root_error = -0.5 * (product_error(root, root, root * root) - (y - root * root)) / root;
   const double cube = y * root, cube_error = product_error(y, root, cube) + y * root_error;
   constexpr double third_high = 2.0 / 3.0, third_low = 0x1.5555555555555p-55;
-  const double zeta = cube * third_high, low = product_error(cube, third_high, zeta) + cube_error * third_high + cube * third_low;
+  const double zeta = cube * third_high,
+               low = product_error(cube, third_high, zeta) + cube_error * third_high + cube * third_low;
   const double inverse = 1 / zeta, fourth = sqrt(root);
   if (x > 0) {
     const double decay = exp(-zeta) * (1 - low);
     if (decay == 0) return slope ? -0.0 : 0.0;
-    const double sum = 0.28209479177387814347 * either<slope>(inverse, P::airy_right_value, P::airy_right_slope);
+    const double sum =
+        0.28209479177387814347 * either<slope>(inverse, P::airy_right_value, P::airy_right_slope);
     return slope ? -sum * fourth * decay : sum / fourth * decay;
   }
   const double t = inverse * inverse;
   const double even = either<slope>(t, P::airy_even_value, P::airy_even_slope);
   const double odd = either<slope>(t, P::airy_odd_value, P::airy_odd_slope) * inverse;
   const double c = cos(zeta), s = sin(zeta);
-  const double cosine = 0.70710678118654752440 * ((c - low * s) + (s + low * c)), sine = 0.70710678118654752440 * ((s + low * c) - (c - low * s));
-  return 0.56418958354775628695 * (slope ? fourth * (sine * even - cosine * odd) : (cosine * even + sine * odd) / fourth);
+  const double cosine = 0.70710678118654752440 * ((c - low * s) + (s + low * c)),
+               sine = 0.70710678118654752440 * ((s + low * c) - (c - low * s));
+  return 0.56418958354775628695 *
+         (slope ? fourth * (sine * even - cosine * odd) : (cosine * even + sine * odd) / fourth);
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA::math

@@ -41,7 +41,8 @@ struct Polynomials<float> {
   static constexpr float asin[] = {0x1.5555c8p-3f, 0x1.3301e6p-4f, 0x1.747e18p-5f, 0x1.8c2a1ep-6f,
                                    0x1.596b96p-5f};
   /// atanh x = x + x^3 P(z), z = x^2, |x| <= 1/2; 2^-29.4
-  static constexpr float atanh[] = {0x1.555540p-2f, 0x1.99a6cep-3f, 0x1.23483cp-3f, 0x1.e44cc8p-4f, 0x1.a4ba88p-5f, 0x1.69dcc8p-3f};
+  static constexpr float atanh[] = {0x1.555540p-2f, 0x1.99a6cep-3f, 0x1.23483cp-3f,
+                                    0x1.e44cc8p-4f, 0x1.a4ba88p-5f, 0x1.69dcc8p-3f};
   /// erf x = x + x P(z), z = x^2, |x| <= 1; 2^-29.6
   static constexpr float erf[] = {0x1.06eba8p-3f, -0x1.81273ep-2f,  0x1.ce2cf8p-4f, -0x1.b7f90cp-6f,
                                   0x1.5405b2p-8f, -0x1.a3f708p-11f, 0x1.496a5ep-14f};
@@ -129,23 +130,18 @@ struct Polynomials<double> {
       0x1.35e49698546f5p-13, -0x1.e37652f7c0952p-15, 0x1.34c566ab76301p-15, -0x1.604b00c94e7eep-14,
       0x1.debfce4437983p-15};
   /// log gamma(1+f) = f (f-1) P(f - 1/2), 0 <= f <= 1; 2^-59.5
-  static constexpr double log_gamma[] = {0x1.eeb95b094c191p-2, -0x1.2aed059bd608ap-3, 0x1.01af62a2929bfp-4,
-                                         -0x1.007aa83cee0f6p-5, 0x1.133423527f3ffp-6, -0x1.34dbda14a6931p-7,
-                                         0x1.64f0664c35329p-8, -0x1.a50352290f71dp-9, 0x1.f814babf5d949p-10,
-                                         -0x1.313e8be0cce01p-10, 0x1.750a77bf02f01p-11,
-                                         -0x1.cb44890957855p-12, 0x1.1c7e510edff8ap-12,
-                                         -0x1.62449490bd7bfp-13, 0x1.b9e22fc804e09p-14,
-                                         -0x1.15317f81a622bp-14, 0x1.68fefa836f0f7p-15,
-                                         -0x1.cb36c2a9a1770p-16, 0x1.ba0b7ede4a721p-17,
-                                         -0x1.0e37f76e7846ep-17, 0x1.97accba61d510p-17,
-                                         -0x1.0c2207b25d87fp-17};
+  static constexpr double log_gamma[] = {
+      0x1.eeb95b094c191p-2,  -0x1.2aed059bd608ap-3,  0x1.01af62a2929bfp-4,  -0x1.007aa83cee0f6p-5,
+      0x1.133423527f3ffp-6,  -0x1.34dbda14a6931p-7,  0x1.64f0664c35329p-8,  -0x1.a50352290f71dp-9,
+      0x1.f814babf5d949p-10, -0x1.313e8be0cce01p-10, 0x1.750a77bf02f01p-11, -0x1.cb44890957855p-12,
+      0x1.1c7e510edff8ap-12, -0x1.62449490bd7bfp-13, 0x1.b9e22fc804e09p-14, -0x1.15317f81a622bp-14,
+      0x1.68fefa836f0f7p-15, -0x1.cb36c2a9a1770p-16, 0x1.ba0b7ede4a721p-17, -0x1.0e37f76e7846ep-17,
+      0x1.97accba61d510p-17, -0x1.0c2207b25d87fp-17};
   /// log gamma(1+f) = f (f-1) P(f - 1/2), 0 <= f <= 1; 2^-33.3
-  static constexpr double log_gamma_short[] = {0x1.eeb95b0885ed4p-2, -0x1.2aed059537ca1p-3,
-                                               0x1.01af6615ff0ecp-4, -0x1.007ab39bd2238p-5,
-                                               0x1.1331a7683ddb9p-6, -0x1.34d647a5b8054p-7,
-                                               0x1.6596c77ca7352p-8, -0x1.a62d58175b646p-9,
-                                               0x1.e4a52c072ec1ap-10, -0x1.224b5a46050b0p-10,
-                                               0x1.f6e1ee92f613cp-11, -0x1.3ed226dde6643p-11};
+  static constexpr double log_gamma_short[] = {
+      0x1.eeb95b0885ed4p-2,  -0x1.2aed059537ca1p-3,  0x1.01af6615ff0ecp-4,  -0x1.007ab39bd2238p-5,
+      0x1.1331a7683ddb9p-6,  -0x1.34d647a5b8054p-7,  0x1.6596c77ca7352p-8,  -0x1.a62d58175b646p-9,
+      0x1.e4a52c072ec1ap-10, -0x1.224b5a46050b0p-10, 0x1.f6e1ee92f613cp-11, -0x1.3ed226dde6643p-11};
 };
 
 }  // namespace adjoint::inline ADJOINT_ISA::math::coefficients

@@ -7,8 +7,9 @@
 //
 // The normal distribution function, its logarithm and its inverse follow from the same polynomials.
 //
-// The inverse of erf is x times a smooth function of w = -log(1 - x^2), and of its root where w is large (M. Giles,
-// "Approximating the erfinv function", 2010); that of the normal distribution function is the same, of x = 1 - 2p.
+// The inverse of erf is x times a smooth function of w = -log(1 - x^2), and of its root where w is large (M.
+// Giles, "Approximating the erfinv function", 2010); that of the normal distribution function is the same, of
+// x = 1 - 2p.
 //
 // Accuracy: erfc in double is within 2 ulp up to x = 26.5; beyond, results are subnormal and within one
 // spacing.
@@ -94,7 +95,9 @@ ADJOINT_INLINE T inverse_error_ratio(T w) {
   T y = select(w < T(6), polynomial(w - T(3), P::erfinv_near), polynomial(s - T(3.34375), P::erfinv_middle));
   constexpr bool single = sizeof(T) == 4;
   if constexpr (!single) y = select(s < 4.25, y, polynomial(s - 5.25, P::erfinv_far));
-  if constexpr (tail) y = select(s < (single ? T(4.25) : T(6.25)), y, s + polynomial(T(1) / s - (single ? T(0.15625) : T(0.1)), P::erfinv_tail));
+  if constexpr (tail)
+    y = select(s < (single ? T(4.25) : T(6.25)), y,
+               s + polynomial(T(1) / s - (single ? T(0.15625) : T(0.1)), P::erfinv_tail));
   return y;
 }
 
@@ -105,7 +108,7 @@ ADJOINT_INLINE T erfinv(T x) {
   return select(a < T(1), y, select(a == T(1), copysign(infinity<T>, x), not_a_number<T>));
 }
 
-// --- The normal distribution ------------------------------------------------------------------------------
+// --- The normal distribution ----------------------------------------------------------------------
 //
 // Its distribution function is Phi(x) = erfc(-x / sqrt 2) / 2, of which the square x^2 / 2 is known exactly;
 // its logarithm far to the left is that of erfcx less x^2 / 2. Both tails of its inverse solve log Phi(x) =

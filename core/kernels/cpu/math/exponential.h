@@ -195,14 +195,16 @@ ADJOINT_INLINE LogParts<T> log_parts(T x) {
   return p;
 }
 
-/// x = mantissa * 2^exponent with 1/2 <= |mantissa| < 1; 0, infinities and NaN are their own mantissa, with exponent 0.
+/// x = mantissa * 2^exponent with 1/2 <= |mantissa| < 1; 0, infinities and NaN are their own mantissa, with
+/// exponent 0.
 template <class T>
 ADJOINT_INLINE T exponent_of(T x) {
   using B = Bits<T>;
   const T a = abs(x);
   const bool subnormal = a < B::smallest_normal;
   const Unsigned<T> bits = to_bits(select(subnormal, a * Logarithm<T>::lift, a));
-  const T e = from_bits((bits >> B::mantissa) + to_bits(B::shift)) - (B::shift + T(B::bias - 1)) - select(subnormal, T(B::mantissa), T(0));
+  const T e = from_bits((bits >> B::mantissa) + to_bits(B::shift)) - (B::shift + T(B::bias - 1)) -
+              select(subnormal, T(B::mantissa), T(0));
   return select(a > T(0) && a <= B::largest, e, T(0));
 }
 template <class T>
@@ -210,7 +212,8 @@ ADJOINT_INLINE T mantissa_of(T x) {
   using B = Bits<T>;
   const T a = abs(x);
   const Unsigned<T> bits = to_bits(select(a < B::smallest_normal, a * Logarithm<T>::lift, a));
-  const T m = from_bits((bits & ((Unsigned<T>(1) << B::mantissa) - 1)) | (Unsigned<T>(B::bias - 1) << B::mantissa));
+  const T m =
+      from_bits((bits & ((Unsigned<T>(1) << B::mantissa) - 1)) | (Unsigned<T>(B::bias - 1) << B::mantissa));
   return select(a > T(0) && a <= B::largest, copysign(m, x), x);
 }
 

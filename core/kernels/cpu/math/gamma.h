@@ -1,5 +1,5 @@
-// The logarithm of the gamma function and its derivatives. What is computed one element at a time takes powers from the C
-// library, whose tables are quicker than code without branches.
+// The logarithm of the gamma function and its derivatives. What is computed one element at a time takes
+// powers from the C library, whose tables are quicker than code without branches.
 #pragma once
 
 #include "bits.h"
@@ -8,26 +8,31 @@
 
 namespace adjoint::inline ADJOINT_ISA::math {
 
-constexpr double stirling_series[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156};
+constexpr double stirling_series[] = {1.0 / 12,   -1.0 / 360,      1.0 / 1260, -1.0 / 1680,
+                                      1.0 / 1188, -691.0 / 360360, 1.0 / 156};
 
 ADJOINT_INLINE double lgamma(double x) {
   int sign = 0;
   return __builtin_lgamma_r(x, &sign);
 }
 ADJOINT_INLINE float lgamma(float x) {
-  // In double, where nothing near the zeros is lost: ten steps of the recurrence, as one product, to Stirling's series
-  // (DLMF 5.11.1), and reflection left of 0.
+  // In double, where nothing near the zeros is lost: ten steps of the recurrence, as one product, to
+  // Stirling's series (DLMF 5.11.1), and reflection left of 0.
   const double a = x, y = select(a < 0.0, 1.0 - a, abs(a)), b = select(y < 10.0, y, 1.0);
-  const double steps = ((b * (b + 1.0)) * ((b + 2.0) * (b + 3.0))) * ((b + 4.0) * (b + 5.0)) * (((b + 6.0) * (b + 7.0)) * ((b + 8.0) * (b + 9.0)));
-  const double z = select(y < 10.0, y + 10.0, y), r = 1.0 / z, l = log(z), product = select(y < 10.0, steps, 1.0);
-  const double main = z * (l - 1.0) - 0.5 * l + (0.91893853320467274178 + r * polynomial(r * r, stirling_series));
-  const double rest = log(select(a < 0.0, 3.14159265358979323846 * product, 1.0) / select(a < 0.0, abs(sin_pi(a)), product));
+  const double steps = ((b * (b + 1.0)) * ((b + 2.0) * (b + 3.0))) * ((b + 4.0) * (b + 5.0)) *
+                       (((b + 6.0) * (b + 7.0)) * ((b + 8.0) * (b + 9.0)));
+  const double z = select(y < 10.0, y + 10.0, y), r = 1.0 / z, l = log(z),
+               product = select(y < 10.0, steps, 1.0);
+  const double main =
+      z * (l - 1.0) - 0.5 * l + (0.91893853320467274178 + r * polynomial(r * r, stirling_series));
+  const double rest =
+      log(select(a < 0.0, 3.14159265358979323846 * product, 1.0) / select(a < 0.0, abs(sin_pi(a)), product));
   const double value = select(a == 1.0 || a == 2.0, 0.0, rest + select(a < 0.0, -main, main));
   return float(select(abs(a) < infinity<double>, value, abs(a)));
 }
 
-/// log gamma(x) for x >= 0, given the polynomial of log gamma(1 + f) = f (f - 1) P(f - 1/2): below 10 the recurrence leads to
-/// [1, 2), with its steps as one product, beyond is Stirling's series.
+/// log gamma(x) for x >= 0, given the polynomial of log gamma(1 + f) = f (f - 1) P(f - 1/2): below 10 the
+/// recurrence leads to [1, 2), with its steps as one product, beyond is Stirling's series.
 template <int N>
 ADJOINT_INLINE double lgamma_of_positive(double x, const double (&c)[N]) {
   const double b = select(x < 10.0, x, 1.0), f = b - floor(b), r = 1.0 / x;
@@ -36,13 +41,15 @@ ADJOINT_INLINE double lgamma_of_positive(double x, const double (&c)[N]) {
   for (int k = 1; k < 9; ++k) product *= select(b >= k + 1.0, b - k, 1.0);
   const double l = log(select(x < 10.0, product, x));
   const double below = f * (f - 1.0) * polynomial(f - 0.5, c) + select(x < 1.0, -l, l);
-  const double above = (x - 0.5) * (l - 1.0) + (0.41893853320467274178 + r * polynomial(r * r, stirling_series));
+  const double above =
+      (x - 0.5) * (l - 1.0) + (0.41893853320467274178 + r * polynomial(r * r, stirling_series));
   return select(x < 10.0, below, above);
 }
-/// Whether reflection gives log gamma(x): its two terms cancel beside the zeros left of 0, which lie at -2.46, -2.75, -3.14 and so
-/// on, ever closer to the poles.
+/// Whether reflection gives log gamma(x): its two terms cancel beside the zeros left of 0, which lie at
+/// -2.46, -2.75, -3.14 and so on, ever closer to the poles.
 ADJOINT_INLINE bool reflects(double x) {
-  const bool few = x > -2.0 && x < -1e-300, many = x < -8.0 && x > -1e15 && (x < -30.0 || abs(x - round(x)) > 0.02);
+  const bool few = x > -2.0 && x < -1e-300,
+             many = x < -8.0 && x > -1e15 && (x < -30.0 || abs(x - round(x)) > 0.02);
   return x >= 0.0 || few || many;
 }
 /// log gamma of n numbers, which may be written over.
@@ -111,8 +118,8 @@ ADJOINT_INLINE double digamma(double x) {
 }
 ADJOINT_INLINE float digamma(float x) { return float(digamma(double(x))); }
 
-/// The derivative of digamma: nine terms of the sum of 1/(x + k)^2, by pairs, then Euler's and Maclaurin's formula
-/// (DLMF 5.15.8); reflection for x < 0.
+/// The derivative of digamma: nine terms of the sum of 1/(x + k)^2, by pairs, then Euler's and Maclaurin's
+/// formula (DLMF 5.15.8); reflection for x < 0.
 ADJOINT_INLINE double trigamma(double x) {
   const double y = select(x < 0.0, 1.0 - x, x), b = select(y < 9.0, y, 9.0);
   const auto pair = [](double a) {
@@ -121,7 +128,8 @@ ADJOINT_INLINE double trigamma(double x) {
   };
   const double terms = 1.0 / (b * b) + (pair(b + 1.0) + (pair(b + 3.0) + (pair(b + 5.0) + pair(b + 7.0))));
   const double r = 1.0 / select(y < 9.0, y + 9.0, y), z = r * r;
-  static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798};
+  static constexpr double bernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,    5.0 / 66,
+                                         -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798};
   const double rest = r + (0.5 * z + r * z * polynomial(z, bernoulli));
   const double value = select(y < 9.0, terms + rest, rest);
   const double s = sin_pi(x), far = 3.14159265358979323846 / s;
@@ -152,7 +160,10 @@ ADJOINT_INLINE float trigamma(float x) { return float(trigamma(double(x))); }
     if (term <= sum * 0x1p-60) return sum;
   }
   // Bernoulli's numbers B_2j over (2j)!
-  static constexpr double scaled_bernoulli[] = {0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08, -5.284190138687493e-10, 1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15, -2.174868698558062e-16, 5.5090028283602295e-18, -1.3954464685812522e-19};
+  static constexpr double scaled_bernoulli[] = {
+      0.08333333333333333,   -0.001388888888888889,  3.306878306878307e-05,  -8.267195767195768e-07,
+      2.08767569878681e-08,  -5.284190138687493e-10, 1.3382536530684679e-11, -3.3896802963225827e-13,
+      8.586062056277845e-15, -2.174868698558062e-16, 5.5090028283602295e-18, -1.3954464685812522e-19};
   // In units of x^(1-s), which is in range wherever the result is.
   const double r = 1 / x, z = r * r;
   double series = 0, term = s * z;

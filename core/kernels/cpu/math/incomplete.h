@@ -1,11 +1,12 @@
-// Incomplete gamma functions, Riemann's and Hurwitz's zeta function, the scaled complement of the error function, and
-// orthogonal polynomials.
+// Incomplete gamma functions, Riemann's and Hurwitz's zeta function, the scaled complement of the error
+// function, and orthogonal polynomials.
 //
-// P(a, x) and Q(a, x), the shares of gamma's integral up to and from x, have the factor D = x^a e^-x / gamma(a + 1), which C.
-// Loader's deviance keeps exact for large a ("Fast and accurate computation of binomial probabilities", 2000). P is its
-// series below the turning point x = a, Q the continued fraction above (DLMF 8.11.4, 8.9.2); close to the turning point of
-// a >= 20, both are N. Temme's uniform expansion (8.12.3). For small a and x, Q is 1 - P without the cancellation. Results for
-// float take fewer terms of each.
+// P(a, x) and Q(a, x), the shares of gamma's integral up to and from x, have the factor D = x^a e^-x /
+// gamma(a + 1), which C. Loader's deviance keeps exact for large a ("Fast and accurate computation of
+// binomial probabilities", 2000). P is its series below the turning point x = a, Q the continued fraction
+// above (DLMF 8.11.4, 8.9.2); close to the turning point of a >= 20, both are N. Temme's uniform expansion
+// (8.12.3). For small a and x, Q is 1 - P without the cancellation. Results for float take fewer terms of
+// each.
 //
 // An orthogonal polynomial and its derivatives follow from its recurrence, differentiated. Powers and
 // logarithms are the C library's, as in gamma.h. Start reading at `incomplete_gamma`.
@@ -38,13 +39,19 @@ inline double deviance(double a, double x) {
 /// log gamma(a) less its main terms (a - 1/2) log a - a + log(2 pi) / 2, for a >= 10 (DLMF 5.11.1).
 inline double stirling_rest(double a) {
   const double z = 1 / (a * a);
-  return (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z * (1.0 / 1188 - z * (691.0 / 360360 - z * (1.0 / 156 - z * (3617.0 / 122400)))))))) / a;
+  return (1.0 / 12 -
+          z * (1.0 / 360 -
+               z * (1.0 / 1260 -
+                    z * (1.0 / 1680 - z * (1.0 / 1188 - z * (691.0 / 360360 -
+                                                             z * (1.0 / 156 - z * (3617.0 / 122400)))))))) /
+         a;
 }
 
 /// gamma(a + 1) for 0 <= a < 10.
 inline double factorial(double a) {
   const double b = a < 1 ? a + 1 : a, n = floor(b);
-  const double value = polynomial(b - (n + 0.5), coefficients::Incomplete::factorial[static_cast<int>(n) - 1]);
+  const double value =
+      polynomial(b - (n + 0.5), coefficients::Incomplete::factorial[static_cast<int>(n) - 1]);
   return a < 1 ? value / b : value;
 }
 
@@ -70,15 +77,14 @@ inline double log_gamma_one_plus(double a) {
   if (a > 0.5) return lgamma(1 + a);
   // (zeta(k) - 1) / k for k = 2 ...
   static constexpr double rest[] = {
-      0.3224670334241132, 0.0673523010531981, 0.020580808427784546, 0.007385551028673986,
-      0.0028905103307415234, 0.001192753911703261, 0.0005096695247430425, 0.00022315475845357939,
-      9.945751278180853e-05, 4.492623673813314e-05, 2.050721277567069e-05, 9.439488275268397e-06,
-      4.374866789907488e-06, 2.039215753801366e-06, 9.55141213040742e-07, 4.492469198764566e-07,
-      2.1207184805554665e-07, 1.0043224823968099e-07, 4.7698101693639804e-08,
-      2.2711094608943164e-08, 1.0838659214896955e-08, 5.183475041970047e-09, 2.4836745438024785e-09,
-      1.1921401405860912e-09, 5.731367241678862e-10, 2.7595228851242334e-10, 1.330476437424449e-10,
-      6.4229645638381e-11, 3.1044247747322276e-11, 1.5021384080754142e-11, 7.275974480239079e-12,
-      3.527742476575915e-12};
+      0.3224670334241132,     0.0673523010531981,     0.020580808427784546,   0.007385551028673986,
+      0.0028905103307415234,  0.001192753911703261,   0.0005096695247430425,  0.00022315475845357939,
+      9.945751278180853e-05,  4.492623673813314e-05,  2.050721277567069e-05,  9.439488275268397e-06,
+      4.374866789907488e-06,  2.039215753801366e-06,  9.55141213040742e-07,   4.492469198764566e-07,
+      2.1207184805554665e-07, 1.0043224823968099e-07, 4.7698101693639804e-08, 2.2711094608943164e-08,
+      1.0838659214896955e-08, 5.183475041970047e-09,  2.4836745438024785e-09, 1.1921401405860912e-09,
+      5.731367241678862e-10,  2.7595228851242334e-10, 1.330476437424449e-10,  6.4229645638381e-11,
+      3.1044247747322276e-11, 1.5021384080754142e-11, 7.275974480239079e-12,  3.527742476575915e-12};
   double sum = 0;
   for (int k = 31; k >= 0; --k) sum = rest[k] - a * sum;
   return a * 0.42278433509846713939 - __builtin_log1p(a) + a * a * sum;
@@ -90,21 +96,28 @@ inline double gamma_near_turning_point(double a, double x, bool upper, bool sing
   const double d = deviance(a, x), size = __builtin_sqrt(2 * d / a), eta = x < a ? -size : size, z = 1 / a;
   double sum = polynomial(eta, C::temme2);
   if (!single) {
-    const double high = polynomial(eta, C::temme7) + z * (polynomial(eta, C::temme8) + z * (polynomial(eta, C::temme9) + z * polynomial(eta, C::temme10)));
-    const double middle = polynomial(eta, C::temme3) + z * (polynomial(eta, C::temme4) + z * (polynomial(eta, C::temme5) + z * (polynomial(eta, C::temme6) + z * high)));
+    const double high =
+        polynomial(eta, C::temme7) +
+        z * (polynomial(eta, C::temme8) + z * (polynomial(eta, C::temme9) + z * polynomial(eta, C::temme10)));
+    const double middle =
+        polynomial(eta, C::temme3) +
+        z * (polynomial(eta, C::temme4) +
+             z * (polynomial(eta, C::temme5) + z * (polynomial(eta, C::temme6) + z * high)));
     sum += z * middle;
   }
   sum = polynomial(eta, C::temme0) + z * (polynomial(eta, C::temme1) + z * sum);
-  const double rest = __builtin_exp(-d) / __builtin_sqrt(6.28318530717958647692 * a) * sum, y = x < a ? -__builtin_sqrt(d) : __builtin_sqrt(d);
+  const double rest = __builtin_exp(-d) / __builtin_sqrt(6.28318530717958647692 * a) * sum,
+               y = x < a ? -__builtin_sqrt(d) : __builtin_sqrt(d);
   return upper ? 0.5 * erfc(y) + rest : 0.5 * erfc(-y) - rest;
 }
 
-/// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by the recurrence of its numerators and denominators, with one quotient for
-/// several steps; what changes is then much more than what is missing.
+/// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)) by the recurrence of its numerators and denominators, with
+/// one quotient for several steps; what changes is then much more than what is missing.
 inline double gamma_fraction(double a, double x, double tolerance) {
   double b = x + 1 - a, before = 1 / b;
 #ifndef __FMA__
-  // Without fused steps that loses three bits where x is small: Steed's way, whose terms fall (A. R. Barnett et al., 1974).
+  // Without fused steps that loses three bits where x is small: Steed's way, whose terms fall (A. R. Barnett
+  // et al., 1974).
   if (tolerance < 1e-12) {
     double d = before, term = d, sum = d;
     for (double k = 1; k < 4000 && abs(term) > 1e-17 * sum; k += 1) {
@@ -144,7 +157,8 @@ inline double gamma_fraction(double a, double x, double tolerance) {
   if (x == infinity<double>) return all;
   if (a >= 20 && abs(x - a) < 0.25 * a) return gamma_near_turning_point(a, x, upper, single);
   const double tolerance = single ? 1e-10 : 1e-17;
-  const bool small = x <= 1.1, by_q = small ? upper && (x <= 0.5 ? -0.4 / __builtin_log(x) >= a : x * 1.1 >= a) : x > a;
+  const bool small = x <= 1.1,
+             by_q = small ? upper && (x <= 0.5 ? -0.4 / __builtin_log(x) >= a : x * 1.1 >= a) : x > a;
   double result;
   if (!by_q) {
     result = gamma_factor(a, x);
@@ -201,7 +215,8 @@ inline double gamma_fraction(double a, double x, double tolerance) {
   if (x != x) return x;
   if (x > 28) {
     const double z = 1 / (x * x);
-    return 0.56418958354775628695 / x * (1 - z * (0.5 - z * (0.75 - z * (1.875 - z * (6.5625 - z * (29.53125 - z * 162.421875))))));
+    return 0.56418958354775628695 / x *
+           (1 - z * (0.5 - z * (0.75 - z * (1.875 - z * (6.5625 - z * (29.53125 - z * 162.421875))))));
   }
   if (x >= 0.5) return erfcx_middle(x).value;
   if (x < -27) return infinity<double>;
@@ -209,7 +224,8 @@ inline double gamma_fraction(double a, double x, double tolerance) {
   return (grown + grown * product_error(x, x, square)) * erfc(x);
 }
 
-/// Its derivative 2x erfcx x - 2 / sqrt(pi), whose terms cancel to the right: there the expansion of DLMF 7.12.1.
+/// Its derivative 2x erfcx x - 2 / sqrt(pi), whose terms cancel to the right: there the expansion of
+/// DLMF 7.12.1.
 [[gnu::noinline]] inline double erfcx_slope(double x) {
   if (x < 7) return 2 * x * erfcx(x) - 1.12837916709551257390;
   const double z = -0.5 / x / x;
@@ -222,8 +238,8 @@ inline double gamma_fraction(double a, double x, double tolerance) {
   return 1.12837916709551257390 * sum;
 }
 
-/// p_(k+1) = (A x + B) p_k - C p_(k-1) of an orthogonal polynomial: 0 to 3 Chebyshev's T, U, V, W; 8, 9 Hermite's H and He;
-/// 10 Laguerre's L; 11 Legendre's P.
+/// p_(k+1) = (A x + B) p_k - C p_(k-1) of an orthogonal polynomial: 0 to 3 Chebyshev's T, U, V, W; 8, 9
+/// Hermite's H and He; 10 Laguerre's L; 11 Legendre's P.
 struct Recurrence {
   double A, B, C;
 };
@@ -232,10 +248,13 @@ ADJOINT_INLINE Recurrence recurrence(int kind, int k) {
   if (kind == 9) return {1, 0, double(k)};
   if (kind < 8) return {2, 0, 1};
   const double next = 1.0 / (k + 1);
-  return kind == 10 ? Recurrence{-next, (2.0 * k + 1) * next, k * next} : Recurrence{(2.0 * k + 1) * next, 0, k * next};
+  return kind == 10 ? Recurrence{-next, (2.0 * k + 1) * next, k * next}
+                    : Recurrence{(2.0 * k + 1) * next, 0, k * next};
 }
 /// p_1 is slope x + offset.
-ADJOINT_INLINE double first_slope(int kind) { return kind == 0 || kind == 9 || kind == 11 ? 1 : kind == 10 ? -1 : 2; }
+ADJOINT_INLINE double first_slope(int kind) {
+  return kind == 0 || kind == 9 || kind == 11 ? 1 : kind == 10 ? -1 : 2;
+}
 ADJOINT_INLINE double first_offset(int kind) { return kind == 2 ? -1 : kind == 3 || kind == 10 ? 1 : 0; }
 constexpr double most_degree = 1 << 24;
 
@@ -257,7 +276,8 @@ constexpr double most_degree = 1 << 24;
   if (n == 0) return before[order];
   for (int k = 1; k < n; ++k) {
     const Recurrence r = recurrence(kind, k);
-    for (int m = 0; m <= order; ++m) after[m] = (r.A * x + r.B) * p[m] - r.C * before[m] + (m ? m * r.A * p[m - 1] : 0.0);
+    for (int m = 0; m <= order; ++m)
+      after[m] = (r.A * x + r.B) * p[m] - r.C * before[m] + (m ? m * r.A * p[m - 1] : 0.0);
     for (int m = 0; m <= order; ++m) before[m] = p[m], p[m] = after[m];
   }
   return outer * p[order];

@@ -66,8 +66,8 @@ ADJOINT_INLINE double fmod(double x, double y) { return __builtin_fmod(x, y); }
 #if ADJOINT_HAS_FMA
 ADJOINT_INLINE float fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 ADJOINT_INLINE double fused(double x, double y, double z) { return __builtin_fma(x, y, z); }
-/// fmod(x, y) where the quotient is an integer that T holds; NaN elsewhere. The rounded quotient may be the next integer, never
-/// one less; a - q b is exact for both.
+/// fmod(x, y) where the quotient is an integer that T holds; NaN elsewhere. The rounded quotient may be the
+/// next integer, never one less; a - q b is exact for both.
 template <class T>
 ADJOINT_INLINE T fmod_quick(T x, T y) {
   const T a = abs(x), b = abs(y), q = trunc(a / b), r = fused(-q, b, a);

@@ -1,0 +1,71 @@
+// The tasks of a pass over the graph: what it knows of each node, found by the node.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "autograd/node.h"
+
+namespace adjoint {
+
+/// What one pass knows of one node.
+struct Task {
+  Node* node;
+  uint32_t dependencies = 0;
+  bool needed = true;
+  /// One of the inputs that the pass was asked for.
+  bool wanted = false;
+  /// First capture at this node, an index into Pass::captures_, or -1.
+  int32_t capture = -1;
+  Gradients gradients;
+  explicit Task(Node* n) : node(n) {}
+};
+
+/// From node to task: open addressing over pointers.
+class TaskIndex {
+ public:
+  TaskIndex() : slots_(64), mask_(63) {}
+  /// The slot of `node`: its task number, or ~0u for a new one, to be set by the caller.
+  uint32_t& operator[](Node* node) {
+    if (used_ * 2 >= slots_.size()) grow();
+    size_t i = hash(node) & mask_;
+    while (slots_[i].node != node) {
+      if (!slots_[i].node) {
+        slots_[i].node = node;
+        ++used_;
+        break;
+      }
+      i = (i + 1) & mask_;
+    }
+    return slots_[i].task;
+  }
+  /// The task of `node`, or ~0u.
+  uint32_t find(const Node* node) const {
+    size_t i = hash(node) & mask_;
+    while (slots_[i].node && slots_[i].node != node) i = (i + 1) & mask_;
+    return slots_[i].node ? slots_[i].task : ~0u;
+  }
+
+ private:
+  struct Slot {
+    Node* node = nullptr;
+    uint32_t task = ~0u;
+  };
+  static size_t hash(const Node* n) { return (reinterpret_cast<uintptr_t>(n) * 0x9e3779b97f4a7c15ull) >> 20; }
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    mask_ = slots_.size() - 1;
+    for (const Slot& s : old) {
+      if (!s.node) continue;
+      size_t i = hash(s.node) & mask_;
+      while (slots_[i].node) i = (i + 1) & mask_;
+      slots_[i] = s;
+    }
+  }
+  std::vector<Slot> slots_;
+  size_t mask_;
+  size_t used_ = 0;
+};
+
+}  // namespace adjoint
