@@ -78,6 +78,38 @@ def test_wrong_types(name, function):
                 assert not others(function, name, str(error)), (arguments, error)
 
 
+#: What Python says of a mistake inside of a function, which tells a caller nothing.
+INSIDE = re.compile(
+    r"(tuple|list) index out of range|object has no attribute|not subscriptable|unsupported operand|by zero|bad_alloc|object is not"
+)
+DIMENSIONS = [{"dim": 7}, {"dim": -9}, {"dim": (0, 7)}, {"dim": 0}, {"dim0": 7, "dim1": 0}, {"axis": 7}]
+DIMENSIONS += [{"start_dim": 9}, {"dims": (7,)}, {"dims": (0, 9)}]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", [(3, 4), (), (0, 3)])
+def test_dimensions_that_do_not_exist(shape):
+    x, refused = ad.ones(shape), 0
+    of_tensors = [p for p in published() if not p.id.startswith(("utils", "init"))]  # those take modules
+    for name, function in (p.values for p in of_tensors):
+        for given in DIMENSIONS:
+            for args in ((x,), (x, 1), (x, x), (x, 0.5), ([x, x],), (x, ad.tensor([0]), x)):
+                try:
+                    function(*args, **given)
+                except IndexError as error:
+                    refused += 1
+                    assert not INSIDE.search(str(error)), (name, args, given, error)
+                except (TypeError, RuntimeError, ValueError) as error:
+                    assert not INSIDE.search(str(error)), (name, args, given, error)
+    assert refused > 300
+
+
+def test_tensordot_wants_dimensions_that_exist():
+    for dims in (([7], [0]), ([0], [-3]), ([0, 1], [0, 2])):
+        with pytest.raises(IndexError, match=r"out of range \(expected to be in range of \[-2, 1\]"):
+            ad.tensordot(ad.ones(2, 2), ad.ones(2, 2), dims)
+
+
 @pytest.mark.parametrize(
     "call, message",
     [

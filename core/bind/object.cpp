@@ -348,7 +348,11 @@ PyObject* raise() noexcept {
   } catch (const OverflowError& e) {
     PyErr_SetString(PyExc_OverflowError, e.what());
   } catch (const std::bad_alloc& e) {
-    PyErr_SetString(out_of_memory_error, e.what());
+    const bool said = dynamic_cast<const runtime::OutOfMemory*>(&e);
+    PyErr_SetString(out_of_memory_error,
+                    said ? e.what()
+                         : "the system has no memory left for what the operator needs beside its result; use "
+                           "smaller inputs, or free tensors that are not needed");
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (...) {

@@ -10,9 +10,7 @@ namespace {
 
 [[noreturn, gnu::cold]] void refuse_type(const ElementwiseInfo& op, DType type) {
   if (type == DType::Bool)
-    fail(op.name,
-         "(): not supported on a bool tensor. If you are trying to invert a mask, use the `~` or "
-         "`logical_not()` operator; otherwise convert it first, for example with .to(int64)");
+    fail(op.name, "(): not supported on a bool tensor; convert it first, for example with .to(int64)");
   fail(op.name, "(): not implemented for '", name_of(type),
        "'; convert the input first, for example with .to(float32)");
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 
-__all__ = ["give", "give_all", "ignores", "need_tensors", "whole"]
+__all__ = ["dimension", "give", "give_all", "ignores", "need_tensors", "whole"]
 
 
 def whole(value, tensors=True):
@@ -26,6 +26,22 @@ def whole(value, tensors=True):
         number = tensors and value.ndim == 0 and not (value.is_floating_point() or value.is_complex())
         return value.__index__() if number and value.dtype is not _C.bool else value
     return value.__index__() if hasattr(kind, "__index__") and not isinstance(value, int) else value
+
+
+def dimension(dim, rank, scalar=True):
+    """A dimension counted from the front; of a number, which has none, 0 and -1 count as one if `scalar`."""
+    if not isinstance(dim, int):
+        if not hasattr(type(dim), "__index__"):
+            raise TypeError(f"a dimension must be an int, but found {type(dim).__name__}: {dim!r}")
+        dim = dim.__index__()
+    if rank == 0 and not scalar:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    among = rank or 1
+    if not -among <= dim < among:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-among}, {among - 1}], but got {dim})"
+        )
+    return dim % among
 
 
 def need_tensors(name, **given) -> None:

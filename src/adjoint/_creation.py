@@ -349,7 +349,8 @@ def logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor:
     """`base` to the powers of ``linspace(start, end, steps)``."""
     if _is_mapped(start) or _is_mapped(end):
         return base ** _between(start, end, steps, dtype)
-    start, end = _ends("logspace", start, end, dtype)
+    # Of a single step the power is converted, not the exponent.
+    start, end = _ends("logspace", start, end, dtype if steps != 1 else None)
     return _C._logspace(start, end, steps, base, dtype, False)
 
 

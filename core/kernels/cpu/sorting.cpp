@@ -225,6 +225,9 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
+  if (!n && self.dim())
+    fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size: the shape is ",
+                     to_string(self.sizes()));
   if (k < 1 || k > n)
     fail(op, "(): selected number k out of range for dimension ", d, ": k is ", k,
          ", but the dimension has size ", n);

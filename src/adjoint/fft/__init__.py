@@ -12,7 +12,7 @@ The functions below bring arguments into the form of the three operators in `_tr
 from __future__ import annotations
 
 from adjoint import _C, _register
-from adjoint._arguments import give, need_tensors
+from adjoint._arguments import dimension, give, need_tensors
 from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
@@ -112,21 +112,21 @@ def hfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
 
 def _complex(name, input, n, dim, norm, inverse, out):
     x = _checked(name, input, norm, n=n, dim=dim)
-    dim = _one(x, dim)
+    dim = dimension(dim, x.ndim, False)
     x = _resized(x, [dim], [n])
     return _given(out, c2c(x, [dim], norm or "backward", inverse), name)
 
 
 def _to_half(name, input, n, dim, norm, inverse, out):
     x = _real(name, _checked(name, input, norm, n=n, dim=dim))
-    dim = _one(x, dim)
+    dim = dimension(dim, x.ndim, False)
     x = _resized(x, [dim], [n])
     return _given(out, r2c(x, [dim], norm or "backward", inverse), name)
 
 
 def _from_half(name, input, n, dim, norm, inverse, out):
     x = _checked(name, input, norm, n=n, dim=dim)
-    dim = _one(x, dim)
+    dim = dimension(dim, x.ndim, False)
     n = 2 * (x.shape[dim] - 1) if n is None else n
     return _given(out, _half_to_real(x, [dim], [n], norm, inverse), name)
 
@@ -245,17 +245,6 @@ def _real(name, x):
     return x
 
 
-def _one(x, dim):
-    """A dimension, counted from the front."""
-    if x.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    if not -x.ndim <= dim < x.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {dim})"
-        )
-    return dim % x.ndim
-
-
 def _several(name, x, s, dim, least=0):
     """The dimensions, counted from the front, and the sizes asked for: None where those are that there are."""
     s = (s,) if hasattr(s, "__index__") else s
@@ -269,7 +258,7 @@ def _several(name, x, s, dim, least=0):
     else:
         if s is not None and len(s) != len(dim):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
-        dims = [_one(x, d) for d in dim]
+        dims = [dimension(d, x.ndim, False) for d in dim]
         if len({*dims}) != len(dims):
             raise RuntimeError("FFT dims must be unique")
     if len(dims) < least:
@@ -368,7 +357,7 @@ def ifftshift(input, dim=None) -> Tensor:
 def _shifted(name, input, dim, by):
     need_tensors(f"fft_{name}", input=input)
     dims = range(input.ndim) if dim is None else (dim,) if hasattr(dim, "__index__") else dim
-    dims = [_one(input, d) for d in dims]
+    dims = [dimension(d, input.ndim, False) for d in dims]
     return _C.roll(input, [by(input.shape[d]) for d in dims], dims) if dims else input.clone()
 
 

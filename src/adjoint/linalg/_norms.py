@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from adjoint import _C, _register
-from adjoint._arguments import give
+from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint.linalg._checks import give_cast, matrices, square, tensor, type_name
 from adjoint.linalg._decompositions import eigvalsh, svdvals
@@ -82,12 +82,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
-    for d in dim:
-        if not -A.ndim <= d < A.ndim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-A.ndim}, {A.ndim - 1}], but got {d})"
-            )
-    row, column = (d % A.ndim for d in dim)
+    row, column = (dimension(d, A.ndim) for d in dim)
     if row == column:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {dim}")
     if ord == "fro":

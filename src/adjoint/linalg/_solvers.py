@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from adjoint import _C, _register
-from adjoint._arguments import give, give_all
+from adjoint._arguments import dimension, give, give_all
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
     broadcast,
@@ -417,7 +417,7 @@ def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
     tensor(A, "linalg.tensorsolve")
     tensor(B, "linalg.tensorsolve", "B")
     if dims is not None:
-        dims = [d % A.ndim for d in dims]
+        dims = [dimension(d, A.ndim) for d in dims]
         A = A.permute([d for d in range(A.ndim) if d not in dims] + dims)
     shape = A.shape[B.ndim :]
     if prod(shape) != prod(A.shape[: B.ndim]):

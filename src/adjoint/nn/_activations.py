@@ -11,7 +11,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
-from adjoint._arguments import give, ignores, scalar_type
+from adjoint._arguments import dimension, give, ignores, scalar_type
 from adjoint._random import _as_torch
 
 __all__ = [
@@ -304,10 +304,9 @@ def glu(input, dim=-1):
     """
     if input.dim() == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
+    dim = dimension(dim, input.ndim)
     if input.shape[dim] % 2:
-        raise RuntimeError(
-            f"Halving dimension must be even, but dimension {dim % input.dim()} is size {input.shape[dim]}"
-        )
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
     first, second = input.chunk(2, dim)
     return _C._glu(first, second)
 

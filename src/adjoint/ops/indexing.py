@@ -6,7 +6,7 @@ Start reading at `nonzero`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_shapes
@@ -62,11 +62,7 @@ def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
             "take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
-    if not -input.ndim <= dim < input.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
-        )
-    dim %= input.ndim
+    dim = dimension(dim, input.ndim)
     mine, theirs = list(input.shape), list(indices.shape)
     mine[dim] = theirs[dim] = 1
     common = list(broadcast_shapes(mine, theirs))

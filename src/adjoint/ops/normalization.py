@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 
@@ -25,7 +25,7 @@ def renorm(input, p, dim, maxnorm, *, out=None) -> Tensor:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
-    axis = dim % input.ndim
+    axis = dimension(dim, input.ndim)
     norm = _C._vector_norm(input, float(p), [d for d in range(input.ndim) if d != axis], True)
     long = norm.detach() > maxnorm
     # torch's guard against a norm of nothing; in double precision it also keeps what is made from being too long by rounding.

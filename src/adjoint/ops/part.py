@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._device import contiguous_format
 from adjoint._register import composition
@@ -111,11 +111,7 @@ def sliced(input, dim=0, start=None, end=None, step=1) -> Tensor:
     """The view ``start:end:step`` of a dimension."""
     if step <= 0:
         raise RuntimeError("slice step must be positive")
-    if not -input.ndim <= dim < input.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
-        )
-    return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)]
+    return input[(slice(None),) * dimension(dim, input.ndim, False) + (slice(start, end, step),)]
 
 
 def _copier(name, view, several=False):

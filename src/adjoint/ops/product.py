@@ -6,7 +6,7 @@ Start reading at `tensordot`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, in_place_of
+from adjoint._arguments import dimension, give, in_place_of
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_shapes, broadcast_tensors
@@ -66,7 +66,7 @@ def tensordot(a, b, dims=2, out=None) -> Tensor:
         first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
-    first, second = [d % a.ndim for d in first], [d % b.ndim for d in second]
+    first, second = [dimension(d, a.ndim) for d in first], [dimension(d, b.ndim) for d in second]
     # A size of 1 is contracted with any other, as if it were repeated.
     for i, j in zip(first, second):
         if a.shape[i] == 1 != b.shape[j]:
@@ -144,10 +144,7 @@ def _check_ranks(input, other):
 
 def _cross(input, other, dim, out=None):
     _check_ranks(input, other)
-    if not -input.ndim <= dim < input.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})"
-        )
+    dimension(dim, input.ndim, False)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"

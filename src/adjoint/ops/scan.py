@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 from adjoint import _C
-from adjoint._arguments import give
+from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 
@@ -34,6 +34,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None) -> Tensor:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = dimension(dim, input.ndim)
     for side in (prepend, append):
         if side is not None:
             _need_fit(input, side, dim)
@@ -53,7 +54,6 @@ def _need_fit(input, side, dim):
         raise RuntimeError(
             f"diff expects prepend or append to be the same dimension as input, but it has {side.ndim} and the input {input.ndim}"
         )
-    dim %= input.ndim
     if any(n != m for d, (n, m) in enumerate(zip(side.shape, input.shape)) if d != dim):
         raise RuntimeError(
             "diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
@@ -64,6 +64,7 @@ def _need_fit(input, side, dim):
 @composition
 def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule."""
+    dim = dimension(dim, y.ndim, False)
     if y.shape[dim] == 0:
         return y.sum(dim)
     if x is not None and x.ndim == 1 and x.shape[0] != y.shape[dim]:
@@ -82,7 +83,7 @@ def trapz(y, x=None, *, dx=1, dim=-1) -> Tensor:
 @composition(method=False)
 def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
     """The integral from the first point up to each other one by the trapezoidal rule."""
-    return _integral(_C.cumsum, y, x, dx, dim)
+    return _integral(_C.cumsum, y, x, dx, dimension(dim, y.ndim, False))
 
 
 def _integral(add, y, x, dx, dim):
@@ -93,12 +94,11 @@ def _integral(add, y, x, dx, dim):
     if x is None:
         return add(ends, dim) * (dx / 2)
     # Places of one dimension are those along `dim`; of several, they broadcast with the values.
-    axis = dim % y.ndim
     if x.ndim == 1:
-        x = x.reshape([-1 if d == axis else 1 for d in range(y.ndim)])
+        x = x.reshape([-1 if d == dim else 1 for d in range(y.ndim)])
     elif x.ndim < y.ndim:
         x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
-    steps = x.narrow(axis, 1, x.shape[axis] - 1) - x.narrow(axis, 0, x.shape[axis] - 1)
+    steps = x.narrow(dim, 1, x.shape[dim] - 1) - x.narrow(dim, 0, x.shape[dim] - 1)
     return add(ends * steps, dim) / 2
 
 
@@ -141,12 +141,7 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1) -> tuple[Tensor, ..
                 "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
                 f"same length, but got a spacing argument of length {len(spacings)} and a dim argument of length {len(dims)}."
             )
-    for d in dims:
-        if not -input.ndim <= d < input.ndim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {d})"
-            )
-    axes = [d % input.ndim for d in dims]
+    axes = [dimension(d, input.ndim, False) for d in dims]
     for d in axes:
         if axes.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")

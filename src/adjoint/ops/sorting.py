@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from adjoint import _C
-from adjoint._arguments import give, give_all, ignores
+from adjoint._arguments import dimension, give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._dtypes import result_type
 from adjoint._register import composition
@@ -187,6 +187,8 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
 
 def _ranks(input, dim):
     """For each slice along a dimension, its number in the order of words of the different slices, from 0."""
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     slices = input.detach().movedim(dim, 0)
     if 0 in slices.shape[1:]:
         raise RuntimeError(
@@ -308,11 +310,10 @@ def _quantiles(name, input, q, dim, keepdim, interpolation, without_nan):
     whole = dim is None
     values = input.flatten() if whole else input
     if not whole and not input.ndim:
-        if dim not in (0, -1):
-            raise IndexError(f"Dimension out of range (expected to be in range of [-1, 0], but got {dim})")
+        dimension(dim, 0)
         values = input.flatten()
         whole = True
-    axis = 0 if whole else dim % input.ndim
+    axis = 0 if whole else dimension(dim, input.ndim)
     if values.numel() == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     single = not isinstance(q, Tensor) or q.ndim == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, ignores
+from adjoint._arguments import dimension, give, ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 from adjoint.ops.part import sliced as _sliced
@@ -307,16 +307,15 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=No
     if input.ndim == 0:
         flat = index_reduce(input.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self)
         return give(out, flat.reshape(()), "index_reduce", converts=False)
-    count = index.numel()
+    axis, count = dimension(dim, input.ndim), index.numel()
     if source.ndim == 0 or source.size(dim) != count:
         given = source.size(dim) if source.ndim else 1
         if source.ndim or count != 1:
             raise RuntimeError(
                 f"index_reduce_(): Number of indices ({count}) should be equal to source.size(dim): ({given}), for dim: "
-                f"{dim % input.ndim}"
+                f"{axis}"
             )
         source = source.reshape(1)
-    axis = dim % input.ndim
     expected = [*input.shape[:axis], count, *input.shape[axis + 1 :]]
     if [*source.shape] != expected:
         raise RuntimeError(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import dimension
 from adjoint.sparse._making import coo, flat_of, to_coo
 from adjoint.sparse._registry import form, with_values
-from adjoint.sparse._shapes import _dim
 
 __all__ = ["softmax", "summed"]
 
@@ -13,7 +13,7 @@ __all__ = ["softmax", "summed"]
 def _dims(dim, rank, op):
     if dim is None:
         return [*range(rank)]
-    dims = [_dim(d, rank) for d in ([dim] if isinstance(dim, int) else dim)] or [*range(rank)]
+    dims = [dimension(d, rank) for d in ([dim] if isinstance(dim, int) else dim)] or [*range(rank)]
     if len({*dims}) != len(dims):
         raise RuntimeError(f"{op}(): dim {tuple(dims)} names one dimension twice")
     return sorted(dims)
@@ -87,7 +87,7 @@ def softmax(x, dim, log=False):
             f"sparse.{name}(): expected a sparse tensor, but got a dense one; use adjoint.{name}"
         )
     x = _C._sparse_coalesce(to_coo(x))
-    dim = _dim(dim, x.ndim)
+    dim = dimension(dim, x.ndim)
     _, _, indices, _, _ = _C._sparse_parts(x)
     sparse, values = indices.shape[0], _C._sparse_values(x)
     if dim >= sparse:

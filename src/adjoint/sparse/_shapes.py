@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._arguments import dimension
 from adjoint.sparse._making import COO, CSC, CSR, compressed, coo
 from adjoint.sparse._registry import form
 
@@ -22,17 +23,9 @@ def bare_pattern(x):
     return coo(_C._zeros((values.shape[0],), _C.float32), indices, x.shape[: indices.shape[0]], is_coalesced)
 
 
-def _dim(dim, rank):
-    if not -max(rank, 1) <= dim < max(rank, 1):
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], but got {dim})"
-        )
-    return dim % max(rank, 1)
-
-
 @form("permute")
 def _permuted(x, dims):
-    dims = [_dim(d, x.ndim) for d in dims]
+    dims = [dimension(d, x.ndim) for d in dims]
     if len(dims) != x.ndim or len({*dims}) != x.ndim:
         raise RuntimeError(f"permute(): expected each of the {x.ndim} dimensions once, but got {tuple(dims)}")
     if dims == [*range(x.ndim)]:
@@ -65,7 +58,7 @@ def _permuted(x, dims):
 @form("transpose")
 def _transposed(x, dim0, dim1):
     dims = [*range(x.ndim)]
-    a, b = _dim(dim0, x.ndim), _dim(dim1, x.ndim)
+    a, b = dimension(dim0, x.ndim), dimension(dim1, x.ndim)
     dims[a], dims[b] = b, a
     return _permuted(x, dims)
 
@@ -89,7 +82,7 @@ def _selected(x, dim, index):
     _need_coo(x, "select")
     if x.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim = _dim(dim, x.ndim)
+    dim = dimension(dim, x.ndim)
     size = x.shape[dim]
     if not -size <= index < size:
         raise IndexError(
@@ -137,7 +130,7 @@ def _indexed(x, spec):
 @form("narrow")
 def _narrowed(x, dim, start, length):
     _need_coo(x, "narrow")
-    dim = _dim(dim, x.ndim)
+    dim = dimension(dim, x.ndim)
     size = x.shape[dim]
     start = start + size if start < 0 else start
     if not (0 <= start <= size and length >= 0 and start + length <= size):
@@ -162,7 +155,7 @@ def _index_selected(x, dim, index):
     if not x._layout_number:
         return NotImplemented
     _need_coo(x, "index_select")
-    dim = _dim(dim, x.ndim)
+    dim = dimension(dim, x.ndim)
     if index.ndim > 1 or index.dtype not in (_C.int64, _C.int32):
         raise RuntimeError("index_select() argument index must be 1-D long-tensor.")
     index = index.reshape(-1).to(_C.int64)
@@ -195,7 +188,7 @@ def _index_selected(x, dim, index):
 @form("unsqueeze")
 def _unsqueezed(x, dim):
     _need_coo(x, "unsqueeze")
-    dim = _dim(dim, x.ndim + 1)
+    dim = dimension(dim, x.ndim + 1)
     _, is_coalesced, indices, _, _ = _C._sparse_parts(x)
     sparse = indices.shape[0]
     size = [*x.shape[:dim], 1, *x.shape[dim:]]
@@ -207,7 +200,7 @@ def _unsqueezed(x, dim):
 
 @form("unbind")
 def _unbound(x, dim=0):
-    dim = _dim(dim, x.ndim)
+    dim = dimension(dim, x.ndim)
     return tuple(_selected(x, dim, i) for i in range(x.shape[dim]))
 
 
@@ -218,7 +211,7 @@ def _joined(tensors, dim=0):
             raise RuntimeError(f"Concatenating sparse tensors, but a dense tensor was found at position {i}.")
         _need_coo(x, "cat")
     first = tensors[0]
-    dim = _dim(dim, first.ndim)
+    dim = dimension(dim, first.ndim)
     sparse = first.sparse_dim()
     for i, x in enumerate(tensors):
         if x.sparse_dim() != sparse or x.ndim != first.ndim:
@@ -254,4 +247,4 @@ def _joined(tensors, dim=0):
 def _stacked(tensors, dim=0):
     if any(not x._layout_number for x in tensors):
         return NotImplemented
-    return _joined([x.unsqueeze(_dim(dim, x.ndim + 1)) for x in tensors], dim)
+    return _joined([x.unsqueeze(dimension(dim, x.ndim + 1)) for x in tensors], dim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._arguments import dimension
 
 from .. import functional as F
 from ..module import Module
@@ -73,15 +74,12 @@ class _OldNames:
 class _SpectralNorm(Module):
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__()
-        if not -weight.dim() <= dim < weight.dim():
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [-{weight.dim()}, {weight.dim() - 1}] but got {dim})"
-            )
+        dim = dimension(dim, weight.dim(), False)
         if n_power_iterations <= 0:
             raise ValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
             )
-        self.dim = dim % weight.dim()
+        self.dim = dim
         self.eps = eps
         if weight.dim() > 1:
             self.n_power_iterations = n_power_iterations

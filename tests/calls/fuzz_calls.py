@@ -1,0 +1,390 @@
+"""Random calls of public functions over shapes, types, layouts and options, each judged by others that must agree with it.
+
+    python -m tests.calls.fuzz_calls --calls 10000 --seed 0                  # Adjoint against itself
+    python -m tests.calls.fuzz_calls --calls 10000 --peer torch              # by hand: against the library of that name
+
+Against itself: inputs that lie otherwise in memory give the same results; the directional derivative of forward mode is that
+of the reverse rule, of second derivatives too; `vmap` is a loop; the meta device has the shapes and types. Against a peer: results,
+types, shapes, refusals, first and second gradients. Findings are grouped by what was called. Start reading at `judge`.
+"""
+
+import argparse
+import collections
+import os
+import sys
+import warnings
+
+import numpy as np
+
+import adjoint as ad
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import families_math
+import families_nn
+import families_tensor
+from making import COMPLEX, FLOATS, INTEGERS, Call
+
+FAMILIES = {**families_tensor.FAMILIES, **families_nn.FAMILIES, **families_math.FAMILIES}
+#: How far results may be apart, beside the largest number of the result, by type.
+TOLERANCE = {
+    "float64": 1e-8,
+    "complex128": 1e-8,
+    "float32": 2e-4,
+    "complex64": 2e-4,
+    "float16": 2e-2,
+    "bfloat16": 1e-1,
+}
+#: What a call may raise: whatever else comes out is a finding.
+REFUSALS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    NotImplementedError,
+    AssertionError,
+    ZeroDivisionError,
+    OverflowError,
+)
+
+
+def name_of(dtype):
+    return str(dtype).rpartition(".")[2]
+
+
+def numbers(t, lib):
+    """A result as an array in double precision, or as it is."""
+    if not isinstance(t, lib.Tensor):
+        return np.asarray(t)
+    t = t.detach()
+    name = name_of(t.dtype)
+    if name in ("float16", "bfloat16"):
+        t = t.to(lib.float32)
+    return t.resolve_conj().resolve_neg().numpy()
+
+
+def differ(a, b, dtype, factor=1.0):
+    """How two arrays differ, in words; None where they agree."""
+    if a.shape != b.shape:
+        return f"shapes {a.shape} and {b.shape}"
+    if a.dtype.kind not in "fc":
+        return None if (a == b).all() else "values"
+    a, b = a.astype(np.complex128), b.astype(np.complex128)
+    tolerance = TOLERANCE.get(dtype, 1e-4) * factor
+    for x, y in ((a.real, b.real), (a.imag, b.imag)):
+        finite = np.isfinite(x) & np.isfinite(y)
+        rest = ~finite
+        if not np.array_equal(x[rest], y[rest], equal_nan=True):
+            return "NaN or infinity"
+        if finite.any():
+            x, y = x[finite], y[finite]
+            scale = np.minimum(np.median(np.abs(y)) * 10 + np.abs(y), np.abs(y).max()) + 1e-3
+            if (np.abs(x - y) > tolerance * (scale + 1e-30)).any():
+                return f"values by {np.abs(x - y).max():.2g}"
+    return None
+
+
+#: What is otherwise than torch does it, and stays: (kind, what was called) → why. What torch refuses, and Adjoint does
+#: ("accepts", "gives gradient"), is no finding.
+KNOWN = {
+    (
+        "refuses",
+        "F.batch_norm",
+    ): "torch writes running statistics into expanded memory, the last channel's for all",
+    (
+        "refuses",
+        "view",
+    ): "a view of a floating dtype as another has no derivative; torch drops the history in silence",
+    ("requires_grad", "view"): "the same dtype keeps its history",
+    ("requires_grad", "ad.vander"): "a result of a single column of ones",
+    ("requires_grad", "ad.combinations"): "an empty result",
+    **{
+        (
+            "requires_grad",
+            f"ad.{name}",
+        ): "torch records a node without a derivative, or none at all; Adjoint refuses in backward"
+        for name in "histc histogram special.modified_bessel_k0 special.bessel_j0 special.bessel_j1 special.bessel_y0".split()
+    },
+    ("gradients", "F.batch_norm"): "torch reads strided weights as if they were contiguous",
+    ("gradients", "F.group_norm"): "torch's sums of float32 cancel",
+    ("gradients", "F.layer_norm"): "torch's sums of float32 cancel",
+    ("result", "ad.sign"): "of NaN torch gives 0, Adjoint NaN, as NumPy does",
+    ("result", "ad.heaviside"): "of NaN torch gives 0, Adjoint NaN, as NumPy does",
+    ("result", "ad.special.i1"): "of infinity torch gives NaN",
+    ("result", "ad.distributions.ContinuousBernoulli"): "torch's Taylor series near 1/2 is less exact",
+    ("result", "ad.median"): "of equal elements any index is right",
+    ("result", "ad.nanmedian"): "of equal elements any index is right",
+    **{
+        ("seconds", name): "torch's second derivative is NaN or of rounding errors"
+        for name in "ad.logaddexp ad.logaddexp2 ad.special.entr ad.special.log_ndtr F.cosine_similarity F.cosine_embedding_loss "
+        "F.batch_norm ad.copysign F.mish ad.linalg.det ad.linalg.vector_norm".split()
+    },
+}
+
+
+class Judged:
+    """What one library made of a call: results, their types, gradients; or what it raised."""
+
+    def __init__(self, call, lib, layout=None, second=True):
+        self.error, self.results, self.types, self.gradients, self.seconds = None, [], [], None, None
+        self.gradient_error = None
+        try:
+            _, tensors = call.make(lib, layout)
+            self.raw = call.run(lib, tensors)
+            self.results = [numbers(t, lib) for t in self.raw]
+            self.types = [
+                name_of(t.dtype) if isinstance(t, lib.Tensor) else type(t).__name__ for t in self.raw
+            ]
+        except REFUSALS as e:
+            self.error = e
+            return
+        self.leaves = [tensors[n] for n, s in call.tensors.items() if s.grad]
+        outputs = [t for t in self.raw if isinstance(t, lib.Tensor) and t.requires_grad]
+        self.recorded = [isinstance(t, lib.Tensor) and t.requires_grad for t in self.raw]
+        if not outputs or not self.leaves:
+            return
+        try:
+            seeds = [weights(t, lib) for t in outputs]
+            grads = lib.autograd.grad(outputs, self.leaves, seeds, allow_unused=True, create_graph=second)
+            self.gradients = [None if g is None else numbers(g, lib) for g in grads]
+            again = [g for g in grads if g is not None and g.requires_grad]
+            if second and again:
+                grads = lib.autograd.grad(
+                    again, self.leaves, [weights(t, lib) for t in again], allow_unused=True
+                )
+                self.seconds = [None if g is None else numbers(g, lib) for g in grads]
+        except REFUSALS as e:
+            self.gradient_error = e
+
+
+def weights(t, lib):
+    """A cotangent that is no constant."""
+    w = np.cos(1.0 + 0.9 * np.arange(t.numel(), dtype=np.float64)).reshape(tuple(t.shape))
+    return lib.from_numpy(w).to(t.dtype)
+
+
+def compare(a, b, dtype):
+    """The findings between two judgements, as (kind, words)."""
+    if (a.error is None) != (b.error is None):
+        kind = "refuses" if a.error is not None else "accepts"
+        yield kind, str(a.error or b.error)[:150]
+        return
+    if a.error is not None:
+        if not (isinstance(a.error, type(b.error)) or isinstance(b.error, type(a.error))):
+            yield "other error", f"{a.error!r:.120} | {b.error!r:.120}"
+        return
+    if a.types != b.types:
+        yield "types", f"{a.types} | {b.types}"
+        return
+    for x, y, t in zip(a.results, b.results, a.types, strict=True):
+        if words := differ(x, y, t):
+            yield "result", words
+            return
+    if a.recorded != b.recorded:
+        yield "requires_grad", f"{a.recorded} | {b.recorded}"
+        return
+    if (a.gradient_error is None) != (b.gradient_error is None):
+        yield (
+            "refuses gradient" if a.gradient_error else "gives gradient",
+            str(a.gradient_error or b.gradient_error)[:150],
+        )
+        return
+    for what, factor in (("gradients", 30.0), ("seconds", 300.0)):
+        for x, y in zip(getattr(a, what) or (), getattr(b, what) or (), strict=False):
+            zero = np.zeros(1)
+            if x is None or y is None:
+                if (x if x is not None else y if y is not None else zero).any():
+                    yield what, "None and numbers"
+                    return
+            elif words := differ(x, y, dtype, factor):
+                yield what, words
+                return
+
+
+def worst(call):
+    """The type of least precision among the tensors of a call."""
+    order = ("bfloat16", "float16", "float32", "complex64", "float64", "complex128")
+    return min(
+        (s.dtype for s in call.tensors.values() if s.dtype in order), key=order.index, default="float64"
+    )
+
+
+def against_peer(call, peer):
+    return compare(Judged(call, ad), Judged(call, peer), worst(call))
+
+
+# --- Adjoint against itself -------------------------------------------------------------------------------------------
+
+
+def against_itself(call):
+    first = Judged(call, ad, second=False)
+    for finding in compare(first, Judged(call, ad, "plain", second=False), worst(call)):
+        yield ("by layout: " + finding[0], finding[1])
+    if first.error is not None:
+        return
+    yield from on_meta(call, first)
+    exact = ("float64", "complex128", *INTEGERS, "bool")
+    if worst(call) in exact and all(t in exact for t in first.types) and all(map(_tame, first.results)):
+        yield from in_both_modes(call)
+    if first.raw and all(isinstance(t, ad.Tensor) for t in first.raw):
+        yield from mapped(call)
+
+
+def _tame(x):
+    """Neither NaN nor infinity, where derivatives are a matter of taste."""
+    return x.dtype.kind not in "fc" or bool(np.isfinite(x).all())
+
+
+def on_meta(call, first):
+    """Shapes and types without elements; what asks for values may refuse."""
+    try:
+        _, tensors = call.make(ad)
+        results = call.run(ad, {n: t.detach().to("meta") for n, t in tensors.items()})
+    except REFUSALS:
+        return
+    for t, x, dtype in zip(results, first.results, first.types, strict=False):
+        if (
+            isinstance(t, ad.Tensor)
+            and t.device.type == "meta"
+            and (tuple(t.shape), name_of(t.dtype)) != (x.shape, dtype)
+        ):
+            yield "meta", f"{tuple(t.shape)} {name_of(t.dtype)} for {x.shape} {dtype}"
+
+
+def in_both_modes(call):
+    """⟨w, J t⟩ by forward mode is ⟨Jᴴ w, t⟩ by reverse mode; and that of the gradient likewise."""
+    names = [n for n, s in call.tensors.items() if s.grad and s.dtype in (*FLOATS, *COMPLEX)]
+    if not names:
+        return
+    _, tensors = call.make(ad)
+    primals = [tensors[n].detach() for n in names]
+    # So small that some derivative takes it for 0, where it has a kink.
+    if not all(_tame(p.numpy()) and not bool(((p != 0) & (p.abs() < 1e-20)).any()) for p in primals):
+        return
+
+    def f(*xs):
+        rest = {n: t.detach() for n, t in tensors.items()}
+        results = call.run(ad, {**rest, **dict(zip(names, xs, strict=True))})
+        return [t for t in results if isinstance(t, ad.Tensor) and (t.is_floating_point() or t.is_complex())]
+
+    def paired(values):
+        return sum(
+            ((weights(v, ad).conj() * v).sum().real.to(ad.float64) for v in values),
+            ad.zeros((), dtype=ad.float64),
+        )
+
+    def agree(g, what):
+        try:
+            tangents = tuple(weights(p, ad) for p in primals)
+            _, along = ad.func.jvp(g, tuple(primals), tangents)
+            leaves = [p.clone().requires_grad_() for p in primals]
+            out = g(*leaves)
+            grads = (
+                ad.autograd.grad(out, leaves, allow_unused=True)
+                if out.requires_grad
+                else [None] * len(leaves)
+            )
+        except REFUSALS:
+            return
+        back = sum(
+            (
+                (g.conj() * t).sum().real.to(ad.float64)
+                for g, t in zip(grads, tangents, strict=True)
+                if g is not None
+            ),
+            ad.zeros((), dtype=ad.float64),
+        )
+        size = max((float(g.abs().max()) for g in grads if g is not None and g.numel()), default=0.0)
+        a, b = float(along), float(back)
+        if (np.isfinite(a) or np.isfinite(b)) and not abs(a - b) <= 1e-7 * (1 + size) * sum(
+            p.numel() for p in primals
+        ):
+            yield what, f"forward {a!r}, reverse {b!r}"
+
+    yield from agree(lambda *xs: paired(f(*xs)), "modes")
+
+    def gradient(*xs):
+        grads, _ = ad.func.vjp(lambda *ys: paired(f(*ys)), *xs)[1](ad.ones((), dtype=ad.float64)), None
+        return paired(grads)
+
+    yield from agree(gradient, "modes, second")
+
+
+def mapped(call):
+    """vmap over two samples that are the same in one call gives that twice."""
+    _, tensors = call.make(ad)
+    floating = [n for n, t in tensors.items() if t.is_floating_point() or t.is_complex()]
+    if not floating:
+        return
+    given = {n: t.detach() for n, t in tensors.items()}
+
+    def f(*xs):
+        return [
+            t
+            for t in call.run(ad, {**given, **dict(zip(floating, xs, strict=True))})
+            if isinstance(t, ad.Tensor)
+        ]
+
+    try:
+        alone = f(*(given[n].clone() for n in floating))
+        batched = ad.vmap(f)(*(ad.stack([given[n], given[n]]) for n in floating))
+    except REFUSALS:
+        return
+    for x, y in zip(alone, batched, strict=True):
+        words = differ(numbers(y[1], ad), numbers(x, ad), name_of(x.dtype), 3.0)
+        if words or x.dtype != y.dtype:
+            yield "vmap", words or f"{y.dtype} for {x.dtype}"
+            return
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def judge(seed, families=FAMILIES, peer=None):
+    """The findings of one random call, and the call."""
+    call = Call(seed, families)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return call, list(against_peer(call, peer) if peer else against_itself(call))
+        except Exception as e:  # what no refusal is
+            return call, [("raised", f"{e!r:.200}")]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--calls", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peer", help="a module with the same interface")
+    parser.add_argument("--families", nargs="*", help="only these: " + ", ".join(sorted(FAMILIES)))
+    parser.add_argument("--show", type=int, default=1, help="examples of each finding")
+    options = parser.parse_args()
+    peer = __import__(options.peer) if options.peer else None
+    if peer:
+        peer.set_num_threads(1)
+    ad.set_num_threads(1)
+    families = {k: v for k, v in FAMILIES.items() if not options.families or k in options.families}
+    found, done, known = collections.defaultdict(list), collections.Counter(), collections.Counter()
+    for seed in range(options.seed, options.seed + options.calls):
+        call, findings = judge(seed, families, peer)
+        done[call.family] += 1
+        for kind, words in findings:
+            if peer and ((kind, call.name()) in KNOWN or kind in ("accepts", "gives gradient")):
+                known[kind, call.name()] += 1
+                continue
+            found[kind, call.name()].append((call, words))
+    for (kind, name), cases in sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        print(f"{kind}: {name} {len(cases)} times")
+        for call, words in cases[: options.show]:
+            print(f"    {call}\n    {words}")
+    print(
+        f"{sum(done.values())} calls, {sum(map(len, found.values()))} findings of {len(found)} kinds; {dict(done)}"
+    )
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
