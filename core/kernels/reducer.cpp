@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint {
@@ -169,7 +169,7 @@ void Reducer::run_rows(const Plan& plan) const {
     });
     return;
   }
-  const std::unique_ptr<char[]> partial(new char[static_cast<size_t>(outputs_ * pieces * plan.size)]);
+  const runtime::Scratch<char> partial(outputs_ * pieces * plan.size);
   runtime::parallel_for(0, outputs_ * pieces, 1, [&](int64_t b, int64_t e) {
     for (int64_t task = b; task < e; ++task) {
       const int64_t o = task / pieces, piece = task % pieces;
@@ -179,11 +179,11 @@ void Reducer::run_rows(const Plan& plan) const {
                std::min(length_, (piece + 1) * kTask), [&](const char* q, int64_t m, int64_t start) {
                  rows(plan, acc, q, 0, 1, m, run.stride, start);
                });
-      std::memcpy(&partial[static_cast<size_t>(task * plan.size)], acc, static_cast<size_t>(plan.size));
+      std::memcpy(&partial[task * plan.size], acc, static_cast<size_t>(plan.size));
     }
   });
   for (int64_t o = 0; o < outputs_; ++o) {
-    char* a = &partial[static_cast<size_t>(o * pieces * plan.size)];
+    char* a = &partial[o * pieces * plan.size];
     for (int64_t k = 1; k < pieces; ++k) plan.merge(a, a + k * plan.size, 1);
     int64_t out = 0;
     offset_of(kept_, last + 1, o, &out);
@@ -226,9 +226,9 @@ void Reducer::run_columns(const Plan& plan) const {
                           });
     return;
   }
-  const std::unique_ptr<char[]> partial(new char[static_cast<size_t>(blocks * pieces * width * plan.size)]);
+  const runtime::Scratch<char> partial(blocks * pieces * width * plan.size);
   const auto partial_of = [&](int64_t block, int64_t piece) {
-    return &partial[static_cast<size_t>((block * pieces + piece) * width * plan.size)];
+    return &partial[(block * pieces + piece) * width * plan.size];
   };
   runtime::parallel_for(0, blocks * pieces, 1, [&](int64_t b, int64_t e) {
     for (int64_t task = b; task < e; ++task) {

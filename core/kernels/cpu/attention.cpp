@@ -16,9 +16,9 @@
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/slices.h"
-#include "runtime/allocator.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels::attention {
@@ -54,16 +54,6 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool ad
                          T(1), a.data, a_plain ? std::max(a.down, k) : std::max(a.across, m), b.data,
                          b_plain ? std::max(b.down, n) : std::max(b.across, k), T(add), c, c_down);
 }
-
-template <class T>
-struct Room {
-  size_t bytes;
-  T* data;
-  explicit Room(int64_t elements)
-      : bytes(static_cast<size_t>(elements) * sizeof(T)), data(static_cast<T*>(runtime::allocate(bytes))) {}
-  Room(const Room&) = delete;
-  ~Room() { runtime::deallocate(data, bytes); }
-};
 
 /// Elements of one type whose last dimension lies in one piece, as rows of a product must; expanded rows are
 /// copied.
@@ -192,8 +182,8 @@ void forward_of(const Problem& p, const Tensor& out, const Tensor& log_sum) {
   runtime::parallel_for(
       0, p.count * blocks, std::max<int64_t>(1, (int64_t{1} << 19) / std::max<int64_t>(1, cost)),
       [&](int64_t first, int64_t last) {
-        const Room<T> room(kQueries * (kStep + E + V + 2));
-        T* const scores = room.data;
+        const runtime::Scratch<T> room(kQueries * (kStep + E + V + 2));
+        T* const scores = room.get();
         T *const q = scores + kQueries * kStep, *const sums = q + kQueries * E,
                  *const max = sums + kQueries * V, *const sum = max + kQueries;
         for (int64_t t = first; t < last; ++t) {
@@ -318,7 +308,8 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
   runtime::parallel_for(
       0, masks * chunks, std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, cost)),
       [&](int64_t first, int64_t last) {
-        const Room<T> room(kQueries * (2 * kStep + p.width + p.values) + kKeys * (p.width + p.values));
+        const runtime::Scratch<T> room(kQueries * (2 * kStep + p.width + p.values) +
+                                       kKeys * (p.width + p.values));
         for (int64_t t = first; t < last; ++t) {
           const int64_t group = t / chunks, chunk = t % chunks;
           for (int64_t i = c.needs & 8 ? 0 : group; i < (c.needs & 8 ? p.count : group + 1); ++i) {
@@ -332,7 +323,7 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
             T* of_mask = c.needs & 8 ? c.mask.data<T>() + group * p.queries * p.keys : nullptr;
             for (int64_t b = blocks * chunk / chunks; b < blocks * (chunk + 1) / chunks; ++b)
               backward_keys<T>(p, c, log_sum.data<T>() + i * p.queries, i, b * kKeys,
-                               std::min(p.keys, (b + 1) * kKeys), of_q, step, of_mask, room.data);
+                               std::min(p.keys, (b + 1) * kKeys), of_q, step, of_mask, room.get());
           }
         }
       });

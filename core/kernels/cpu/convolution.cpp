@@ -143,9 +143,9 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
     for (int64_t k = 0; k < taps; ++k)
       offsets[static_cast<size_t>(c * taps + k)] = c * channel + planes.offsets[static_cast<size_t>(k)];
   const int64_t beyond = planes.beyond + table.slack;
-  const Memory<T> padded = memory<T>(at_once * channels * channel + beyond);
+  const Scratch<T> padded(at_once * channels * channel + beyond);
   std::fill_n(padded.get() + at_once * channels * channel, beyond, T(0));
-  const Memory<T> sums = memory<T>(s.groups * blocks * rows * width);
+  const Scratch<T> sums(s.groups * blocks * rows * width);
   std::fill_n(sums.get(), s.groups * blocks * rows * width, T(0));
   for (int64_t n0 = 0; n0 < s.images; n0 += at_once) {
     const int64_t n1 = std::min(s.images, n0 + at_once);
@@ -157,7 +157,7 @@ void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
                           });
     runtime::parallel_for(0, s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
       const int64_t room = std::min(strip, s.result[1]) * s.result[2] * several * width;
-      const Memory<T> slice = memory<T>(room);
+      const Scratch<T> slice(room);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t group = i / blocks, first = i % blocks * width, count = std::min(width, s.out - first);
         for (int64_t n = n0; n < n1; n += several) {
@@ -200,8 +200,7 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
   std::atomic<bool> exact = true;
   share(s.groups * s.in, s.images * taps * s.out * planes.plane, [&](int64_t i) {
     const int64_t group = i / s.in;
-    const Memory<T> x_planes = memory<T>(readable), g_planes = memory<T>(line + table.slack),
-                    lanes = memory<T>(taps * table.slack);
+    const Scratch<T> x_planes(readable), g_planes(line + table.slack), lanes(taps * table.slack);
     std::vector<double> totals(static_cast<size_t>(s.out * taps));
     for (int64_t n0 = 0; n0 < s.images; n0 += planes.images) {
       const int64_t count = std::min(planes.images, s.images - n0);

@@ -186,14 +186,14 @@ struct Plan {
         for (int64_t l = 0; l < width; ++l)
           f(((b % period) * s.out + o) * taps * width + l, (b * width + l) % s.groups * s.out + o);
   }
-  Memory<T> packed(const T* w) const {
-    Memory<T> lanes = memory<T>(std::min(period, blocks) * s.out * taps * width);
+  Scratch<T> packed(const T* w) const {
+    Scratch<T> lanes(std::min(period, blocks) * s.out * taps * width);
     each_weight([&](int64_t at, int64_t output) {
       for (int64_t k = 0; k < taps; ++k) lanes[at + k * width] = w[output * taps + k];
     });
     return lanes;
   }
-  const T* weights(const Memory<T>& lanes, int64_t block, int64_t output) const {
+  const T* weights(const Scratch<T>& lanes, int64_t block, int64_t output) const {
     return lanes.get() + (block % period * s.out + output) * taps * width;
   }
   int64_t grain() const {
@@ -204,10 +204,10 @@ struct Plan {
 template <class T>
 void forward_depthwise(const Geo& s, const T* x, const T* w, const T* bias, T* y) {
   const Plan<T> plan(s, false);
-  const Memory<T> lanes = plan.packed(w);
+  const Scratch<T> lanes = plan.packed(w);
   const int64_t width = plan.width;
   runtime::parallel_for(0, plan.blocks, plan.grain(), [&](int64_t begin, int64_t end) {
-    const Memory<T> from = memory<T>(plan.from_room), to = memory<T>(plan.to_room);
+    const Scratch<T> from(plan.from_room), to = Scratch<T>(plan.to_room);
     T start[64] = {};
     for (int64_t i = begin; i < end; ++i)
       for (const Band& b : plan.all) {
@@ -228,10 +228,10 @@ void forward_depthwise(const Geo& s, const T* x, const T* w, const T* bias, T* y
 template <class T>
 void input_depthwise(const Geo& s, const T* g, const T* w, T* x) {
   const Plan<T> plan(s, true);
-  const Memory<T> lanes = plan.packed(w);
+  const Scratch<T> lanes = plan.packed(w);
   const int64_t width = plan.width;
   runtime::parallel_for(0, plan.blocks, plan.grain(), [&](int64_t begin, int64_t end) {
-    const Memory<T> from = memory<T>(plan.from_room), to = memory<T>(plan.to_room);
+    const Scratch<T> from(plan.from_room), to = Scratch<T>(plan.to_room);
     const T start[64] = {};
     for (int64_t i = begin; i < end; ++i)
       for (const Band& b : plan.all) {
@@ -261,8 +261,7 @@ void weight_depthwise(const Geo& s, const T* x, const T* g, T* w) {
   runtime::parallel_for(
       0, own * shares, std::max<int64_t>(1, plan.grain() * own * shares / plan.blocks),
       [&](int64_t begin, int64_t end) {
-        const Memory<T> from = memory<T>(plan.from_room), to = memory<T>(plan.to_room),
-                        sums = memory<T>(numbers);
+        const Scratch<T> from(plan.from_room), to = Scratch<T>(plan.to_room), sums = Scratch<T>(numbers);
         for (int64_t item = begin; item < end; ++item) {
           int64_t summed = 0;
           std::fill_n(sums.get(), numbers, T(0));
@@ -318,14 +317,14 @@ struct Pixels {
     return std::min(lane / width * width, channels - width) + lane % width;
   }
   /// [tap][lane] of [channel][tap].
-  Memory<T> packed(const T* w, int64_t count) const {
-    Memory<T> all = memory<T>(count * lanes);
+  Scratch<T> packed(const T* w, int64_t count) const {
+    Scratch<T> all(count * lanes);
     for (int64_t k = 0; k < count; ++k)
       for (int64_t l = 0; l < lanes; ++l) all[k * lanes + l] = w ? w[channel(l) * count + k] : T(0);
     return all;
   }
   void convolve(bool transposed, const T* from, const T* w, const T* bias, T* to) const {
-    const Memory<T> weights = packed(w, taps), start = packed(bias, 1);
+    const Scratch<T> weights = packed(w, taps), start = packed(bias, 1);
     const int64_t made = transposed ? Geo::volume(s.image) : Geo::volume(s.result),
                   read = transposed ? Geo::volume(s.result) : Geo::volume(s.image);
     const int64_t made_row = transposed ? s.image[2] : s.result[2],
@@ -346,7 +345,7 @@ struct Pixels {
   }
   void weight(const T* x, const T* g, T* w) const {
     const std::vector<Band> all = bands(s, false, s.result[1], channels, lanes);
-    const Memory<T> sums = memory<T>(taps * lanes);
+    const Scratch<T> sums(taps * lanes);
     std::vector<double> totals(static_cast<size_t>(taps * lanes));
     const int64_t vectors = channels / width;
     runtime::parallel_for(

@@ -10,52 +10,26 @@
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/convolution_plain.h"
 #include "kernels/cpu/variants.h"
-#include "runtime/allocator.h"
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::kernels::convolution {
 
 using Geo = Geometry;
 
-/// Elements that are not initialised, from memory that stays mapped.
-template <class T>
-class Memory {
- public:
-  Memory() = default;
-  explicit Memory(int64_t n)
-      : bytes_(static_cast<size_t>(n) * sizeof(T)), data_(static_cast<T*>(runtime::allocate(bytes_))) {}
-  Memory(Memory&& o) noexcept : bytes_(o.bytes_), data_(std::exchange(o.data_, nullptr)) {}
-  Memory& operator=(Memory&& o) noexcept {
-    std::swap(bytes_, o.bytes_);
-    std::swap(data_, o.data_);
-    return *this;
-  }
-  ~Memory() {
-    if (data_) runtime::deallocate(data_, bytes_);
-  }
-  T* get() const { return data_; }
-  T& operator[](int64_t i) const { return data_[i]; }
-
- private:
-  size_t bytes_ = 0;
-  T* data_ = nullptr;
-};
-template <class T>
-Memory<T> memory(int64_t n) {
-  return Memory<T>(n);
-}
+using runtime::Scratch;
 
 /// Weights of `outputs` results, in blocks of `block`: [block][channel][tap][output]; zero where there is
 /// none.
 template <class T>
-Memory<T> pack(const T* w, int64_t outputs, int64_t output_step, int64_t channels, int64_t channel_step,
-               const std::vector<int64_t>& taps, int64_t block) {
+Scratch<T> pack(const T* w, int64_t outputs, int64_t output_step, int64_t channels, int64_t channel_step,
+                const std::vector<int64_t>& taps, int64_t block) {
   const int64_t blocks = ceil_div(outputs, block), n = channels * static_cast<int64_t>(taps.size());
   std::vector<int64_t> places;
   places.reserve(static_cast<size_t>(n));
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t k : taps) places.push_back(c * channel_step + k);
-  Memory<T> packed = memory<T>(blocks * block * n + 1);
+  Scratch<T> packed(blocks * block * n + 1);
   runtime::parallel_for(0, blocks, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, block * n)),
                         [&](int64_t begin, int64_t end) {
                           for (int64_t b = begin; b < end; ++b)
@@ -71,7 +45,7 @@ template <class T>
 struct Pass {
   int64_t channels, plane_step, outputs;
   std::vector<int64_t> offsets;
-  Memory<T> weights;
+  Scratch<T> weights;
   int64_t grid[3], room[3];
   /// Of the first result, of one step along each dimension, of an output and of an image.
   int64_t to, to_step[3], output_step, image_step;
@@ -189,9 +163,9 @@ void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, i
       by_image ? std::max<int64_t>(1, (int64_t{1} << 17) / std::max<int64_t>(1, work)) : items;
   beyond += table.slack;
   runtime::parallel_for(0, items, grain, [&](int64_t begin, int64_t end) {
-    const Memory<T> planes = memory<T>(channels * channel + beyond);
+    const Scratch<T> planes(channels * channel + beyond);
     std::fill_n(planes.get() + channels * channel, beyond, T(0));
-    const Memory<T> room = memory<T>(by_image ? lines : 1);
+    const Scratch<T> room(by_image ? lines : 1);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t group = i % s.groups, n0 = i / s.groups * together,
                     count = std::min(together, s.images - n0);
@@ -210,7 +184,7 @@ void run_passes(const Geo& s, const std::vector<std::vector<Pass<T>>>& passes, i
           continue;
         }
         runtime::parallel_for(0, pass.blocks(), 1, [&](int64_t first, int64_t last) {
-          const Memory<T> own = memory<T>(lines);
+          const Scratch<T> own(lines);
           pass.run(first, last, count, planes.get(), start, image, own.get());
         });
       }

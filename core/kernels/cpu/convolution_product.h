@@ -45,10 +45,10 @@ struct Wide {
         of_pixels.push_back(n * planes.plane + (a * planes.room[1] + h) * planes.room[2] + w);
       });
   }
-  Memory<T> room() const {
+  Scratch<T> room() const {
     constexpr int64_t kReadable = 16;
     const int64_t beyond = planes.beyond + kReadable, size = s.in * planes.channel();
-    Memory<T> all = memory<T>(size + beyond);
+    Scratch<T> all(size + beyond);
     std::fill_n(all.get() + size, beyond, T(0));
     return all;
   }
@@ -81,7 +81,7 @@ struct Wide {
 template <class T>
 void forward_as_product(const Geo& s, const T* x, const T* w, const T* bias, T* y) {
   const Wide<T> wide(s);
-  const Memory<T> planes = wide.room(), made = memory<T>(s.out * wide.at_once * wide.result);
+  const Scratch<T> planes = wide.room(), made = Scratch<T>(s.out * wide.at_once * wide.result);
   const int64_t depth = s.in * wide.taps;
   wide.each_part([&](int64_t n0, int64_t count, int64_t group) {
     wide.fill(x, n0, count, group, planes.get());
@@ -96,7 +96,7 @@ void forward_as_product(const Geo& s, const T* x, const T* w, const T* bias, T* 
 template <class T>
 void weight_as_product(const Geo& s, const T* x, const T* g, T* w) {
   const Wide<T> wide(s);
-  const Memory<T> planes = wide.room(), results = memory<T>(s.out * wide.at_once * wide.result);
+  const Scratch<T> planes = wide.room(), results = Scratch<T>(s.out * wide.at_once * wide.result);
   const int64_t depth = s.in * wide.taps;
   wide.each_part([&](int64_t n0, int64_t count, int64_t group) {
     wide.fill(x, n0, count, group, planes.get());
@@ -114,7 +114,7 @@ void input_as_product(const Geo& s, const T* g, const T* w, T* x) {
   const Wide<T> wide(s);
   const auto& table = best_variant<ConvolutionTable<T>>();
   const auto multiply = best_variant<ProductTable<T>>().multiply;
-  const Memory<T> results = memory<T>(s.out * wide.at_once * wide.result);
+  const Scratch<T> results(s.out * wide.at_once * wide.result);
   const int64_t depth = s.in * wide.taps;
   wide.each_part([&](int64_t n0, int64_t count, int64_t group) {
     wide.each_result(g, n0, count, group,
@@ -125,8 +125,8 @@ void input_as_product(const Geo& s, const T* g, const T* w, T* x) {
     // The rows of weights lie so that they may evict each other.
     const bool copies = columns > 64;
     runtime::parallel_for(0, ceil_div(s.in, channels), 1, [&](int64_t begin, int64_t end) {
-      const Memory<T> products = memory<T>(channels * wide.taps * columns),
-                      scratch = memory<T>(copies ? kProductScratch : 1);
+      const Scratch<T> products(channels * wide.taps * columns),
+          scratch = Scratch<T>(copies ? kProductScratch : 1);
       for (int64_t b = begin; b < end; ++b) {
         const int64_t first = b * channels, here = std::min(channels, s.in - first);
         multiply(here * wide.taps, columns, s.out, {w + group * s.out * depth + first * wide.taps, 1, depth},

@@ -2,13 +2,13 @@
 #include "kernels/indexing.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint {
@@ -23,7 +23,7 @@ class Offsets {
  public:
   explicit Offsets(const IndexPlan& plan, bool keep) : plan_(plan) {
     if (!keep) return;
-    kept_.reset(new int64_t[static_cast<size_t>(plan.positions)]);
+    kept_ = runtime::Scratch<int64_t>(plan.positions);
     plan.offsets(0, plan.positions, kept_.get());
   }
   /// f(first, n, offsets) over blocks of positions.
@@ -41,7 +41,7 @@ class Offsets {
 
  private:
   const IndexPlan& plan_;
-  std::unique_ptr<int64_t[]> kept_;
+  runtime::Scratch<int64_t> kept_;
 };
 
 /// f(at, element, n, stride) for the runs of one row's elements [from, to): n elements from byte `at`,

@@ -3,7 +3,6 @@
 #include "kernels/loss.h"
 
 #include <cmath>
-#include <memory>
 
 #include "kernels/cpu/reduction.h"
 #include "kernels/cpu/softmax.h"
@@ -12,6 +11,7 @@
 #include "kernels/indexing.h"
 #include "kernels/reduction.h"
 #include "kernels/slices.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels {
@@ -222,7 +222,7 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
       // The gradient is scale * softmax(x) minus the target's share.
       constexpr int64_t kFew = 128;
       T few[kFew];
-      const std::unique_ptr<T[]> many(c.count() > kFew ? new T[static_cast<size_t>(c.count())] : nullptr);
+      const auto many = c.count() > kFew ? runtime::Scratch<T>(c.count()) : runtime::Scratch<T>();
       T* scale = many ? many.get() : few;
       auto own = [&](int64_t t) { return keep * (w ? static_cast<double>(w[t]) : 1.0); };
       for (int64_t p = 0; p < c.count(); ++p) {

@@ -8,9 +8,9 @@
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/small_matrices.h"
 #include "kernels/cpu/variants.h"
-#include "runtime/allocator.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels {
@@ -31,16 +31,6 @@ template <class T>
 bool evict_each_other(const Matrix<T>& a) {
   return std::max(a.down, a.across) * static_cast<int64_t>(sizeof(T)) % 2048 == 0;
 }
-
-struct Scratch {
-  void* data = nullptr;
-  size_t bytes;
-  Scratch(bool wanted, size_t size) : bytes(size) {
-    if (wanted) data = runtime::allocate(bytes);
-  }
-  Scratch(const Scratch&) = delete;
-  ~Scratch() { runtime::deallocate(data, bytes); }
-};
 
 /// Whether loops of our own serve for a product of this size (T is float or double).
 template <class T>
@@ -71,10 +61,10 @@ void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, con
   }();
   const bool copies = m > 16 && n > 64 && k > 1 && evict_each_other(a);
   auto part = [&](int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    const Scratch scratch(copies, kProductScratch * sizeof(T));
+    const auto scratch = copies ? runtime::Scratch<T>(kProductScratch) : runtime::Scratch<T>();
     multiply(rows, columns, k, {a.data + i * a.down, a.down, a.across}, columns_of(b, j),
              start ? start + i * start_down + j * start_across : nullptr, start_down, start_across,
-             c + i * n + j, n, static_cast<T*>(scratch.data));
+             c + i * n + j, n, scratch.get());
   };
   // In floating point, as three dimensions may overflow the integers.
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);

@@ -7,8 +7,8 @@
 #include "kernels/cpu/small_matrices.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/linalg.h"
-#include "runtime/allocator.h"
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::kernels::linalg::small {
 
@@ -66,10 +66,8 @@ void in_groups(const Tensor& a, int64_t work, const F& f, int64_t vectors = 0) {
     const auto& table = best_variant<Table<T>>();
     runtime::parallel_for(0, (count + L - 1) / L, std::max<int64_t>(1, 16384 / work),
                           [&](int64_t first, int64_t last) {
-                            const size_t bytes = static_cast<size_t>(vectors * L) * sizeof(T);
-                            T* room = static_cast<T*>(runtime::allocate(bytes));
-                            f(tag, table, first * L, std::min(count, last * L) - first * L, room);
-                            runtime::deallocate(room, bytes);
+                            const runtime::Scratch<T> room(vectors * L);
+                            f(tag, table, first * L, std::min(count, last * L) - first * L, room.get());
                           });
   };
   if (a.dtype() == DType::Float32)

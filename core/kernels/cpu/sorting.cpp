@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "for_size.h"
 #include "kernels/cpu/math/bits.h"
@@ -17,6 +16,7 @@
 #include "kernels/cpu/with_number.h"
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels {
@@ -122,8 +122,8 @@ void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& value
                               [&](int64_t b, int64_t e) {
                                 constexpr int64_t kFew = 64;
                                 E few[2 * kFew];
-                                std::unique_ptr<E[]> many;
-                                if (s.n > kFew) many.reset(new E[static_cast<size_t>(2 * s.n)]);
+                                runtime::Scratch<E> many;
+                                if (s.n > kFew) many = runtime::Scratch<E>(2 * s.n);
                                 E* entries = s.n > kFew ? many.get() : few;
                                 for (int64_t slice = b; slice < e; ++slice) {
                                   const int64_t o = slice / s.inner, j = slice % s.inner;
