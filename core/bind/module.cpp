@@ -15,6 +15,12 @@
 
 namespace nb = nanobind;
 
+#if defined(__clang__)
+#define ADJOINT_COMPILER "Clang " __clang_version__
+#else
+#define ADJOINT_COMPILER "GCC " __VERSION__
+#endif
+
 namespace adjoint::bind {
 
 namespace {
@@ -129,6 +135,8 @@ void bind_runtime(nb::module_& m) {
   m.def("set_memory_limit", &runtime::set_memory_limit, nb::arg("bytes"),
         "Refuse allocations beyond this many bytes; 0 means no limit.");
   m.def("set_blas_path", &runtime::blas::set_blas_path, nb::arg("path"));
+  m.def("_blas_name", &runtime::blas::blas_name, "The file of the BLAS in use, or 'built-in'.");
+  m.def("_compiler", [] { return ADJOINT_COMPILER; }, "What the core was compiled by.");
   m.def(
       "_dtype", [](DType d) { return d; }, nb::arg("dtype"),
       "A dtype, or what Python's bool, int, float or complex stands for.");

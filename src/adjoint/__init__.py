@@ -137,9 +137,11 @@ _LAZY = (
 #: Functions whose modules are imported when they are first asked for.
 _LATER = {
     "autocast": "adjoint.amp",
+    "bug_report": "adjoint._report",
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
     "set_printoptions": "adjoint._printing",
+    "show_config": "adjoint._report",
     "vmap": "adjoint.func",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode",

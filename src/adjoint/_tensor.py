@@ -55,6 +55,11 @@ class Sequence(Members):
         text = text_of(self, tensor_contents)
         return f"Parameter({text})" if getattr(self, "_is_param", False) else text
 
+    def _repr_html_(self) -> str:
+        from adjoint._html import html_of
+
+        return html_of(self)
+
     def __dir__(self):
         return sorted({*object.__dir__(self)} - {"volatile"})
 
