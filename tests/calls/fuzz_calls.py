@@ -10,7 +10,9 @@ types, shapes, refusals, first and second gradients. Findings are grouped by wha
 
 import argparse
 import collections
+import importlib
 import os
+import pickle
 import sys
 import warnings
 
@@ -85,8 +87,9 @@ def differ(a, b, dtype, factor=1.0):
     return None
 
 
-#: What is otherwise than torch does it, and stays: (kind, what was called) → why. What torch refuses, and Adjoint does
-#: ("accepts", "gives gradient"), is no finding.
+#: What a peer lacks is no finding.
+MORE = ("accepts", "gives gradient", "the peer crashes")
+#: What is otherwise than in torch, and stays: (kind, what was called) → why.
 KNOWN = {
     (
         "refuses",
@@ -352,6 +355,44 @@ def judge(seed, families=FAMILIES, peer=None):
             return call, [("raised", f"{e!r:.200}")]
 
 
+def crashes(call):
+    """Whether Adjoint alone crashes on a call: in a process of its own."""
+    child = os.fork()
+    if not child:
+        list(against_itself(call))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) < 0
+
+
+def judged(first, last, families, peer):
+    """(call, findings) of each seed, judged in a process that may crash: then the call is a finding, and the next one goes on."""
+    while first < last:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reader)
+            with os.fdopen(writer, "wb") as to:
+                for seed in range(first, last):
+                    call, findings = judge(seed, families, peer)
+                    pickle.dump((call.family, call.name(), repr(call), findings), to)
+                    to.flush()
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as source:
+            while first < last:
+                try:
+                    yield pickle.load(source)
+                except EOFError:
+                    break
+                first += 1
+        os.waitpid(child, 0)
+        if first < last:
+            call = Call(first, families)
+            ours = crashes(call)
+            yield call.family, call.name(), repr(call), [("crash" if ours else "the peer crashes", "")]
+            first += 1
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -362,24 +403,25 @@ def main():
     parser.add_argument("--families", nargs="*", help="only these: " + ", ".join(sorted(FAMILIES)))
     parser.add_argument("--show", type=int, default=1, help="examples of each finding")
     options = parser.parse_args()
-    peer = __import__(options.peer) if options.peer else None
+    peer = importlib.import_module(options.peer) if options.peer else None
     if peer:
         peer.set_num_threads(1)
     ad.set_num_threads(1)
     families = {k: v for k, v in FAMILIES.items() if not options.families or k in options.families}
     found, done, known = collections.defaultdict(list), collections.Counter(), collections.Counter()
-    for seed in range(options.seed, options.seed + options.calls):
-        call, findings = judge(seed, families, peer)
-        done[call.family] += 1
+    for family, name, call, findings in judged(options.seed, options.seed + options.calls, families, peer):
+        done[family] += 1
         for kind, words in findings:
-            if peer and ((kind, call.name()) in KNOWN or kind in ("accepts", "gives gradient")):
-                known[kind, call.name()] += 1
-                continue
-            found[kind, call.name()].append((call, words))
+            if peer and ((kind, name) in KNOWN or kind in MORE):
+                known[kind, name] += 1
+            else:
+                found[kind, name].append((call, words))
     for (kind, name), cases in sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]))):
         print(f"{kind}: {name} {len(cases)} times")
         for call, words in cases[: options.show]:
             print(f"    {call}\n    {words}")
+    if known:
+        print(f"known: {sum(known.values())} of {len(known)} kinds")
     print(
         f"{sum(done.values())} calls, {sum(map(len, found.values()))} findings of {len(found)} kinds; {dict(done)}"
     )
