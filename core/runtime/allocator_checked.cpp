@@ -5,10 +5,10 @@
 // here; programs without checks pay nothing. A block is
 //   - filled with NaN (of each float type; the largest integers, nearly) when it is taken;
 //   - between a head and some bytes that nobody writes, which are looked at when it is returned, and from
-//   `closed_from` on
-//     between closed pages;
+//     `closed_from` on between closed pages: reads beyond it are found, too (ADJOINT_CHECKS=2: of all but the
+//     smallest);
 //   - not used again for a while when it was returned: it is filled with other NaNs, and written by nobody;
-//   or its pages are closed.
+//     or its pages are closed.
 // What is found is said, and ends the program. Small blocks are as large as their class, so that up to 15
 // bytes after one are its own, and an eighth of a middle one: builds with AddressSanitizer watch each byte.
 //
@@ -33,9 +33,18 @@ namespace {
 constexpr uint64_t taken_word = 0x7ff57ff57ff57ff5, returned_word = 0x7ff67ff67ff67ff6;
 constexpr uint64_t is_taken = 0x616a5f74616b656e, is_returned = 0x616a5f72657475;
 constexpr size_t page = 4096, alignment = 64, least_after = 16;
-constexpr size_t closed_from = size_t{16} << 10;
 /// What rests after it was returned: bytes of blocks with a head, and blocks with closed pages.
 constexpr size_t resting_bytes = size_t{32} << 20, resting_closed = 512;
+
+const char* asked() noexcept {
+  const char* const said = std::getenv("ADJOINT_CHECKS");
+  return said && *said && std::strcmp(said, "0") != 0 ? said : nullptr;
+}
+/// Blocks of so many bytes lie between closed pages.
+size_t closed_from() noexcept {
+  static const size_t bytes = asked() && std::strcmp(asked(), "2") == 0 ? 256 : size_t{16} << 10;
+  return bytes;
+}
 
 /// In front of a block, and its other bytes are never written.
 struct alignas(alignment) Head {
@@ -82,7 +91,7 @@ Head* place(char* start, size_t whole, size_t bytes, bool closed) {
 
 Head* obtain(size_t bytes) {
 #ifdef ADJOINT_CLOSES_PAGES
-  if (bytes >= closed_from) {
+  if (bytes >= closed_from()) {
     const size_t whole = rounded(sizeof(Head) + rounded(bytes + least_after, alignment), page) + 2 * page;
     if (void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         p != MAP_FAILED) {
@@ -137,10 +146,7 @@ void let_rest([[maybe_unused]] Head* head) {
 }  // namespace
 
 bool checking() noexcept {
-  static const bool on = [] {
-    const char* const said = std::getenv("ADJOINT_CHECKS");
-    return said && *said && std::strcmp(said, "0") != 0;
-  }();
+  static const bool on = asked();
   return on;
 }
 

@@ -59,6 +59,13 @@ def test_what_is_wrong_is_found(case):
         assert done.returncode == -end
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pages are closed by mprotect")
+@pytest.mark.parametrize("checks, end", [("1", 0), ("2", -signal.SIGSEGV)])
+def test_reads_beyond_middle_blocks_are_found_by_closed_pages(checks, end):
+    done = run("x = ad.zeros(200)\nctypes.string_at(x.data_ptr() + 1000, 1)", checks)
+    assert done.returncode == end
+
+
 def test_new_memory_is_not_a_number():
     types = "ad.float16, ad.bfloat16, ad.float32, ad.float64, ad.complex64"
     sizes = "1, 100, 1000, 100_000"

@@ -194,23 +194,28 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
   const auto& table = best_variant<ConvolutionTable<T>>();
   const Planes planes(s, 0);
   const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
-  const int64_t channel = planes.channel(), line = planes.images * planes.plane,
+  const int64_t channel = planes.channel(), g_size = planes.images * planes.plane,
                 readable = channel + planes.beyond + table.slack;
+  // Up to the last result that lies in its plane: the image is not read beyond its own.
+  int64_t line = g_size - planes.plane + 1;
+  const int64_t steps[] = {planes.room[1] * planes.room[2], planes.room[2], 1};
+  for (int d = 0; d < 3; ++d) line += (std::min(s.result[d], planes.room[d]) - 1) * steps[d];
   const int64_t none[] = {0, 0, 0}, ones[] = {1, 1, 1};
   std::atomic<bool> exact = true;
   share(s.groups * s.in, s.images * taps * s.out * planes.plane, [&](int64_t i) {
     const int64_t group = i / s.in;
-    const Scratch<T> x_planes(readable), g_planes(line + table.slack), lanes(taps * table.slack);
+    const Scratch<T> x_planes(readable), g_planes(g_size + table.slack), lanes(taps * table.slack);
     std::vector<double> totals(static_cast<size_t>(s.out * taps));
     for (int64_t n0 = 0; n0 < s.images; n0 += planes.images) {
       const int64_t count = std::min(planes.images, s.images - n0);
       // What is filled is written whole.
-      const int64_t kept = count < planes.images ? 0 : channel, g_kept = count < planes.images ? 0 : line;
+      const int64_t kept = count < planes.images ? 0 : channel, g_kept = count < planes.images ? 0 : g_size;
       std::memset(x_planes.get() + kept, 0, static_cast<size_t>(readable - kept) * sizeof(T));
       for (int64_t n = 0; n < count; ++n)
         planes.fill(s, x + ((n0 + n) * s.groups * s.in + i) * image, n, x_planes.get());
       for (int64_t o = 0; o < s.out; ++o) {
-        std::memset(g_planes.get() + g_kept, 0, static_cast<size_t>(line + table.slack - g_kept) * sizeof(T));
+        std::memset(g_planes.get() + g_kept, 0,
+                    static_cast<size_t>(g_size + table.slack - g_kept) * sizeof(T));
         for (int64_t n = 0; n < count; ++n)
           fill_plane(g + (((n0 + n) * s.groups + group) * s.out + o) * result, s.result, none, ones,
                      planes.room, g_planes.get() + n * planes.plane);
