@@ -41,7 +41,12 @@ namespace products {
 
 void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b, const char* op,
                 const Tensor& added) {
-  if (a.dim() == rank_a && b.dim() == rank_b) return;
+  if (a.dim() == rank_a && b.dim() == rank_b) {
+    if (rank_a == 3 && a.size(0) != b.size(0))
+      fail(op, "(): Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
+           a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
+    return;
+  }
   if (rank_a == 1) fail(op, "(): 1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
   if (rank_b == 1)
     fail(op, "(): vector + matrix @ vector expected, got ", added.defined() ? added.dim() : 1, ", ", a.dim(),

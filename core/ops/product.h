@@ -102,9 +102,6 @@ struct Bmm : FixedRanks<3, 3> {
   static constexpr auto samples = Cases{"(2, 3, 4), (2, 4, 2)", "(0, 3, 4), (0, 4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) {
     products::need_ranks(self, 3, mat2, 3, name);
-    if (self.size(0) != mat2.size(0))
-      fail("bmm(): Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ",
-           self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "].");
     return product(self, mat2, name);
   }
 };
