@@ -5,6 +5,7 @@
 #include "bind/operators.h"
 #include "bind/overrides.h"
 #include "dispatch/forms.h"
+#include "dispatch/rule_node.h"
 #include "for_size.h"
 #include "kernels/loops.h"
 #include "runtime/allocator.h"
@@ -56,6 +57,16 @@ nb::list table() {
     for (size_t i = 0; i < op->kinds.size(); ++i)
       if ((op->writes && i == 0) || op->writes_lists >> i & 1) written.append(names[i]);
     row["written"] = written;
+    // The parameters by which it has a derivative that is not zero throughout; None for a composition, which
+    // has the derivatives of its parts.
+    nb::list gradients;
+    for (size_t i = 0; i < op->kinds.size(); ++i) {
+      const ElementwiseInfo* e = op->elementwise;
+      if (e ? i < static_cast<size_t>(e->arity) && e->rules[i] > RuleKind::Zero
+            : op->rules && op->rules->ruled >> i & 1)
+        gradients.append(names[i]);
+    }
+    row["gradients"] = op->composite ? nb::none() : nb::object(gradients);
     row["kinds"] = kinds;
     row["meanings"] = meanings;
     row["arguments"] = names;
@@ -67,6 +78,7 @@ nb::list table() {
       row["samples"] = nb::make_tuple(e->samples.low, e->samples.high);
       row["out"] = true;
       row["condition"] = e->condition;
+      row["result"] = std::array{"same", "bool", "real", "complex"}[static_cast<size_t>(e->result)];
       row["promotes_integers"] = e->promotes_integers;
       nb::list types;
       for (int d = 0; d < kDTypes; ++d)

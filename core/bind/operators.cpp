@@ -324,15 +324,12 @@ PyObject* operator_repr(PyObject* self) {
 PyObject* operator_name(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<OperatorObject*>(self)->name);
 }
+/// Composed when it is read (adjoint/_help), of what the row says and of texts that are not loaded before.
 PyObject* operator_doc(PyObject* self, void*) {
-  auto* o = reinterpret_cast<OperatorObject*>(self);
-  const char* name = PyUnicode_AsUTF8(o->name);
-  std::string s;
-  for (const Operator* row : o->overloads->rows)
-    s += text(s.empty() ? "" : "\n", name, "(", row->signature, ")");
-  for (const Operator* row : o->overloads->rows) s += text("\n\n", row->doc);
-  if (o->style == Style::InPlace) s += " In place: self is written and returned.";
-  return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+  PyObject* help = PyImport_ImportModule("adjoint._help");
+  PyObject* text = help ? PyObject_CallMethod(help, "of_operator", "O", self) : nullptr;
+  Py_XDECREF(help);
+  return text;
 }
 PyObject* operator_text_signature(PyObject* self, void*) {
   return PyUnicode_FromFormat("(%s)", reinterpret_cast<OperatorObject*>(self)->op->signature.c_str());

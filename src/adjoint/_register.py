@@ -58,6 +58,18 @@ def published(function, explain=_explain, consults=True):
 _C.Composition.__signature__ = property(lambda public: public._signature())
 
 
+def _documentation(public):
+    from adjoint._help import of_composition
+
+    return of_composition(public, vars(public).get("__doc__"), functions)
+
+
+# What is written, completed when it is read; it can be set, as that of a function can.
+_C.Composition.__doc__ = property(
+    _documentation, lambda public, text: vars(public).__setitem__("__doc__", text)
+)
+
+
 def publish(namespace, explain=_explain, consults=True) -> None:
     """`published` for each public function that a module defines: called at its end, with its ``globals()``."""
     module = namespace["__name__"]

@@ -32,7 +32,7 @@ def _with_complex(name, term):
             raise RuntimeError(f"{name}(): value cannot be converted to a real type without loss: {value}")
         return _C.add(input, _C.mul(term(tensor1, tensor2), value), out=out)
 
-    compose.__name__, compose.__doc__ = name, getattr(_C, name).__doc__
+    compose.__name__ = name
     return alternate(compose)
 
 

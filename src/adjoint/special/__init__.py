@@ -156,7 +156,6 @@ def _function(name):
         return row(input, out=out)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = row.__doc__
     return function
 
 

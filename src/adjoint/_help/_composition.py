@@ -1,0 +1,149 @@
+"""The documentation of a composition: what its source says, completed from its signature. Start reading at `document`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from adjoint import _C
+from adjoint._help._arguments import described
+from adjoint._help._operator import join, row_of, section, written_example
+from adjoint._help._texts import find
+
+__all__ = ["document", "public_name"]
+
+#: The order that NumPy's style gives to sections.
+_ORDER = (
+    "Parameters",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Warns",
+    "See Also",
+    "Notes",
+    "References",
+    "Examples",
+)
+_HEAD = re.compile(rf"^({'|'.join(_ORDER)})\n-+\n", re.M)
+#: Which public module has the functions that a package writes in private ones.
+_HOMES = {"nn": "nn.functional"}
+
+
+def public_name(public) -> str:
+    """Under what name its text is found: `quantile`, `Tensor.backward`, `linalg.svd`."""
+    if public.__qualname__.startswith("Tensor."):
+        return public.__qualname__
+    module = public.__module__.removeprefix("adjoint").removeprefix(".")
+    package = module.partition("._")[0]
+    if not module or module.startswith(("_", "ops")):
+        return public.__name__
+    return f"{_HOMES.get(package, package)}.{public.__name__}"
+
+
+def document(public, written, functions):
+    name = public_name(public)
+    base = functions.get(public.__name__[:-1]) if public.__name__.endswith("_") else None
+    inplace = base is not None and name.startswith("Tensor.")
+    text = find(name, public.__name__)
+    if inplace and not text.examples:
+        text, public, written = find(public_name(base)), base, written
+    if not written:
+        row = row_of("_" + public.__name__) or row_of(public.__name__)
+        written = text.summary or (row["doc"] if row else "")
+    head, *found = _HEAD.split(inspect.cleandoc(written or ""))
+    sections = {title: body.strip("\n").split("\n") for title, body in zip(found[::2], found[1::2])}
+    try:
+        signature = inspect.signature(public)
+    except (TypeError, ValueError):
+        return written
+    _complete_parameters(sections, signature, text, name, inplace)
+    _complete_returns(sections, signature, text, inplace)
+    for error, sentence, _ in text.raises:
+        sections.setdefault("Raises", []).extend([error, f"    {sentence}"])
+    _complete_notes(sections, public, name, text, functions)
+    if "Examples" not in sections and text.examples:
+        sections["Examples"] = written_example(public.__name__, text, inplace)
+    return join(head.strip(), *(section(t, sections[t]) for t in _ORDER if sections.get(t)))
+
+
+def _complete_parameters(sections, signature, text, name, inplace):
+    """Every parameter, in the order of the signature: as it is written, else as the texts or all functions have it."""
+    written = _blocks(sections.get("Parameters", []))
+    parameters = list(signature.parameters.values())
+    first = parameters[0].name if parameters else ""
+    lines = []
+    for i, p in enumerate(parameters):
+        # The tensor of a method, and what the form that writes has no use for.
+        if i == 0 and name.startswith("Tensor.") and p.name == "self" or inplace and p.name == "out":
+            continue
+        if p.name in written:
+            lines += [line for line in written[p.name] if line not in lines]
+            continue
+        default = None if p.default is p.empty else _written(p.default)
+        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        kind = None if p.annotation is p.empty else _type(p.annotation)
+        lines += described(stars + p.name, text, first, kind, default)
+    # What is written of parameters that the signature does not spell out.
+    for block in written.values():
+        if not any(line in lines for line in block):
+            lines += block
+    sections["Parameters"] = lines
+
+
+def _blocks(lines):
+    """The lines of each parameter, by its name; `a, b : Tensor` is the block of both."""
+    found: dict[str, list] = {}
+    block: list = []
+    for line in lines:
+        if line[:1].strip():
+            block = []
+            found.update(dict.fromkeys((n.strip("* ") for n in line.partition(" :")[0].split(",")), block))
+        block.append(line)
+    return found
+
+
+def _written(default):
+    if isinstance(default, (_C.dtype, _C.Tensor)) or callable(default):
+        return _name(default)
+    return repr(default)
+
+
+def _type(annotation):
+    """`int | None` as documentation says it."""
+    shown = "None" if annotation is None else annotation if isinstance(annotation, str) else _name(annotation)
+    parts = [p.strip() for p in shown.split("|")] if "[" not in shown else [shown]
+    kinds = [p for p in parts if p != "None"]
+    return " or ".join(kinds) + ", optional" * (len(kinds) < len(parts)) if kinds else "None"
+
+
+def _name(annotation):
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def _complete_returns(sections, signature, text, inplace):
+    if "Returns" in sections or "Yields" in sections:
+        return
+    if inplace:
+        sections["Returns"] = [f"`{next(iter(signature.parameters))}`, written"]
+    elif text.returns:
+        said, after = text.returns
+        sections["Returns"] = [said, f"    {after}"] if after else [said]
+    elif signature.return_annotation is not signature.empty:
+        sections["Returns"] = [_type(signature.return_annotation)]
+
+
+def _complete_notes(sections, public, name, text, functions):
+    notes = sections.setdefault("Notes", [])
+    added = [*text.notes, *([f"Derivatives: {text.derivatives}"] if text.derivatives else [])]
+    own = public.__name__
+    if functions.get(own) is public:
+        forms = [f"`ad.{own}(...)`"]
+        if own in vars(_C.Tensor):
+            forms.append(f"`x.{own}(...)`")
+        if own + "_" in vars(_C.Tensor):
+            forms.append(f"in place `x.{own}_(...)`")
+        if len(forms) > 1:
+            added.append(f"Forms: {', '.join(forms)}.")
+    for line in added:
+        notes += [""] * bool(notes) + [line]

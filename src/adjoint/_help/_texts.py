@@ -1,0 +1,73 @@
+"""The texts of families: what no row and no signature says of a function.
+
+    | # gather
+    | index: integer Tensor | As many dimensions as `self`; no size exceeds that of `self` but along `dim`.
+    | returns: Tensor | The shape of `index` and the dtype of `self`.
+    | raises RuntimeError: If an index is out of range. | ad.gather(ad.zeros(2), 0, ad.tensor([2]))
+    | derivatives: With respect to `self`; …
+    | note: Duplicate indices are allowed.
+    | >>> ad.gather(ad.tensor([[1, 2], [3, 4]]), 1, ad.tensor([[0], [1]]))
+    | tensor([[1],
+    |         [4]])
+
+A line for an argument gives its type, a bar, and a sentence; where there is no bar the type is what the row or the signature
+says. After the bar of `raises` stands a call that raises it, which tests run and help does not show. Examples are the lines from
+the first `>>>` on. An entry may have several names, `# lstm, gru`; those of subpackages are written out, `# linalg.svd`.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+
+__all__ = ["Text", "find"]
+
+
+class Text:
+    """What a file says of one function."""
+
+    def __init__(self):
+        self.arguments, self.raises, self.notes, self.examples = {}, [], [], []
+        self.summary = self.returns = self.derivatives = None
+
+    def read(self, line):
+        if self.examples or line.startswith(">>>"):
+            self.examples.append(line)
+            return
+        name, _, rest = line.partition(": ")
+        said, _, after = (s.strip() for s in rest.partition(" | "))
+        if not rest:
+            raise ValueError(f"expected 'name: text', but got {line!r}")
+        if name.startswith("raises "):
+            self.raises.append((name[7:], said, after))
+        elif name == "note":
+            self.notes.append(rest)
+        elif name in ("summary", "derivatives"):
+            setattr(self, name, rest)
+        elif name == "returns":
+            self.returns = (said, after)
+        else:
+            self.arguments[name] = (said, after) if after else (None, said)
+
+
+@functools.cache
+def entries() -> dict[str, Text]:
+    """What all files say, by public name."""
+    found: dict[str, Text] = {}
+    for file in sorted(pathlib.Path(__file__).parent.glob("*.txt")):
+        text = Text()
+        for line in file.read_text(encoding="utf-8").split("\n"):
+            if line.startswith("# "):
+                text = Text()
+                for name in line[2:].split(", "):
+                    if name in found:
+                        raise ValueError(f"{file.name}: {name} has a text already")
+                    found[name] = text
+            elif line.strip() or text.examples:
+                text.read(line)
+    return found
+
+
+def find(*names) -> Text:
+    """What is said under the first of the names that has an entry; an empty text without one."""
+    return next((entries()[n] for n in names if n in entries()), Text())

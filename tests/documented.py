@@ -1,0 +1,74 @@
+"""What the documentation of a callable lacks, by NumPy's sections. Start reading at `lacks`."""
+
+import importlib
+import inspect
+import re
+
+import adjoint as ad
+
+_HEAD = re.compile(
+    r"^(Parameters|Returns|Yields|Raises|Examples|Notes|See Also|Attributes|References|Warns)\n-+\n", re.M
+)
+
+
+def sections(doc):
+    found = _HEAD.split(doc)[1:]
+    return dict(zip(found[::2], found[1::2]))
+
+
+def described(text):
+    """The parameters of a section of which a type or a sentence is said."""
+    said, names = set(), []
+    for line in text.split("\n"):
+        if line[:1].strip():
+            head, _, kind = line.partition(" :")
+            names = [n.strip("* ") for n in head.split(",")]
+            said.update(names if kind.strip() else ())
+        elif line.strip():
+            said.update(names)
+    return said
+
+
+def parameters(value, method=False):
+    """The names of what a callable takes, None where nothing says it."""
+    try:
+        names = [p.name for p in inspect.signature(value).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    return [n for n in names[method:] if not n.startswith("_")]
+
+
+def lacks(value, method=False):
+    """Yield what is missing: "parameters a, b", "returns", "example"."""
+    doc = inspect.getdoc(value) or ""
+    if isinstance(value, type) and value.__doc__ is None:
+        doc = ""
+    found, names = sections(doc), parameters(value, method)
+    missing = [] if names is None else [n for n in names if n not in described(found.get("Parameters", ""))]
+    if missing:
+        yield "parameters " + ", ".join(missing)
+    if not isinstance(value, type) and not {"Returns", "Yields"} & set(found):
+        yield "returns"
+    if ">>>" not in doc:
+        yield "example"
+
+
+def callables(module):
+    """Yield (name, callable, whether it is a method) of a public module, or of "Tensor"."""
+    if module == "Tensor":
+        for name in dir(ad.Tensor):
+            value = inspect.getattr_static(ad.Tensor, name)
+            if name[0] != "_" and callable(value) and getattr(ad, name, None) is not value:
+                yield name, value, True
+        return
+    owner = ad if module == "adjoint" else importlib.import_module("adjoint." + module)
+    for name in getattr(owner, "__all__", None) or dir(owner):
+        value = getattr(owner, name)
+        if name[0] != "_" and callable(value) and not inspect.ismodule(value):
+            yield name, value, False
+
+
+def lacking(module):
+    """What each callable of a module lacks, by name; those that lack nothing are not in it."""
+    found = {name: list(lacks(value, method)) for name, value, method in callables(module)}
+    return {name: lacking for name, lacking in found.items() if lacking}
