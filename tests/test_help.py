@@ -45,8 +45,7 @@ def test_examples_of_texts(name):
 @pytest.mark.parametrize("name", [n for n, text in entries().items() if text.raises])
 def test_errors_of_texts(name):
     for error, _, call in entries()[name].raises:
-        kind = getattr(__import__("builtins"), error, None) or getattr(ad.linalg, error)
-        with pytest.raises(kind) as raised:
+        with pytest.raises(Exception) as raised:
             exec(call, {"ad": ad})
         assert raised.type.__name__ == error, (name, call)
 

@@ -59,6 +59,10 @@ ARGUMENTS = {
         "Round the quotient towards zero or down; None leaves it exact.",
     ),
     "bias": ("Tensor, optional", "What is added to each output channel."),
+    "args": (None, "Further arguments, as described here."),
+    "kwargs": (None, "The same by name."),
+    "keywords": (None, "Further keywords of functions that make tensors."),
+    "values": ("Tensor", "The values."),
     "min": ("Tensor or number, optional", "The lower bound; none if left out."),
     "max": ("Tensor or number, optional", "The upper bound; none if left out."),
 }
@@ -93,7 +97,7 @@ def described(name, text, first, kind=None, default=None):
         The default as it is written.
     """
     shared_type, sentence = ARGUMENTS.get(name.lstrip("*"), (None, ""))
-    own_type, own = text.arguments.get(name, (None, None))
+    own_type, own = text.arguments.get(name.lstrip("*"), (None, None))
     shown = own_type or kind or shared_type or ""
     if default not in (None, "None") and ", optional" not in shown:
         shown += f", default {default}"

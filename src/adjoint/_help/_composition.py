@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
 import re
 
@@ -36,14 +38,14 @@ def public_name(public) -> str:
         return public.__qualname__
     module = public.__module__.removeprefix("adjoint").removeprefix(".")
     package = module.partition("._")[0]
-    if not module or module.startswith(("_", "ops")):
+    if not module or module.startswith(("_", "ops")) or module.endswith("._toplevel"):
         return public.__name__
     return f"{_HOMES.get(package, package)}.{public.__name__}"
 
 
-def document(public, written, functions):
+def document(public, written, published):
     name = public_name(public)
-    base = functions.get(public.__name__[:-1]) if public.__name__.endswith("_") else None
+    base = published.get(public.__name__[:-1]) if public.__name__.endswith("_") else None
     inplace = base is not None and name.startswith("Tensor.")
     text = find(name, public.__name__)
     if inplace and not text.examples:
@@ -51,20 +53,39 @@ def document(public, written, functions):
     if not written:
         row = row_of("_" + public.__name__) or row_of(public.__name__)
         written = text.summary or (row["doc"] if row else "")
-    head, *found = _HEAD.split(inspect.cleandoc(written or ""))
-    sections = {title: body.strip("\n").split("\n") for title, body in zip(found[::2], found[1::2])}
+    sections = _sections(written)
     try:
         signature = inspect.signature(public)
     except (TypeError, ValueError):
         return written
+    if text.like and text.like != name:
+        _borrow(sections, text, text.like)
     _complete_parameters(sections, signature, text, name, inplace)
     _complete_returns(sections, signature, text, inplace)
     for error, sentence, _ in text.raises:
         sections.setdefault("Raises", []).extend([error, f"    {sentence}"])
-    _complete_notes(sections, public, name, text, functions)
+    _complete_notes(sections, public, name, text, published)
     if "Examples" not in sections and text.examples:
         sections["Examples"] = written_example(public.__name__, text, inplace)
-    return join(head.strip(), *(section(t, sections[t]) for t in _ORDER if sections.get(t)))
+    return join(sections.pop("").strip(), *(section(t, sections[t]) for t in _ORDER if sections.get(t)))
+
+
+def _borrow(sections, text, name):
+    """Take over what another function says of arguments and results that nothing is said of here."""
+    *packages, last = name.split(".")
+    owner = functools.reduce(getattr, packages, importlib.import_module("adjoint"))
+    found = _sections(getattr(owner, last).__doc__)
+    for name, block in _blocks(found.get("Parameters", [])).items():
+        if name not in text.arguments and name not in _blocks(sections.get("Parameters", [])):
+            sections.setdefault("Parameters", []).extend(block)
+    if not text.returns and "Returns" in found:
+        sections.setdefault("Returns", found["Returns"])
+
+
+def _sections(doc):
+    """What stands before the first section, under "", and the lines of each."""
+    head, *found = _HEAD.split(inspect.cleandoc(doc or ""))
+    return {"": head, **{title: body.strip("\n").split("\n") for title, body in zip(found[::2], found[1::2])}}
 
 
 def _complete_parameters(sections, signature, text, name, inplace):
@@ -86,7 +107,7 @@ def _complete_parameters(sections, signature, text, name, inplace):
         lines += described(stars + p.name, text, first, kind, default)
     # What is written of parameters that the signature does not spell out.
     for block in written.values():
-        if not any(line in lines for line in block):
+        if not any(line in lines for line in block) and not text.like:
             lines += block
     sections["Parameters"] = lines
 
@@ -133,11 +154,11 @@ def _complete_returns(sections, signature, text, inplace):
         sections["Returns"] = [_type(signature.return_annotation)]
 
 
-def _complete_notes(sections, public, name, text, functions):
+def _complete_notes(sections, public, name, text, published):
     notes = sections.setdefault("Notes", [])
     added = [*text.notes, *([f"Derivatives: {text.derivatives}"] if text.derivatives else [])]
     own = public.__name__
-    if functions.get(own) is public:
+    if published.get(own) is public:
         forms = [f"`ad.{own}(...)`"]
         if own in vars(_C.Tensor):
             forms.append(f"`x.{own}(...)`")

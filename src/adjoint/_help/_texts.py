@@ -5,13 +5,14 @@
     | returns: Tensor | The shape of `index` and the dtype of `self`.
     | raises RuntimeError: If an index is out of range. | ad.gather(ad.zeros(2), 0, ad.tensor([2]))
     | derivatives: With respect to `self`; …
+    | like: take_along_dim
     | note: Duplicate indices are allowed.
     | >>> ad.gather(ad.tensor([[1, 2], [3, 4]]), 1, ad.tensor([[0], [1]]))
     | tensor([[1],
     |         [4]])
 
 A line for an argument gives its type, a bar, and a sentence; where there is no bar the type is what the row or the signature
-says. After the bar of `raises` stands a call that raises it, which tests run and help does not show. Examples are the lines from
+says. `like` names a function whose arguments and result mean the same. After the bar of `raises` stands a call that raises it, which tests run and help does not show. Examples are the lines from
 the first `>>>` on. An entry may have several names, `# lstm, gru`; those of subpackages are written out, `# linalg.svd`.
 """
 
@@ -28,7 +29,7 @@ class Text:
 
     def __init__(self):
         self.arguments, self.raises, self.notes, self.examples = {}, [], [], []
-        self.summary = self.returns = self.derivatives = None
+        self.summary = self.returns = self.derivatives = self.like = None
 
     def read(self, line):
         if self.examples or line.startswith(">>>"):
@@ -42,7 +43,7 @@ class Text:
             self.raises.append((name[7:], said, after))
         elif name == "note":
             self.notes.append(rest)
-        elif name in ("summary", "derivatives"):
+        elif name in ("summary", "derivatives", "like"):
             setattr(self, name, rest)
         elif name == "returns":
             self.returns = (said, after)
