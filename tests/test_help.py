@@ -16,7 +16,7 @@ PUBLIC = [row for row in OPERATORS if row["name"][0] != "_" and isinstance(funct
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 #: How many callables of each public module have no parameters, returns or example. A number may only go down.
-WITHOUT = {"adjoint": 252, "Tensor": 96}
+WITHOUT = {"adjoint": 18, "Tensor": 18, "linalg": 1, "fft": 0, "special": 0, "sparse": 1}
 
 
 def run(name, text):
@@ -37,7 +37,7 @@ def public(name):
 
 @pytest.mark.parametrize("name", list(entries()))
 def test_examples_of_texts(name):
-    assert callable(public(name))
+    assert isinstance(public(name), (ad._C.Operator, ad._C.Composition)), "others have it in their docstring"
     text = entries()[name]
     assert not text.examples or run(name, "\n".join(text.examples) + "\n")
 

@@ -174,12 +174,32 @@ def _entered() -> list:
 
 
 def get_default_device() -> device:
-    """Where tensors are made that no other tensor tells: the CPU, unless `set_default_device` or a context says otherwise."""
+    """The device on which tensors are made where nothing else says one: the CPU, unless it was set.
+
+    Returns
+    -------
+    device
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.get_default_device()
+    device(type='cpu')
+    """
     return _PLACES[_C._default_device()]
 
 
 def set_default_device(device) -> None:
-    """Make tensors on a device where no other tensor tells, in this thread; None is the CPU.
+    """Set the device on which this thread makes tensors where nothing else says one.
+
+    Parameters
+    ----------
+    device : device, str or None
+        The device; None is the CPU.
+
+    Returns
+    -------
+    None
 
     Examples
     --------
@@ -209,13 +229,37 @@ class _Named:
 
 
 class layout(_Named):
-    """How elements are stored: `strided` for all of them; `sparse_coo`, `sparse_csr`, `sparse_csc` for some, and where they are."""
+    """How elements are stored: `strided` is dense; `sparse_coo`, `sparse_csr` and `sparse_csc` store some and their positions.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.zeros(2).layout
+    adjoint.strided
+    """
 
     __slots__ = ()
 
 
 class memory_format(_Named):
-    """The order of dimensions in memory, which `clone` and the ``*_like`` functions can be asked for."""
+    """The order of dimensions in memory, an option of `clone`, `contiguous` and the ``*_like`` functions.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.zeros(1, 2, 2, 2).contiguous(memory_format=ad.channels_last).stride()
+    (8, 1, 4, 2)
+    """
 
     __slots__ = ()
 

@@ -42,6 +42,11 @@ class _Limits:
 class iinfo(_Limits):
     """Limits of an integer dtype.
 
+    Parameters
+    ----------
+    type : dtype
+        An integer dtype.
+
     Attributes
     ----------
     bits, min, max : int
@@ -70,6 +75,11 @@ class iinfo(_Limits):
 
 class finfo(_Limits):
     """Limits of a floating-point dtype; of the parts of a complex one.
+
+    Parameters
+    ----------
+    type : dtype, optional
+        A floating-point or complex dtype; the default one if left out.
 
     Attributes
     ----------

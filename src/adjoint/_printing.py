@@ -34,7 +34,7 @@ _options.sci_mode = None
 def set_printoptions(
     precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
 ):
-    """How tensors are printed from now on.
+    """Set how tensors are printed.
 
     Parameters
     ----------
@@ -50,6 +50,10 @@ def set_printoptions(
         Sets all of these; the arguments given beside it win.
     sci_mode : bool, optional
         Always or never write powers of ten; None decides by the values.
+
+    Returns
+    -------
+    None
 
     Examples
     --------

@@ -71,7 +71,17 @@ class Sequence(Members):
         return self.shape == other.shape
 
     def as_subclass(self, cls):
-        """The same memory, and the same history, as an instance of a subclass of Tensor: a view.
+        """The same memory and history as an instance of a subclass of Tensor: a view.
+
+        Parameters
+        ----------
+        cls : type
+            A subclass of Tensor.
+
+        Returns
+        -------
+        Tensor
+            Of type `cls`.
 
         Examples
         --------

@@ -84,6 +84,10 @@ def save(
     _use_new_zipfile_serialization : bool
         Write a zip archive; False writes torch's format of before version 1.6.
 
+    Returns
+    -------
+    None
+
     Examples
     --------
     >>> import adjoint as ad, io
@@ -104,7 +108,7 @@ def save(
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
-    """Read what `save` or torch wrote: archives, torch's format of old, and pickles of Adjoint.
+    """Read what `save` or torch wrote: archives, torch's legacy format, and pickles of Adjoint.
 
     Parameters
     ----------
@@ -119,6 +123,13 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     mmap : bool
         Leave the numbers of an archive in the file, to be read when they are used; writing to the tensors does not change
         the file. Checksums are not looked at then.
+    **pickle_load_args
+        Keywords of `pickle_module`'s unpickler.
+
+    Returns
+    -------
+    object
+        What was saved: a tensor, a state dict, a module.
 
     Raises
     ------
@@ -126,6 +137,16 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         With `weights_only`, something else is in the file; or the file is damaged, or of another kind.
     RuntimeError
         A storage belongs to a device that is not here.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> ad.save({"weight": ad.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> ad.load(file)
+    {'weight': tensor([1., 1.])}
     """
     if pickle_module is not None and weights_only:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")

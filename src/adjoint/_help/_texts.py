@@ -36,7 +36,7 @@ class Text:
             self.examples.append(line)
             return
         name, _, rest = line.partition(": ")
-        said, _, after = (s.strip() for s in rest.partition(" | "))
+        said, _, after = (s.strip() for s in f" {rest}".partition(" | "))
         if not rest:
             raise ValueError(f"expected 'name: text', but got {line!r}")
         if name.startswith("raises "):

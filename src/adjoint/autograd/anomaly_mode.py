@@ -81,10 +81,32 @@ class detect_anomaly:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether backward passes look for anomalies."""
+    """Whether backward passes detect anomalies; see `detect_anomaly`.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.is_anomaly_enabled()
+    False
+    """
     return _C._detect_anomaly()[0]
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether a NaN would be an error where anomalies are looked for."""
+    """Whether anomaly detection, where enabled, raises for NaN gradients.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.is_anomaly_check_nan_enabled()
+    True
+    """
     return _C._detect_anomaly()[1]

@@ -141,9 +141,14 @@ class _Await:
 
 
 class no_grad(_Mode):
-    """Record nothing: results need no gradient, whatever their inputs say.
+    """Disable recording: results do not require grad, whatever their inputs say. A context manager and a decorator.
 
     Leaves that are made inside keep the `requires_grad` that they are given.
+
+    Parameters
+    ----------
+    function : function, optional
+        What is decorated, where no parentheses are written.
 
     Examples
     --------
@@ -165,7 +170,12 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """Record again, inside of `no_grad`.
+    """Enable recording inside of `no_grad`. A context manager and a decorator.
+
+    Parameters
+    ----------
+    function : function, optional
+        What is decorated, where no parentheses are written.
 
     Examples
     --------

@@ -134,7 +134,24 @@ dsmm = hsmm = spmm
 
 
 def as_sparse_gradcheck(gradcheck):
-    """`gradcheck` itself: it takes sparse inputs as they are, entry by entry (``masked=True``)."""
+    """`gradcheck` itself: it takes sparse inputs as they are, entry by entry (``masked=True``).
+
+    Parameters
+    ----------
+    gradcheck : function
+        `autograd.gradcheck`.
+
+    Returns
+    -------
+    function
+        `gradcheck`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.sparse.as_sparse_gradcheck(ad.autograd.gradcheck) is ad.autograd.gradcheck
+    True
+    """
     return gradcheck
 
 

@@ -90,6 +90,12 @@ def sparse_coo_tensor(
         Numbers, or for the last dimensions of `size` a tensor for each entry. Gradients go through it.
     size : sequence of int, optional
         By default the smallest that holds the indices.
+    dtype : dtype, optional
+        That of `values` if left out.
+    device : device or str, optional
+        That of `values` if left out.
+    pin_memory : bool
+        Only False: there is no pinned memory.
     requires_grad : bool
         Make a leaf.
     check_invariants : bool, optional
@@ -97,6 +103,11 @@ def sparse_coo_tensor(
         (`sparse.check_sparse_tensor_invariants` says).
     is_coalesced : bool, optional
         Say that each position is named once, in row-major order.
+
+    Returns
+    -------
+    Tensor
+        In the layout sparse_coo.
 
     Raises
     ------
@@ -307,6 +318,21 @@ def sparse_csr_tensor(
         In each row they ascend.
     values : Tensor or sequence, shape (entries,)
     size : pair of int, optional
+    dtype : dtype, optional
+        That of `values` if left out.
+    device : device or str, optional
+        That of `values` if left out.
+    pin_memory : bool
+        Only False: there is no pinned memory.
+    requires_grad : bool
+        Make a leaf.
+    check_invariants : bool, optional
+        Whether the indices are checked; they are by default.
+
+    Returns
+    -------
+    Tensor
+        In the layout sparse_csr.
 
     Examples
     --------
@@ -335,6 +361,31 @@ def sparse_csc_tensor(
 ) -> Tensor:
     """A sparse matrix by compressed columns: `sparse_csr_tensor` with rows and columns exchanged.
 
+    Parameters
+    ----------
+    ccol_indices : Tensor or sequence of int, shape (columns + 1,)
+        Where each column begins among the entries, and how many entries there are.
+    row_indices : Tensor or sequence of int, shape (entries,)
+        In each column they ascend.
+    values : Tensor or sequence, shape (entries,)
+    size : pair of int, optional
+        The smallest that holds the entries if left out.
+    dtype : dtype, optional
+        That of `values` if left out.
+    device : device or str, optional
+        That of `values` if left out.
+    pin_memory : bool
+        Only False: there is no pinned memory.
+    requires_grad : bool
+        Make a leaf.
+    check_invariants : bool, optional
+        Whether the indices are checked; they are by default.
+
+    Returns
+    -------
+    Tensor
+        In the layout sparse_csc.
+
     Examples
     --------
     >>> import adjoint as ad
@@ -351,7 +402,33 @@ def sparse_csc_tensor(
 def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, layout=None, **keywords
 ) -> Tensor:
-    """`sparse_csr_tensor` or `sparse_csc_tensor`, as `layout` says."""
+    """A sparse matrix by compressed rows or columns: `sparse_csr_tensor` or `sparse_csc_tensor`, as `layout` says.
+
+    Parameters
+    ----------
+    compressed_indices : Tensor or sequence of int
+        Where each row or column begins among the entries, and how many entries there are.
+    plain_indices : Tensor or sequence of int
+        The column or row of each entry.
+    values : Tensor or sequence, shape (entries,)
+    size : pair of int, optional
+        The smallest that holds the entries if left out.
+    layout : layout
+        `sparse_csr` or `sparse_csc`.
+    **keywords : | Further keywords of these functions.
+
+    Returns
+    -------
+    Tensor
+        In that layout.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.sparse_compressed_tensor([0, 1, 2], [1, 0], [3.0, 4.0], layout=ad.sparse_csr).to_dense()
+    tensor([[0., 3.],
+            [4., 0.]])
+    """
     if layout is LAYOUTS[CSR]:
         return sparse_csr_tensor(compressed_indices, plain_indices, values, size, **keywords)
     if layout is LAYOUTS[CSC]:
