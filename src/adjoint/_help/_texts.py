@@ -31,6 +31,12 @@ class Text:
         self.arguments, self.raises, self.notes, self.examples = {}, [], [], []
         self.summary = self.returns = self.derivatives = self.like = None
 
+    def fill(self, other):
+        """Take what is missing from another text."""
+        self.arguments = {**other.arguments, **self.arguments}
+        for part in ("raises", "notes", "examples", "summary", "returns", "derivatives", "like"):
+            setattr(self, part, getattr(self, part) or getattr(other, part))
+
     def read(self, line):
         if self.examples or line.startswith(">>>"):
             self.examples.append(line)
@@ -70,5 +76,9 @@ def entries() -> dict[str, Text]:
 
 
 def find(*names) -> Text:
-    """What is said under the first of the names that has an entry; an empty text without one."""
-    return next((entries()[n] for n in names if n in entries()), Text())
+    """What is said under the names, an earlier one before a later one; an empty text where nothing is."""
+    found = Text()
+    for name in dict.fromkeys(names):
+        if name in entries():
+            found.fill(entries()[name])
+    return found
