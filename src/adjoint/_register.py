@@ -10,7 +10,16 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 
-__all__ = ["Members", "alternate", "composition", "extend", "functions", "publish", "published"]
+__all__ = [
+    "Members",
+    "alternate",
+    "composition",
+    "document_classes",
+    "extend",
+    "functions",
+    "publish",
+    "published",
+]
 
 #: What the package publishes, by name.
 functions: dict = {}
@@ -68,6 +77,29 @@ def _documentation(public):
 _C.Composition.__doc__ = property(
     _documentation, lambda public, text: vars(public).__setitem__("__doc__", text)
 )
+
+
+class Documentation:
+    """The `__doc__` of a class, completed when it is read (adjoint/_help)."""
+
+    __slots__ = ("package", "written")
+
+    def __init__(self, written, package):
+        self.written, self.package = written, package
+
+    def __get__(self, instance, owner=None):
+        from adjoint._help import of_class
+
+        return of_class(owner, self.written, self.package)
+
+
+def document_classes(namespace) -> None:
+    """Let the documentation of a public module's classes be completed: called at its end, with its ``globals()``."""
+    package = namespace["__name__"].removeprefix("adjoint.")
+    for name in namespace["__all__"]:
+        cls = namespace[name]
+        if isinstance(cls, type) and isinstance(vars(cls).get("__doc__"), str):
+            cls.__doc__ = Documentation(cls.__doc__, package)
 
 
 def publish(namespace, explain=_explain, consults=True) -> None:

@@ -11,7 +11,7 @@ Start reading at `of_operator`.
 
 from __future__ import annotations
 
-__all__ = ["of_composition", "of_operator"]
+__all__ = ["of_class", "of_composition", "of_operator"]
 
 
 def of_operator(operator) -> str:
@@ -26,3 +26,10 @@ def of_composition(public, written, functions):
     from adjoint._help._composition import document
 
     return document(public, written, functions)
+
+
+def of_class(cls, written, package):
+    """The documentation of a class of a public package: what is written in its source, completed."""
+    from adjoint._help._composition import document_class
+
+    return document_class(cls, written, package)

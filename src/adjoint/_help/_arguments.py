@@ -63,6 +63,17 @@ ARGUMENTS = {
     "kwargs": (None, "The same by name."),
     "keywords": (None, "Further keywords of functions that make tensors."),
     "values": ("Tensor", "The values."),
+    "cache_size": ("int", "With 1 the last value and its inverse are kept, with 0 nothing."),
+    "optimizer": ("Optimizer", "The optimiser whose learning rates are set."),
+    "last_epoch": ("int", "The last epoch of a run that is resumed; -1 starts anew."),
+    "non_blocking": ("bool", "Accepted and without effect."),
+    "upper": ("bool", "Use the upper triangle, the adjoint of the lower one."),
+    "check_errors": ("bool", "Raise where `info` is not 0."),
+    "as_tuple": ("bool", "Return a vector of indices per dimension."),
+    "validate_args": (
+        "bool, optional",
+        "Check arguments and values; by default as `Distribution.set_default_validate_args` says.",
+    ),
     "min": ("Tensor or number, optional", "The lower bound; none if left out."),
     "max": ("Tensor or number, optional", "The upper bound; none if left out."),
 }
@@ -98,10 +109,13 @@ def described(name, text, first, kind=None, default=None):
     """
     shared_type, sentence = ARGUMENTS.get(name.lstrip("*"), (None, ""))
     own_type, own = text.arguments.get(name.lstrip("*"), (None, None))
-    shown = own_type or kind or shared_type or ""
-    if default not in (None, "None") and ", optional" not in shown:
-        shown += f", default {default}"
-    elif default == "None" and "optional" not in shown and "None" not in shown:
-        shown += ", optional"
+    shown = [own_type or kind or shared_type or ""]
     sentence = (own or sentence).format(first=first)
-    return [f"{name} : {shown}".rstrip(": "), *([f"    {sentence}"] if sentence else [])]
+    if not (shown[0] or sentence):
+        return [name]
+    if default not in (None, "None") and "optional" not in shown[0]:
+        shown.append(f"default {default}")
+    elif default == "None" and "optional" not in shown[0] and "None" not in shown[0]:
+        shown.append("optional")
+    kinds = ", ".join(filter(None, shown))
+    return [f"{name} : {kinds}" if kinds else name, *([f"    {sentence}"] if sentence else [])]

@@ -1,4 +1,4 @@
-"""The documentation of a composition: what its source says, completed from its signature. Start reading at `document`."""
+"""The documentation of a composition or class: what its source says, completed from its signature. Start reading at `document`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adjoint._help._arguments import described
 from adjoint._help._operator import join, row_of, section, written_example
 from adjoint._help._texts import find
 
-__all__ = ["document", "public_name"]
+__all__ = ["document", "document_class", "public_name"]
 
 #: The order that NumPy's style gives to sections.
 _ORDER = (
@@ -33,7 +33,7 @@ _HOMES = {"nn": "nn.functional"}
 
 
 def public_name(public) -> str:
-    """Under what name its text is found: `quantile`, `Tensor.backward`, `linalg.svd`."""
+    """Under what name its text is found: `quantile`, `Tensor.backward`, `linalg.svd`, `nn.ReLU`."""
     if public.__qualname__.startswith("Tensor."):
         return public.__qualname__
     module = public.__module__.removeprefix("adjoint").removeprefix(".")
@@ -44,6 +44,7 @@ def public_name(public) -> str:
 
 
 def document(public, written, published):
+    """The documentation of a composition."""
     name = public_name(public)
     base = published.get(public.__name__[:-1]) if public.__name__.endswith("_") else None
     inplace = base is not None and name.startswith("Tensor.")
@@ -54,29 +55,66 @@ def document(public, written, published):
         row = row_of("_" + public.__name__) or row_of(public.__name__)
         written = text.summary or (row["doc"] if row else "")
     sections = _sections(written)
+    signature = _complete(sections, public, text, name, inplace)
+    if signature is None:
+        return written
+    _complete_returns(sections, signature, text, inplace)
+    _complete_notes(sections, public, text, published)
+    return _joined(sections)
+
+
+def document_class(cls, written, package):
+    """The documentation of a class; `package` is the public module in which it is found."""
+    name = f"{package}.{cls.__name__}"
+    text = find(name)
+    sections = _sections(written)
+    if package == "nn" and not text.like and (function := _function_of_layer(cls.__name__)):
+        text.like = f"nn.functional.{function}"
+    _complete(sections, cls, text, name, False)
+    for line in text.notes:
+        sections.setdefault("Notes", []).append(line)
+    sections.pop("Returns", None)
+    return _joined(sections)
+
+
+def _function_of_layer(name):
+    """The function of `nn.functional` that a layer is named after: max_pool2d of MaxPool2d, cross_entropy of CrossEntropyLoss."""
+    functional = importlib.import_module("adjoint.nn.functional")
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    for candidate in (snake, snake.removesuffix("_loss"), name.lower(), name.lower().removesuffix("loss")):
+        if hasattr(functional, candidate):
+            return candidate
+    return None
+
+
+def _complete(sections, public, text, name, inplace):
+    """Parameters, errors and examples; the signature, None where there is none."""
     try:
         signature = inspect.signature(public)
     except (TypeError, ValueError):
-        return written
+        return None
     if text.like and text.like != name:
-        _borrow(sections, text, text.like)
+        _borrow(sections, text, text.like, signature)
     _complete_parameters(sections, signature, text, name, inplace)
-    _complete_returns(sections, signature, text, inplace)
     for error, sentence, _ in text.raises:
         sections.setdefault("Raises", []).extend([error, f"    {sentence}"])
-    _complete_notes(sections, public, name, text, published)
     if "Examples" not in sections and text.examples:
         sections["Examples"] = written_example(public.__name__, text, inplace)
+    return signature
+
+
+def _joined(sections):
     return join(sections.pop("").strip(), *(section(t, sections[t]) for t in _ORDER if sections.get(t)))
 
 
-def _borrow(sections, text, name):
+def _borrow(sections, text, name, signature):
     """Take over what another function says of arguments and results that nothing is said of here."""
     *packages, last = name.split(".")
     owner = functools.reduce(getattr, packages, importlib.import_module("adjoint"))
     found = _sections(getattr(owner, last).__doc__)
     for name, block in _blocks(found.get("Parameters", [])).items():
-        if name not in text.arguments and name not in _blocks(sections.get("Parameters", [])):
+        written = _blocks(sections.get("Parameters", []))
+        if name in signature.parameters and name not in text.arguments and name not in written:
             sections.setdefault("Parameters", []).extend(block)
     if not text.returns and "Returns" in found:
         sections.setdefault("Returns", found["Returns"])
@@ -154,7 +192,7 @@ def _complete_returns(sections, signature, text, inplace):
         sections["Returns"] = [_type(signature.return_annotation)]
 
 
-def _complete_notes(sections, public, name, text, published):
+def _complete_notes(sections, public, text, published):
     notes = sections.setdefault("Notes", [])
     added = [*text.notes, *([f"Derivatives: {text.derivatives}"] if text.derivatives else [])]
     own = public.__name__

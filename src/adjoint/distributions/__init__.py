@@ -14,6 +14,7 @@ Examples
 tensor(1.)
 """
 
+from adjoint._register import document_classes as _document_classes
 from adjoint.distributions import (
     _kl_cross,  # noqa: F401 - registers its rules
     _kl_same,  # noqa: F401
@@ -116,3 +117,5 @@ __all__ = [
     "transform_to",
 ]
 __all__ += transforms.__all__
+
+_document_classes(globals())

@@ -4,6 +4,8 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
+from adjoint._register import document_classes as _document_classes
+
 from . import (
     activation,
     attention,
@@ -99,3 +101,5 @@ __all__ += [
     "parallel",
     "utils",
 ]
+
+_document_classes(globals())

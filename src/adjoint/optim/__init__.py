@@ -3,6 +3,8 @@
 Start with `sgd` for the shortest one, and `optimizer` for what all share. `swa_utils` averages models.
 """
 
+from adjoint._register import document_classes as _document_classes
+
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adafactor import Adafactor
@@ -40,3 +42,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+_document_classes(globals())
