@@ -30,6 +30,13 @@ WITHOUT = {
     "optim.lr_scheduler": 0,
     "signal.windows": 0,
     "distributions": 4,
+    "nn.init": 0,
+    "nn.utils": 4,
+    "nn.utils.rnn": 1,
+    "masked": 0,
+    "func": 1,
+    "autograd.functional": 0,
+    "nn.utils.parametrizations": 0,
 }
 
 

@@ -10,7 +10,7 @@ import re
 from adjoint import _C
 from adjoint._help._arguments import described
 from adjoint._help._operator import join, row_of, section, written_example
-from adjoint._help._texts import find
+from adjoint._help._texts import entries, find
 
 __all__ = ["document", "document_class", "public_name"]
 
@@ -40,7 +40,11 @@ def public_name(public) -> str:
     package = module.partition("._")[0]
     if not module or module.startswith(("_", "ops")) or module.endswith("._toplevel"):
         return public.__name__
-    return f"{_HOMES.get(package, package)}.{public.__name__}"
+    if package not in _HOMES:
+        # Written in a module of a public package: nn.utils.clip for nn.utils.
+        outer = f"{package.rpartition('.')[0]}.{public.__name__}"
+        return outer if outer in entries() else f"{package}.{public.__name__}"
+    return f"{_HOMES[package]}.{public.__name__}"
 
 
 def document(public, written, published):

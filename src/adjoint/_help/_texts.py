@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import pathlib
 
-__all__ = ["Text", "find"]
+__all__ = ["Text", "entries", "find"]
 
 
 class Text:
