@@ -99,7 +99,7 @@ def document_classes(namespace) -> None:
     for name in namespace["__all__"]:
         cls = namespace[name]
         if isinstance(cls, type) and isinstance(vars(cls).get("__doc__"), str):
-            cls.__doc__ = Documentation(cls.__doc__, package)
+            cls.__doc__ = Documentation(cls.__doc__, package)  # type: ignore[assignment]
 
 
 def publish(namespace, explain=_explain, consults=True) -> None:

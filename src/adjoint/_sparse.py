@@ -19,10 +19,10 @@ def parts(x, asked=None, expected="", numbers=(1,)):
     return _C._sparse_parts(x)
 
 
-def _making():
-    from adjoint.sparse import _making
+def _converting():
+    from adjoint.sparse import _converting
 
-    return _making
+    return _converting
 
 
 _COO, _ROWS, _COLUMNS = (
@@ -58,7 +58,7 @@ class Sparse(Members):
                     "to_dense(masked_grad=False): the gradient is that of the stored elements, as with masked_grad=True; make "
                     "the dense tensor the leaf where the others are wanted"
                 )
-            self = _making().dense(self)
+            self = _converting().dense(self)
         return self if dtype is None else self.to(dtype)
 
     def sparse_resize_(self, size, sparse_dim, dense_dim) -> Tensor:
@@ -101,19 +101,19 @@ class Sparse(Members):
         >>> ad.eye(2).to_sparse().values()
         tensor([1., 1.])
         """
-        return _making().to_sparse(self, sparse_dim, layout, blocksize, dense_dim)
+        return _converting().to_sparse(self, sparse_dim, layout, blocksize, dense_dim)
 
     def to_sparse_coo(self) -> Tensor:
         """The tensor in the layout sparse_coo."""
-        return _making().to_sparse(self, layout=LAYOUTS[1])
+        return _converting().to_sparse(self, layout=LAYOUTS[1])
 
     def to_sparse_csr(self, dense_dim=None) -> Tensor:
         """A matrix in the layout sparse_csr."""
-        return _making().to_sparse(self, layout=LAYOUTS[2], dense_dim=dense_dim)
+        return _converting().to_sparse(self, layout=LAYOUTS[2], dense_dim=dense_dim)
 
     def to_sparse_csc(self, dense_dim=None) -> Tensor:
         """A matrix in the layout sparse_csc."""
-        return _making().to_sparse(self, layout=LAYOUTS[3], dense_dim=dense_dim)
+        return _converting().to_sparse(self, layout=LAYOUTS[3], dense_dim=dense_dim)
 
     def sparse_mask(self, mask) -> Tensor:
         """The elements at the positions of a sparse tensor, in its layout.
@@ -124,7 +124,7 @@ class Sparse(Members):
         >>> ad.ones(2, 2).sparse_mask(ad.eye(2).to_sparse()).values()
         tensor([1., 1.])
         """
-        return _making().sparse_mask(self, mask)
+        return _converting().sparse_mask(self, mask)
 
     def coalesce(self) -> Tensor:
         """Each position named once, in row-major order, values of one position added up; itself where it is so already."""

@@ -172,12 +172,31 @@ def _written(default):
     return repr(default)
 
 
+#: Names of `adjoint._types` and others in annotations, as users know them.
+_WORDS = {
+    "Device": "device, str or int",
+    "Dims": "int or sequence of ints",
+    "DType": "dtype",
+    "Ints": "int or sequence of ints",
+    "Layout": "layout",
+    "MemoryFormat": "memory_format",
+    "Number": "number",
+    "Sequence[int]": "sequence of ints",
+    "Sequence[Tensor]": "sequence of Tensors",
+    "Shape": "sequence of ints",
+    "Tensors": "Tensor or sequence of Tensors",
+    "Any": "",
+}
+
+
 def _type(annotation):
     """`int | None` as documentation says it."""
     shown = "None" if annotation is None else annotation if isinstance(annotation, str) else _name(annotation)
+    for name, words in _WORDS.items():
+        shown = re.sub(rf"(?<![\w\[]){re.escape(name)}(?![\w\[])", words, shown)
     parts = [p.strip() for p in shown.split("|")] if "[" not in shown else [shown]
     kinds = [p for p in parts if p != "None"]
-    return " or ".join(kinds) + ", optional" * (len(kinds) < len(parts)) if kinds else "None"
+    return " or ".join(filter(None, kinds)) + ", optional" * (len(kinds) < len(parts)) if kinds else "None"
 
 
 def _name(annotation):

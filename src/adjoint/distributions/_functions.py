@@ -12,6 +12,10 @@ import adjoint as ad
 from adjoint.autograd import Function
 from adjoint.distributions.utils import _xlogy, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
 
 def gammainc(a, x):
     """The regularised lower incomplete gamma function P(a, x), differentiable in both arguments.
@@ -23,7 +27,7 @@ def gammainc(a, x):
 
 class _GammaInc(Function):
     @staticmethod
-    def forward(ctx, a, x):
+    def forward(ctx, a, x: Tensor):
         ctx.save_for_backward(a, x)
         a64, x64 = a.double(), x.double()
         low = x64 < a64 + 1
@@ -147,7 +151,7 @@ class VonMisesDraw(Function):
     """A draw around 0, as a function of the concentration."""
 
     @staticmethod
-    def forward(ctx, concentration, x):
+    def forward(ctx, concentration: Tensor | float, x: Tensor):
         # The draw itself is saved, not what it was copied from: it moves with the concentration too.
         draw = x.clone()
         ctx.save_for_backward(concentration, draw)

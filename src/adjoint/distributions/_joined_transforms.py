@@ -7,11 +7,18 @@ from adjoint.distributions import constraints
 from adjoint.distributions._transform import Transform
 from adjoint.distributions.utils import _sum_rightmost
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._C import Tensor
+
 
 class _Joined(Transform):
     """Transforms that act on parts; subclasses say how a tensor is split and put together."""
 
-    def __init__(self, tseq, dim=0, cache_size=0):
+    def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         tseq = list(tseq)
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else tseq
@@ -46,7 +53,9 @@ class CatTransform(_Joined):
     tensor([1., 2., 4.])
     """
 
-    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
+    def __init__(
+        self, tseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
@@ -61,7 +70,7 @@ class CatTransform(_Joined):
         """Of all parts."""
         return sum(self.lengths)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
@@ -76,7 +85,7 @@ class CatTransform(_Joined):
     def _join(self, parts):
         return ad.cat(parts, self.dim)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         volumes = []
         for t, before, after in zip(self.transforms, self._split(x), self._split(y)):
             volume = t.log_abs_det_jacobian(before, after)
@@ -111,7 +120,7 @@ class StackTransform(_Joined):
             [6.]])
     """
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         return (
             self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
         )
@@ -126,7 +135,7 @@ class StackTransform(_Joined):
     def _join(self, parts):
         return ad.stack(parts, self.dim)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._split(x), self._split(y))
         return self._join([t.log_abs_det_jacobian(before, after) for t, before, after in parts])
 

@@ -24,13 +24,17 @@ from adjoint.distributions.poisson import Poisson
 from adjoint.distributions.uniform import Uniform
 from adjoint.distributions.utils import _xlogy, euler_constant
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint.distributions.distribution import Distribution
+
 
 class _Expectations:
     """Of a distribution p: the ends of its support; the means of log x, of log(1 - x) and of exp(-t x)."""
 
     low, high = -math.inf, math.inf
 
-    def __init__(self, p):
+    def __init__(self, p: Distribution) -> None:
         self.p = p
 
 

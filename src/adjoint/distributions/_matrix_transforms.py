@@ -10,6 +10,11 @@ from adjoint.distributions import constraints
 from adjoint.distributions._transform import Transform
 from adjoint.distributions.utils import _softplus, tril_matrix_to_vec, vec_to_tril_matrix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
 
 class LowerCholeskyTransform(Transform):
     """Square matrices as Cholesky factors: the lower triangle, with the exponential of the diagonal."""
@@ -66,22 +71,22 @@ class CorrCholeskyTransform(Transform):
         t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return t.atanh()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         left = 1 - y.square().cumsum(-1)
         rows = 0.5 * tril_matrix_to_vec(left, diag=-2).log().sum(-1) if y.shape[-1] > 2 else 0
         return rows + 2 * (math.log(2.0) - x - _softplus(-2 * x)).sum(-1)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         n = _at_least(1, shape)[-1]
         d = (1 + math.isqrt(1 + 8 * n)) // 2
         if d * (d - 1) // 2 != n:
             raise ValueError("Input is not a flattened lower-diagonal number")
-        return shape[:-1] + (d, d)
+        return shape[:-1] + (d, d)  # type: ignore[operator]
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         if _at_least(2, shape)[-2] != shape[-1]:
             raise ValueError("Input is not square")
-        return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)
+        return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)  # type: ignore[operator]
 
 
 def _shifted(x):

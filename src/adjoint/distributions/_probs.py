@@ -6,6 +6,10 @@ import adjoint as ad
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Size, Tensor
+
 
 class ProbsOrLogits:
     """Parameters `probs` and `logits`, of which one is given: log odds, for each element."""
@@ -23,11 +27,11 @@ class ProbsOrLogits:
         self._set(validate_args, probs=probs, logits=logits, **others)
 
     @lazy_property
-    def logits(self):
+    def logits(self) -> Tensor:
         return probs_to_logits(self.probs, is_binary=self._binary)
 
     @lazy_property
-    def probs(self):
+    def probs(self) -> Tensor:
         return logits_to_probs(self.logits, is_binary=self._binary)
 
     @property
@@ -35,7 +39,7 @@ class ProbsOrLogits:
         return getattr(self, self._given)
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         """The shape of the parameter that was given."""
         return self._param.shape
 

@@ -7,6 +7,14 @@ import weakref
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import _sum_rightmost
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
 
 class Transform:
     """A function between sets.
@@ -36,7 +44,7 @@ class Transform:
     domain: constraints.Constraint
     codomain: constraints.Constraint
 
-    def __init__(self, cache_size=0):
+    def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
@@ -68,7 +76,7 @@ class Transform:
             f"{type(self).__name__}.sign: it is not monotonic, or its direction is not known"
         )
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         """The same transform with a cache, or without."""
         if self._cache_size == cache_size:
             return self
@@ -108,18 +116,18 @@ class Transform:
     def _inverse(self, y):
         raise NotImplementedError(f"{type(self).__name__}._inverse")
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The logarithm of the absolute determinant of dy/dx, for each event."""
         raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
 
     def __repr__(self):
         return type(self).__name__ + "()"
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         """The shape of the image of values of a shape."""
         return shape
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         """The shape of the values whose image has a shape."""
         return shape
 
@@ -127,7 +135,9 @@ class Transform:
 class _InverseTransform(Transform):
     """The inverse of a transform, whose cache it shares."""
 
-    def __init__(self, transform):
+    _inv: Any
+
+    def __init__(self, transform: Any) -> None:
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
 
@@ -154,7 +164,7 @@ class _InverseTransform(Transform):
     def inv(self):
         return self._inv
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         return self if self._cache_size == cache_size else self._inv.with_cache(cache_size).inv
 
     def __eq__(self, other):
@@ -169,13 +179,13 @@ class _InverseTransform(Transform):
     def _inv_call(self, y):
         return self._inv(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         return self._inv.forward_shape(shape)
 
 
@@ -187,7 +197,7 @@ class ComposeTransform(Transform):
     parts : list of Transform
     """
 
-    def __init__(self, parts, cache_size=0):
+    def __init__(self, parts: Sequence[Any], cache_size: int = 0) -> None:
         if cache_size:
             parts = [part.with_cache(cache_size) for part in parts]
         super().__init__(cache_size=cache_size)
@@ -224,7 +234,7 @@ class ComposeTransform(Transform):
             inverse._inv = lambda: self
         return inverse
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x):
@@ -232,7 +242,7 @@ class ComposeTransform(Transform):
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
             return x.new_zeros(x.shape)
         values = [x]
@@ -246,12 +256,12 @@ class ComposeTransform(Transform):
             event_dim += part.codomain.event_dim - part.domain.event_dim
         return total
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -290,12 +300,12 @@ class IndependentTransform(Transform):
     reinterpreted_batch_ndims : int
     """
 
-    def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
+    def __init__(self, base_transform: Any, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
             return self
         return IndependentTransform(
@@ -331,14 +341,14 @@ class IndependentTransform(Transform):
         if x.dim() < dims:
             raise ValueError("Too few dimensions on input")
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self):
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         return self.base_transform.inverse_shape(shape)

@@ -11,6 +11,12 @@ from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _softplus
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Bernoulli"]
 
 
@@ -36,33 +42,38 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     has_enumerate_support = True
     _mean_carrier_measure = 0
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._set_probs(validate_args, probs, logits)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return (self.probs >= 0.5).to(self.probs.dtype).masked_fill(self.probs == 0.5, math.nan)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             return ad.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return value * self.logits - _softplus(self.logits)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return _softplus(self.logits) - self.logits * self.probs
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         return self._enumerated(ad.arange(2, dtype=self._param.dtype, device=self._param.device), expand)
 
     @property

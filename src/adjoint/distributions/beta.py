@@ -9,6 +9,14 @@ from adjoint.distributions.dirichlet import Dirichlet
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Beta"]
 
 
@@ -34,12 +42,17 @@ class Beta(ExponentialFamily):
     has_rsample = True
     _carried = ()
 
-    def __init__(self, concentration1, concentration0, validate_args=None):
+    def __init__(
+        self,
+        concentration1: Tensor | float,
+        concentration0: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         both = ad.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         new = self._get_checked_instance(Beta, _instance)
         new._dirichlet = self._dirichlet.expand(Size(batch_shape))
         super(Beta, new).__init__(Size(batch_shape), validate_args=False)
@@ -47,11 +60,11 @@ class Beta(ExponentialFamily):
         return new
 
     @property
-    def concentration1(self):
+    def concentration1(self) -> Tensor:
         return self._dirichlet.concentration[..., 0]
 
     @property
-    def concentration0(self):
+    def concentration0(self) -> Tensor:
         return self._dirichlet.concentration[..., 1]
 
     @property
@@ -59,25 +72,25 @@ class Beta(ExponentialFamily):
         return self.concentration1 + self.concentration0
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration1 / self._total
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self._dirichlet.mode[..., 0]
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.concentration1 * self.concentration0 / (self._total.square() * (self._total + 1))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return self._dirichlet._log_density(ad.stack([value, 1 - value], -1))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self._dirichlet.entropy()
 
     @property

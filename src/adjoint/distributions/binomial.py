@@ -9,6 +9,12 @@ from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _softplus
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Binomial"]
 
 
@@ -37,38 +43,44 @@ class Binomial(ProbsOrLogits, Distribution):
     }
     has_enumerate_support = True
 
-    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        total_count: int | Tensor = 1,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._set_probs(validate_args, probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count = self.total_count.type_as(self._param)  # type: ignore[has-type]
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self):
         return constraints.integer_interval(0, self.total_count)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ad.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with ad.no_grad():
             return ad.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         n = self.total_count
         ways = ad.lgamma(n + 1) - ad.lgamma(value + 1) - ad.lgamma(n - value + 1)
         return ways + value * self.logits - n * _softplus(self.logits)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         self._homogeneous("entropy")
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(log_prob.exp() * log_prob).sum(0)
@@ -78,6 +90,6 @@ class Binomial(ProbsOrLogits, Distribution):
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{what}`.")
         return int(self.total_count.max()) if self.total_count.numel() else 0
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._homogeneous("enumerate_support")
         return self._enumerated(ad.arange(1 + n, dtype=self._param.dtype, device=self._param.device), expand)

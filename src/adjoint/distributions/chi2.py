@@ -5,6 +5,11 @@ from __future__ import annotations
 from adjoint.distributions import constraints
 from adjoint.distributions.gamma import Gamma
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["Chi2"]
 
 
@@ -25,7 +30,7 @@ class Chi2(Gamma):
 
     arg_constraints = {"df": constraints.positive}
 
-    def __init__(self, df, validate_args=None):
+    def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     @property

@@ -14,17 +14,22 @@ import numbers
 
 from adjoint.distributions import constraints, transforms
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
     """Which transform leads into the set of a constraint, by the constraint's class."""
 
-    def __init__(self):
-        self._registry = {}
+    def __init__(self) -> None:
+        self._registry: dict = {}
         super().__init__()
 
-    def register(self, constraint, factory=None):
+    def register(self, constraint: Any, factory=None):
         """State what makes the transform for constraints of a class; without it, a decorator.
 
         Parameters

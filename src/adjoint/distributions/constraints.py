@@ -8,6 +8,14 @@ from __future__ import annotations
 
 import adjoint as ad
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._C import Tensor
+
+
 __all__ = [
     "Constraint",
     "MixtureSameFamilyConstraint",
@@ -58,7 +66,7 @@ class Constraint:
     is_discrete = False
     event_dim = 0
 
-    def check(self, value):
+    def check(self, value: Tensor):
         """For each value, whether it lies in the set: a bool tensor without the event dimensions."""
         raise NotImplementedError(f"{type(self).__name__}.check")
 
@@ -69,7 +77,7 @@ class Constraint:
 class _Dependent(Constraint):
     """Depends on other parameters, so that it can be checked by a distribution only."""
 
-    def __init__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(self, *, is_discrete: bool = NotImplemented, event_dim: int = NotImplemented) -> None:
         self._is_discrete = is_discrete
         self._event_dim = event_dim
         super().__init__()
@@ -95,7 +103,7 @@ class _Dependent(Constraint):
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
         )
 
-    def check(self, x):
+    def check(self, x: Tensor):
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
@@ -107,7 +115,9 @@ def is_dependent(constraint) -> bool:
 class _DependentProperty(property, _Dependent):
     """A property of distributions that gives a constraint; asked of the class, it is one that depends."""
 
-    def __init__(self, fn=None, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(
+        self, fn=None, *, is_discrete: bool = NotImplemented, event_dim: int = NotImplemented
+    ) -> None:
         super().__init__(fn)
         self._is_discrete = is_discrete
         self._event_dim = event_dim
@@ -119,7 +129,7 @@ class _DependentProperty(property, _Dependent):
 class _IndependentConstraint(Constraint):
     """Values of a constraint, all of which must hold along more dimensions."""
 
-    def __init__(self, base_constraint, reinterpreted_batch_ndims):
+    def __init__(self, base_constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
@@ -131,7 +141,7 @@ class _IndependentConstraint(Constraint):
     def event_dim(self):
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
-    def check(self, value):
+    def check(self, value: Tensor):
         result = self.base_constraint.check(value)
         n = self.reinterpreted_batch_ndims
         if result.dim() < n:
@@ -146,7 +156,7 @@ class _IndependentConstraint(Constraint):
 class MixtureSameFamilyConstraint(Constraint):
     """Values in the set of any component of a mixture, whose components stand in the last batch dimension."""
 
-    def __init__(self, base_constraint):
+    def __init__(self, base_constraint) -> None:
         self.base_constraint = base_constraint
 
     @property
@@ -157,7 +167,7 @@ class MixtureSameFamilyConstraint(Constraint):
     def event_dim(self):
         return self.base_constraint.event_dim
 
-    def check(self, value):
+    def check(self, value: Tensor):
         # A component dimension is put in front of the event.
         event = self.base_constraint.event_dim
         if value.dim() < event:
@@ -171,7 +181,7 @@ class MixtureSameFamilyConstraint(Constraint):
 class _Boolean(Constraint):
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return (value == 0) | (value == 1)
 
 
@@ -179,14 +189,14 @@ class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
 
 
 class _Bounded(Constraint):
     """Between two bounds, either of which may be missing; they may be tensors."""
 
-    def __init__(self, **bounds):
+    def __init__(self, **bounds) -> None:
         for name, value in bounds.items():
             setattr(self, name, value)
         self._bounds = bounds
@@ -198,81 +208,97 @@ class _Bounded(Constraint):
 
 
 class _IntegerInterval(_Bounded):
+    lower_bound: Any
+    upper_bound: Any
     is_discrete = True
 
-    def __init__(self, lower_bound, upper_bound):
+    def __init__(self, lower_bound, upper_bound) -> None:
         super().__init__(lower_bound=lower_bound, upper_bound=upper_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _IntegerLessThan(_Bounded):
+    upper_bound: Any
     is_discrete = True
 
-    def __init__(self, upper_bound):
+    def __init__(self, upper_bound) -> None:
         super().__init__(upper_bound=upper_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
 class _IntegerGreaterThan(_Bounded):
+    lower_bound: Any
     is_discrete = True
 
-    def __init__(self, lower_bound):
+    def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return (value % 1 == 0) & (value >= self.lower_bound)
 
 
 class _Real(Constraint):
-    def check(self, value):
+    def check(self, value: Tensor):
         return value == value  # NaN is none
 
 
 class _GreaterThan(_Bounded):
-    def __init__(self, lower_bound):
+    lower_bound: Any
+
+    def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Bounded):
-    def __init__(self, lower_bound):
+    lower_bound: Any
+
+    def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return self.lower_bound <= value
 
 
 class _LessThan(_Bounded):
-    def __init__(self, upper_bound):
+    upper_bound: Any
+
+    def __init__(self, upper_bound) -> None:
         super().__init__(upper_bound=upper_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return value < self.upper_bound
 
 
 class _Interval(_Bounded):
-    def __init__(self, lower_bound, upper_bound):
+    lower_bound: Any
+    upper_bound: Any
+
+    def __init__(self, lower_bound, upper_bound) -> None:
         super().__init__(lower_bound=lower_bound, upper_bound=upper_bound)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Interval):
-    def check(self, value):
+    lower_bound: Any
+    upper_bound: Any
+
+    def check(self, value: Tensor):
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _Simplex(Constraint):
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -280,10 +306,10 @@ class _Multinomial(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, upper_bound):
+    def __init__(self, upper_bound) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, x):
+    def check(self, x: Tensor):
         return (x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)
 
 
@@ -292,18 +318,18 @@ class _Matrix(Constraint):
 
 
 class _LowerTriangular(_Matrix):
-    def check(self, value):
+    def check(self, value: Tensor):
         return (value.tril() == value).flatten(-2).all(-1)
 
 
 class _LowerCholesky(_Matrix):
-    def check(self, value):
+    def check(self, value: Tensor):
         lower = (value.tril() == value).flatten(-2).all(-1)
         return lower & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 class _CorrCholesky(_Matrix):
-    def check(self, value):
+    def check(self, value: Tensor):
         # Rows accumulate rounding.
         tolerance = _epsilon(value) * value.size(-1) * 10
         of_length_one = ((value * value).sum(-1).sqrt() - 1).abs().le(tolerance).all(-1)
@@ -311,24 +337,24 @@ class _CorrCholesky(_Matrix):
 
 
 class _Square(_Matrix):
-    def check(self, value):
+    def check(self, value: Tensor):
         fits = value.shape[-2] == value.shape[-1]
         return ad.full(value.shape[:-2], fits, dtype=ad.bool, device=value.device)
 
 
 class _Symmetric(_Square):
-    def check(self, value):
+    def check(self, value: Tensor):
         return super().check(value) & ad.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
 
 
 class _PositiveSemidefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor):
         symmetric = super().check(value)
         return symmetric if not symmetric.all() else ad.linalg.eigvalsh(value).ge(0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor):
         symmetric = super().check(value)
         return symmetric if not symmetric.all() else ad.linalg.cholesky_ex(value).info.eq(0)
 
@@ -336,7 +362,7 @@ class _PositiveDefinite(_Symmetric):
 class _Cat(Constraint):
     """Constraints of parts that lie one after the other along a dimension."""
 
-    def __init__(self, cseq, dim=0, lengths=None):
+    def __init__(self, cseq, dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         self.cseq = list(cseq)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
@@ -352,7 +378,7 @@ class _Cat(Constraint):
     def event_dim(self):
         return max(c.event_dim for c in self.cseq)
 
-    def check(self, value):
+    def check(self, value: Tensor):
         checks, start = [], 0
         for constraint, length in zip(self.cseq, self.lengths):
             checks.append(constraint.check(value.narrow(self.dim, start, length)))
@@ -363,7 +389,7 @@ class _Cat(Constraint):
 class _Stack(Constraint):
     """Constraints of parts that stand side by side along a dimension."""
 
-    def __init__(self, cseq, dim=0):
+    def __init__(self, cseq, dim: int = 0) -> None:
         self.cseq = list(cseq)
         self.dim = dim
         super().__init__()
@@ -377,7 +403,7 @@ class _Stack(Constraint):
         dim = max(c.event_dim for c in self.cseq)
         return dim + 1 if self.dim + dim < 0 else dim
 
-    def check(self, value):
+    def check(self, value: Tensor):
         parts = [value.select(self.dim, i) for i in range(value.size(self.dim))]
         return ad.stack([c.check(v) for v, c in zip(parts, self.cseq)], self.dim)
 

@@ -10,6 +10,12 @@ from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _uniform, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["ContinuousBernoulli"]
 
 
@@ -38,12 +44,18 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     _mean_carrier_measure = 0
     _carried = ("_given", "_lims")
 
-    def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
         self._lims = lims
         self._set_probs(validate_args, probs, logits)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         near, l, small = _split(self.logits, 0.3)
         series = 0.5 + small * _even(small, _MEAN)
         h = l.abs()
@@ -53,15 +65,15 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return ad.where(near, series, ad.where(l > 0, 1 - low, low))
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         near, l, small = _split(self.logits, 0.3)
         h = l.abs()
         return ad.where(near, _even(small, _VARIANCE), h.pow(-2) - (-h).exp() / ad.expm1(-h).square())
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.icdf(_uniform(self._extended_shape(sample_shape), self._param))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         near, l, small = _split(self.logits, 0.3)
         # From the end where the density is greatest, where large terms of the exponent and the normaliser are equal.
@@ -69,7 +81,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         series = (value - 0.5) * small - small.square() * _even(small, _LOG)
         return ad.where(near, series, exponent - _log_width(l))
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         value, logits = broadcast_all(value, self.logits)
         near, l, small = _split(logits, 1e-3)
@@ -81,7 +93,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         result = ad.where(near, series, ad.where(l > 0, 1 - ratio, ratio))
         return result.clamp(min=0.0, max=1.0)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         value, logits = broadcast_all(value, self.logits)
         near, l, small = _split(logits, 1e-3)
         q = ad.where(l > 0, 1 - value, value)
@@ -91,7 +103,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         series = v + small * w * (0.5 + small * ((1 - 2 * v) / 6 + small * (1 - 6 * w) / 24))
         return ad.where(near, series, ad.where(l > 0, 1 - far, far))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self._log_normalizer(self.logits) - self.logits * self.mean
 
     @property

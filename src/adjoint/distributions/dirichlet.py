@@ -8,6 +8,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Dirichlet"]
 
 
@@ -30,7 +36,7 @@ class Dirichlet(ExponentialFamily):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, concentration, validate_args=None):
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
@@ -41,11 +47,11 @@ class Dirichlet(ExponentialFamily):
         return self.concentration.sum(-1)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration / self._total.unsqueeze(-1)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         a = (self.concentration - 1).clamp(min=0.0)
         mode = a / a.sum(-1, keepdim=True)
         # With all concentrations below 1 the density is greatest at a corner.
@@ -54,14 +60,14 @@ class Dirichlet(ExponentialFamily):
         return ad.where(corner, ad.zeros_like(mode).scatter(-1, best, 1.0), mode)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         total = self._total.unsqueeze(-1)
         return self.concentration * (total - self.concentration) / (total.square() * (total + 1))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return ad._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return self._log_density(value)
 
@@ -69,7 +75,7 @@ class Dirichlet(ExponentialFamily):
         a = self.concentration
         return _xlogy(a - 1, value).sum(-1) + ad.lgamma(self._total) - ad.lgamma(a).sum(-1)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a, total, n = self.concentration, self._total, self.concentration.shape[-1]
         spread = (total - n) * ad.digamma(total) - ((a - 1) * ad.digamma(a)).sum(-1)
         return ad.lgamma(a).sum(-1) - ad.lgamma(total) + spread

@@ -9,6 +9,13 @@ from adjoint._C import Size, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import broadcast_all, lazy_property
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Shape
+
+
 __all__ = ["Distribution"]
 
 
@@ -35,13 +42,15 @@ class Distribution:
     _validate_args = __debug__
 
     @staticmethod
-    def set_default_validate_args(value) -> None:
+    def set_default_validate_args(value: bool) -> None:
         """Check parameters and values, or do not, where a distribution is not told."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args expects True or False, but got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
+    def __init__(
+        self, batch_shape: Shape = Size(), event_shape: Shape = Size(), validate_args: bool | None = None
+    ) -> None:
         self._batch_shape = batch_shape
         self._event_shape = event_shape
         if validate_args is not None:
@@ -81,7 +90,7 @@ class Distribution:
             setattr(self, name, value)
         Distribution.__init__(self, values[0].shape, event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         """The same distribution with parameters expanded to a larger batch, without a copy.
 
         Parameters
@@ -117,12 +126,12 @@ class Distribution:
             self._validate_sample(value)
 
     @property
-    def batch_shape(self):
+    def batch_shape(self) -> Size:
         """The shape of the parameters, batched."""
         return self._batch_shape
 
     @property
-    def event_shape(self):
+    def event_shape(self) -> Size:
         """The shape of one draw."""
         return self._event_shape
 
@@ -137,62 +146,62 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__}.support")
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         """The mean."""
         raise NotImplementedError(f"{type(self).__name__}.mean")
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """The mode."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         """The variance."""
         raise NotImplementedError(f"{type(self).__name__}.variance")
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         """Draws, `sample_shape` of them for each of the batch, without a derivative."""
         from adjoint import no_grad
 
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         """Draws that are differentiable functions of the parameters."""
         raise NotImplementedError(f"{type(self).__name__}.rsample: its draws have no pathwise derivative")
 
-    def sample_n(self, n):
+    def sample_n(self, n: int) -> Tensor:
         """n draws."""
         warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density, or of the probability, at a value."""
         raise NotImplementedError(f"{type(self).__name__}.log_prob")
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         """The probability of values up to this one."""
         raise NotImplementedError(f"{type(self).__name__}.cdf")
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         """The value up to which lies this probability."""
         raise NotImplementedError(f"{type(self).__name__}.icdf")
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values of a discrete distribution along a new first dimension."""
         raise NotImplementedError(f"{type(self).__name__}.enumerate_support")
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         """The entropy, in nats."""
         raise NotImplementedError(f"{type(self).__name__}.entropy")
 
-    def perplexity(self):
+    def perplexity(self) -> Tensor:
         """The exponential of the entropy."""
         return _C.exp(self.entropy())
 

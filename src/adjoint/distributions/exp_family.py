@@ -6,6 +6,11 @@ import adjoint as ad
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _sum_rightmost
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["ExponentialFamily"]
 
 
@@ -36,7 +41,7 @@ class ExponentialFamily(Distribution):
             means = ad.autograd.grad(normalizer.sum(), leaves, create_graph=recorded)
         return (leaves, normalizer, means) if recorded else (params, normalizer.detach(), means)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         """A - θ·∇A less the mean of log h (F. Nielsen and R. Nock, 2010)."""
         params, normalizer, means = self._normalizer_and_means()
         result = normalizer - self._mean_carrier_measure

@@ -7,6 +7,12 @@ from adjoint._C import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Exponential"]
 
 
@@ -25,45 +31,47 @@ class Exponential(ExponentialFamily):
     tensor(0.5000)
     """
 
+    rate: Tensor
+
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, rate, validate_args=None):
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._set(validate_args, rate=rate)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.rate.reciprocal()
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ad.zeros_like(self.rate)
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return self.rate.reciprocal()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.rate.pow(-2)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         return -ad.expm1(-self.rate * value)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return -ad.log1p(-value) / self.rate
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return 1 - self.rate.log()
 
     @property

@@ -10,6 +10,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.gamma import Gamma
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["FisherSnedecor"]
 
 
@@ -28,36 +34,39 @@ class FisherSnedecor(Distribution):
     tensor(2.)
     """
 
+    df1: Tensor
+    df2: Tensor
+
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, df1, df2, validate_args=None):
+    def __init__(self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None) -> None:
         self._set(validate_args, df1=df1, df2=df2)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         df2 = self.df2.masked_fill(self.df2 <= 2, math.nan)
         return df2 / (df2 - 2)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
         return mode.masked_fill(self.df1 <= 2, math.nan)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         df2 = self.df2.masked_fill(self.df2 <= 4, math.nan)
         return 2 * df2.square() * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2).square() * (df2 - 4))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         above, below = (
             Gamma(df / 2, df, False).rsample(shape[: len(sample_shape)]) for df in (self.df1, self.df2)
         )
         return (above / below).clamp(min=ad.finfo(above.dtype).tiny)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         a, b, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
         beta = ad.lgamma(a) + ad.lgamma(b) - ad.lgamma(a + b)

@@ -9,6 +9,12 @@ from adjoint.distributions._functions import gammainc
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Gamma"]
 
 
@@ -30,42 +36,47 @@ class Gamma(ExponentialFamily):
     tensor(0.5000)
     """
 
+    concentration: Tensor
+    rate: Tensor
+
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, concentration, rate, validate_args=None):
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self._set(validate_args, concentration=concentration, rate=rate)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration / self.rate
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.concentration / self.rate.square()
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         draws = ad._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         return draws.clamp(min=ad.finfo(draws.dtype).tiny)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         a, rate = self.concentration, self.rate
         value = ad.as_tensor(value, dtype=rate.dtype, device=rate.device)
         self._check(value)
         return a * rate.log() + _xlogy(a - 1, value) - rate * value - ad.lgamma(a)
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         return gammainc(self.concentration, self.rate * value)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a - self.rate.log() + ad.lgamma(a) + (1 - a) * ad.digamma(a)
 

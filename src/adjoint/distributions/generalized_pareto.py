@@ -10,6 +10,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _uniform, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["GeneralizedPareto"]
 
 
@@ -31,6 +37,10 @@ class GeneralizedPareto(Distribution):
     tensor(2.)
     """
 
+    concentration: Tensor
+    loc: Tensor
+    scale: Tensor
+
     arg_constraints = {
         "loc": constraints.real,
         "scale": constraints.positive,
@@ -38,7 +48,13 @@ class GeneralizedPareto(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, loc, scale, concentration, validate_args=None):
+    def __init__(
+        self,
+        loc: Tensor | float,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self._set(validate_args, loc=loc, scale=scale, concentration=concentration)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -52,7 +68,7 @@ class GeneralizedPareto(Distribution):
         end = self.loc - self.scale / ad.where(bounded, c, -ad.ones_like(c))
         return end.masked_fill(~bounded, math.inf)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.icdf(_uniform(self._extended_shape(sample_shape), self.loc))
 
     def _hazard(self, value):
@@ -66,7 +82,7 @@ class GeneralizedPareto(Distribution):
         near = z * (1 - product * (0.5 - product * (1 / 3 - product * (0.25 - product / 5))))
         return ad.where(inside, far, near).masked_fill(product <= -1.0, math.inf), product
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         hazard, product = self._hazard(value)
         inside = product > -1.0
@@ -75,21 +91,21 @@ class GeneralizedPareto(Distribution):
         # At the very end the density is that of z there: 0 for c > -1, 1 / scale for c = -1, and infinite below.
         return result.masked_fill(~inside | (value < self.loc), -math.inf)
 
-    def log_survival_function(self, value):
+    def log_survival_function(self, value: Tensor):
         """The logarithm of the probability of greater values."""
         self._check(value)
         return -self._hazard(value)[0]
 
-    def log_cdf(self, value):
+    def log_cdf(self, value: Tensor):
         """The logarithm of `cdf`."""
         self._check(value)
         return ad.log(-ad.expm1(-self._hazard(value)[0]))
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         return -ad.expm1(-self._hazard(value)[0])
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         # The inverse of the hazard: expm1(c h) / c, with h = -log(1 - value).
         h, c = broadcast_all(-ad.log1p(-value), self.concentration)
         product = c * h
@@ -100,22 +116,22 @@ class GeneralizedPareto(Distribution):
         return self.loc + self.scale * ad.where(far, z, near)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         c = self.concentration
         finite = c < 1
         mean = self.loc + self.scale / ad.where(finite, 1 - c, ad.ones_like(c))
         return mean.masked_fill(~finite, math.inf)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         c = self.concentration
         finite = c < 0.5
         below = ad.where(finite, (1 - c).square() * (1 - 2 * c), ad.ones_like(c))
         return (self.scale.square() / below).masked_fill(~finite, math.inf)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1

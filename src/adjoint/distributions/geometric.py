@@ -9,6 +9,12 @@ from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _softplus, _uniform, _xlog1py
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Geometric"]
 
 
@@ -32,7 +38,12 @@ class Geometric(ProbsOrLogits, Distribution):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._set_probs(validate_args, probs, logits)
         if self._validate_args and self._given == "probs" and not (self.probs > 0).all():
             raise ValueError(
@@ -41,25 +52,25 @@ class Geometric(ProbsOrLogits, Distribution):
             )
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return 1 / self.probs - 1
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ad.zeros_like(self.probs)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return (1 / self.probs - 1) / self.probs
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             u = _uniform(self._extended_shape(sample_shape), self.probs)
             return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return _xlog1py(value, -self.probs) + self.probs.log()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return (_softplus(self.logits) - self.logits * self.probs) / self.probs

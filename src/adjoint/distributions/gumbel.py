@@ -11,6 +11,11 @@ from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.distributions.uniform import Uniform
 from adjoint.distributions.utils import euler_constant
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["Gumbel"]
 
 
@@ -33,7 +38,7 @@ class Gumbel(Derived):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._derive(validate_args, loc=loc, scale=scale)
 
     def _parts(self):
@@ -46,33 +51,33 @@ class Gumbel(Derived):
     def _standard(self, value):
         return (value - self.loc) / self.scale
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         z = self._standard(value)
         return -z - (-z).exp() - self.scale.log()
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         return (-(-self._standard(value)).exp()).exp()
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return self.loc - self.scale * (-value.log()).log()
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc + self.scale * euler_constant
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return math.pi / math.sqrt(6) * self.scale
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.stddev.square()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self.scale.log() + (1 + euler_constant)

@@ -9,6 +9,11 @@ from adjoint.distributions import constraints
 from adjoint.distributions.cauchy import Cauchy
 from adjoint.distributions.transformed_distribution import Folded
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["HalfCauchy"]
 
 
@@ -33,13 +38,13 @@ class HalfCauchy(Folded):
     has_rsample = True
     _base = Cauchy
 
-    def __init__(self, scale, validate_args=None):
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._derive(validate_args, scale=scale)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return ad.full_like(self.scale, math.inf)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.base_dist.variance

@@ -8,6 +8,11 @@ from adjoint.distributions import constraints
 from adjoint.distributions.normal import Normal
 from adjoint.distributions.transformed_distribution import Folded
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["HalfNormal"]
 
 
@@ -32,13 +37,13 @@ class HalfNormal(Folded):
     has_rsample = True
     _base = Normal
 
-    def __init__(self, scale, validate_args=None):
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._derive(validate_args, scale=scale)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.scale.square() * (1 - 2 / math.pi)

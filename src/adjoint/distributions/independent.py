@@ -7,6 +7,14 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _sum_rightmost
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Independent"]
 
 
@@ -32,7 +40,12 @@ class Independent(Distribution):
     def __class_getitem__(cls, base):
         return cls
 
-    def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
+    def __init__(
+        self,
+        base_distribution: Distribution,
+        reinterpreted_batch_ndims: int,
+        validate_args: bool | None = None,
+    ) -> None:
         dims = reinterpreted_batch_ndims
         if dims > len(base_distribution.batch_shape):
             raise ValueError(
@@ -45,7 +58,7 @@ class Independent(Distribution):
         self.reinterpreted_batch_ndims = dims
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         new = self._get_checked_instance(Independent, _instance)
         batch_shape = Size(batch_shape)
         new.base_dist = self.base_dist.expand(
@@ -57,7 +70,7 @@ class Independent(Distribution):
         return new
 
     @property
-    def has_rsample(self):
+    def has_rsample(self) -> bool:  # type: ignore[override]
         return self.base_dist.has_rsample
 
     @property
@@ -70,30 +83,30 @@ class Independent(Distribution):
         return constraints.independent(support, dims) if dims else support
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.base_dist.mean
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.base_dist.mode
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.base_dist.variance
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.base_dist.rsample(sample_shape)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims:
             raise NotImplementedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand=expand)

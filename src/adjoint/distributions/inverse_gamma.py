@@ -10,6 +10,11 @@ from adjoint.distributions.gamma import Gamma
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import PowerTransform
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["InverseGamma"]
 
 
@@ -33,7 +38,9 @@ class InverseGamma(Derived):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration, rate, validate_args=None):
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self._derive(validate_args, concentration=concentration, rate=rate)
 
     def _parts(self):
@@ -41,20 +48,20 @@ class InverseGamma(Derived):
         return base, [PowerTransform(-ad.ones_like(self.rate))]
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         a = self.concentration
         return ad.where(a > 1, self.rate / ad.where(a > 1, a - 1, ad.ones_like(a)), ad.full_like(a, math.inf))
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.rate / (self.concentration + 1)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         a = ad.where(self.concentration > 2, self.concentration, ad.full_like(self.concentration, 3.0))
         finite = self.rate.square() / ((a - 1).square() * (a - 2))
         return finite.masked_fill(self.concentration <= 2, math.inf)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a + self.rate.log() + ad.lgamma(a) - (1 + a) * ad.digamma(a)

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import warnings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint.distributions.distribution import Distribution
+
+
 __all__ = ["kl_divergence", "register_kl"]
 
 _KL_REGISTRY: dict = {}
 _KL_MEMOIZE: dict = {}
 
 
-def register_kl(type_p, type_q):
+def register_kl(type_p: type, type_q: type):
     """A decorator for functions that compute KL(p || q) for distributions of two types and of their subclasses.
 
     Parameters
@@ -68,7 +73,7 @@ def _dispatch_kl(type_p, type_q):
     return left[2]
 
 
-def kl_divergence(p, q):
+def kl_divergence(p: Distribution, q: Distribution):
     """The Kullback-Leibler divergence KL(p || q), the mean under p of log p - log q, for each of the batch.
 
     Parameters

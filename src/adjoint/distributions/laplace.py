@@ -9,6 +9,12 @@ from adjoint._C import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Laplace"]
 
 
@@ -28,49 +34,52 @@ class Laplace(Distribution):
     tensor(0.5000)
     """
 
+    loc: Tensor
+    scale: Tensor
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._set(validate_args, loc=loc, scale=scale)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return 2 * self.scale.square()
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return math.sqrt(2) * self.scale
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         drawn = self.loc.new_empty(self._extended_shape(sample_shape))
         drawn = drawn.uniform_(ad.finfo(drawn.dtype).eps - 1, 1)
         return self.loc - self.scale * drawn.sign() * (-drawn.abs()).log1p()
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         z = (value - self.loc) / self.scale
         # Of the smaller tail.
         tail = 0.5 * (-z.abs()).exp()
         return ad.where(z < 0, tail, 1 - tail)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         low = value < 0.5
         tail = 2 * ad.where(low, value, 1 - value)
         return self.loc + self.scale * ad.where(low, tail.log(), -tail.log())
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return 1 + (2 * self.scale).log()

@@ -11,6 +11,12 @@ from adjoint.distributions.beta import Beta
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["LKJCholesky"]
 
 
@@ -35,14 +41,16 @@ class LKJCholesky(Distribution):
     support = constraints.corr_cholesky
     _carried = ("dim",)
 
-    def __init__(self, dim, concentration=1.0, validate_args=None):
+    def __init__(
+        self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None
+    ) -> None:
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         super().__init__(self.concentration.shape, Size((dim, dim)), validate_args)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         # The onion method: row i has a direction that is uniform, and a squared length that is a beta variable.
         with ad.no_grad():
             shape = self._extended_shape(sample_shape)
@@ -56,7 +64,7 @@ class LKJCholesky(Distribution):
             diagonal = (1 - squares).clamp(min=ad.finfo(eta.dtype).tiny).sqrt()
             return normal / length * squares.sqrt().unsqueeze(-1) + diagonal.diag_embed()
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         n = self.dim - 1
         eta = self.concentration

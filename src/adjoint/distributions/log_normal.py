@@ -8,6 +8,11 @@ from adjoint.distributions.normal import Normal
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import ExpTransform
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["LogNormal"]
 
 
@@ -31,24 +36,24 @@ class LogNormal(Derived):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._derive(validate_args, loc=loc, scale=scale)
 
     def _parts(self):
         return Normal(self.loc, self.scale, validate_args=False), [ExpTransform()]
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return (self.loc + self.scale.square() / 2).exp()
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return (self.loc - self.scale.square()).exp()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         square = self.scale.square()
         return ad.expm1(square) * (2 * self.loc + square).exp()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() + self.loc

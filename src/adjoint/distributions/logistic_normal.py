@@ -8,6 +8,14 @@ from adjoint.distributions.normal import Normal
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import StickBreakingTransform
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["LogisticNormal"]
 
 
@@ -30,19 +38,19 @@ class LogisticNormal(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand((1,))
         super().__init__(Independent(base, 1), StickBreakingTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         return super().expand(batch_shape, self._get_checked_instance(LogisticNormal, _instance))
 
     @property
-    def loc(self):
+    def loc(self) -> Tensor:
         return self.base_dist.base_dist.loc
 
     @property
-    def scale(self):
+    def scale(self) -> Tensor:
         return self.base_dist.base_dist.scale

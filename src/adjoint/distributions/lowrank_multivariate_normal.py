@@ -12,6 +12,12 @@ from adjoint.distributions.multivariate_normal import _half_log_det, _mahalanobi
 from adjoint.distributions.utils import _standard_normal, lazy_property
 from adjoint.linalg import cholesky, solve_triangular
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["LowRankMultivariateNormal"]
 
 
@@ -45,7 +51,9 @@ class LowRankMultivariateNormal(Distribution):
     has_rsample = True
     _carried = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
-    def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
+    def __init__(
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
+    ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         event_shape = loc.shape[-1:]
@@ -72,29 +80,29 @@ class LowRankMultivariateNormal(Distribution):
         self._capacitance_tril = cholesky(_capacitance(cov_factor, cov_diag))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @lazy_property
-    def variance(self):
+    def variance(self) -> Tensor:
         rows = self._unbroadcasted_cov_factor.square().sum(-1) + self._unbroadcasted_cov_diag
-        return rows.expand(self._batch_shape + self._event_shape)
+        return rows.expand(self._batch_shape + self._event_shape)  # type: ignore[operator]
 
     @lazy_property
-    def covariance_matrix(self):
+    def covariance_matrix(self) -> Tensor:
         w = self._unbroadcasted_cov_factor
         return self._as_batch(w @ w.mT + self._unbroadcasted_cov_diag.diag_embed())
 
     @lazy_property
-    def scale_tril(self):
+    def scale_tril(self) -> Tensor:
         return cholesky(self.covariance_matrix)
 
     @lazy_property
-    def precision_matrix(self):
+    def precision_matrix(self) -> Tensor:
         d = self._unbroadcasted_cov_diag
         scaled = self._unbroadcasted_cov_factor.mT / d.unsqueeze(-2)
         a = solve_triangular(self._capacitance_tril, scaled, upper=False)
@@ -103,7 +111,7 @@ class LowRankMultivariateNormal(Distribution):
     def _as_batch(self, matrix):
         return matrix.expand(self._batch_shape + matrix.shape[-2:])
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         w, d = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
         few = _standard_normal(shape[:-1] + w.shape[-1:], self.loc.dtype, self.loc.device)
@@ -111,14 +119,14 @@ class LowRankMultivariateNormal(Distribution):
             self.loc + _product(w, few) + d.sqrt() * _standard_normal(shape, self.loc.dtype, self.loc.device)
         )
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         w, d = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
         distance = _low_rank_mahalanobis(w, d, value - self.loc, self._capacitance_tril)
         log_det = _low_rank_log_det(d, self._capacitance_tril)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + distance)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         log_det = _low_rank_log_det(self._unbroadcasted_cov_diag, self._capacitance_tril)
         entropy = 0.5 * (self._event_shape[0] * (1 + math.log(2 * math.pi)) + log_det)
         return entropy.expand(self._batch_shape)

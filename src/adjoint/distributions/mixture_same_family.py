@@ -9,6 +9,14 @@ from adjoint.distributions.categorical import Categorical
 from adjoint.distributions.constraints import MixtureSameFamilyConstraint
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["MixtureSameFamily"]
 
 
@@ -33,7 +41,12 @@ class MixtureSameFamily(Distribution):
     arg_constraints: dict = {}
     has_rsample = False
 
-    def __init__(self, mixture_distribution, component_distribution, validate_args=None):
+    def __init__(
+        self,
+        mixture_distribution: Distribution,
+        component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ) -> None:
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(
                 " The Mixture distribution needs to be an  instance of torch.distributions.Categorical"
@@ -63,7 +76,7 @@ class MixtureSameFamily(Distribution):
         self._event_ndims = len(event_shape)
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         new = self._get_checked_instance(MixtureSameFamily, _instance)
         batch_shape = Size(batch_shape)
         new._component_distribution = self.component_distribution.expand(batch_shape + (self._num_component,))
@@ -92,11 +105,11 @@ class MixtureSameFamily(Distribution):
         return (probs * x).sum(-1 - self._event_ndims)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._average(self.component_distribution.mean)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         # The law of total variance.
         away = self.component_distribution.mean - self.mean.unsqueeze(-1 - self._event_ndims)
         return self._average(self.component_distribution.variance + away.square())
@@ -104,16 +117,16 @@ class MixtureSameFamily(Distribution):
     def _per_component(self, x):
         return x.unsqueeze(-1 - self._event_ndims)
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         below = self.component_distribution.cdf(self._per_component(value))
         return (below * self.mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         log_probs = self.component_distribution.log_prob(self._per_component(value))
         return (log_probs + self.mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             sample_shape = Size(sample_shape)
             dim = len(sample_shape) + len(self._batch_shape)

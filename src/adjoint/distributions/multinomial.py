@@ -11,6 +11,12 @@ from adjoint.distributions._probs import Choices
 from adjoint.distributions.binomial import Binomial
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Multinomial"]
 
 
@@ -36,7 +42,13 @@ class Multinomial(Choices, Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     _carried = ("_given", "total_count")
 
-    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        total_count: int | Tensor = 1,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
@@ -47,28 +59,28 @@ class Multinomial(Choices, Distribution):
         return constraints.multinomial(self.total_count)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * self.probs
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             shape = self._extended_shape(sample_shape)
             trials = self._draw(Size((self.total_count,) + shape[:-1])).movedim(0, -1)
             counts = ad.zeros(shape, dtype=self.probs.dtype, device=self.probs.device)
             return counts.scatter_add(-1, trials, ad.ones_like(trials, dtype=counts.dtype))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         impossible = (value == 0) & (self.logits == -math.inf)
         logits = ad.where(impossible, ad.zeros_like(self.logits), self.logits)
         ways = ad.lgamma(value.sum(-1) + 1) - ad.lgamma(value + 1).sum(-1)
         return ways + (value * logits).sum(-1)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         n = self.total_count
         counts = Binomial(n, probs=self.probs, validate_args=False)
         k = counts.enumerate_support(expand=False)

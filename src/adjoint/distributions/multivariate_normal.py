@@ -11,6 +11,12 @@ from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _standard_normal, lazy_property
 from adjoint.linalg import cholesky, solve_triangular
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["MultivariateNormal"]
 
 
@@ -79,16 +85,16 @@ class CovarianceForms:
         return matrix.expand(self._batch_shape + matrix.shape[-2:])
 
     @lazy_property
-    def scale_tril(self):
+    def scale_tril(self) -> Tensor:
         return self._as_batch(self._unbroadcasted_scale_tril)
 
     @lazy_property
-    def covariance_matrix(self):
+    def covariance_matrix(self) -> Tensor:
         factor = self._unbroadcasted_scale_tril
         return self._as_batch(factor @ factor.mT)
 
     @lazy_property
-    def precision_matrix(self):
+    def precision_matrix(self) -> Tensor:
         return self._as_batch(_inverse_from_factor(self._unbroadcasted_scale_tril))
 
 
@@ -126,8 +132,13 @@ class MultivariateNormal(CovarianceForms, Distribution):
     _carried = ("_unbroadcasted_scale_tril",)
 
     def __init__(
-        self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None
-    ):
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         name, matrix = self._one_form(
@@ -141,31 +152,31 @@ class MultivariateNormal(CovarianceForms, Distribution):
         self._set_factor(name, matrix)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         rows = self._unbroadcasted_scale_tril.square().sum(-1)
-        return rows.expand(self._batch_shape + self._event_shape)
+        return rows.expand(self._batch_shape + self._event_shape)  # type: ignore[operator]
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return self.loc + _product(
             self._unbroadcasted_scale_tril, _standard_normal(shape, self.loc.dtype, self.loc.device)
         )
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         factor = self._unbroadcasted_scale_tril
         distance = _mahalanobis(factor, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - _half_log_det(factor)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         n = self._event_shape[0]
         entropy = 0.5 * n * (1 + math.log(2 * math.pi)) + _half_log_det(self._unbroadcasted_scale_tril)
         return entropy.expand(self._batch_shape)

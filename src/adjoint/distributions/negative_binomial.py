@@ -10,6 +10,12 @@ from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.gamma import Gamma
 from adjoint.distributions.utils import _softplus
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["NegativeBinomial"]
 
 
@@ -39,31 +45,37 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
     }
     support = constraints.nonnegative_integer
 
-    def __init__(self, total_count, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        total_count: int | Tensor,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._set_probs(validate_args, probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count = self.total_count.type_as(self._param)  # type: ignore[has-type]
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * self.logits.exp()
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.mean / (-self.logits).sigmoid()
 
     @property
     def _gamma(self):
         return Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             return ad.poisson(self._gamma.sample(sample_shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         n = self.total_count
         chance = -n * _softplus(self.logits) - value * _softplus(-self.logits)

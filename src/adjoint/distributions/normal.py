@@ -10,6 +10,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _standard_normal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Normal"]
 
 
@@ -30,52 +36,55 @@ class Normal(ExponentialFamily):
     tensor(-0.9189)
     """
 
+    loc: Tensor
+    scale: Tensor
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self._set(validate_args, loc=loc, scale=scale)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return self.scale
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.scale.square()
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.loc + self.scale * _standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -0.5 * z.square() - self.scale.log() - 0.5 * math.log(2 * math.pi)
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         from adjoint import special
 
         return special.ndtr((value - self.loc) / self.scale)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         from adjoint import special
 
         return self.loc + self.scale * special.ndtri(value)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
     @property

@@ -9,6 +9,12 @@ from adjoint.distributions._probs import Choices
 from adjoint.distributions.categorical import Categorical
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
@@ -34,7 +40,12 @@ class OneHotCategorical(Choices, Distribution):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._set_choices(validate_args, probs, logits, of_vectors=True)
 
     @property
@@ -45,29 +56,29 @@ class OneHotCategorical(Choices, Distribution):
         return ad.nn.functional.one_hot(numbers, self._num_events).to(self._param.dtype)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self._one_hot(self.probs.argmax(-1))
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             return self._one_hot(self._draw(Size(Size(sample_shape) + self._batch_shape)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return self._categorical.log_prob(value.argmax(-1))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self._choice_entropy()
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._num_events
         values = ad.eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape((n,) + (1,) * len(self._batch_shape) + (n,))
@@ -92,5 +103,5 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

@@ -7,6 +7,11 @@ from adjoint.distributions.exponential import Exponential
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import AffineTransform, ExpTransform
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["Pareto"]
 
 
@@ -29,7 +34,9 @@ class Pareto(Derived):
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
-    def __init__(self, scale, alpha, validate_args=None):
+    def __init__(
+        self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self._derive(validate_args, scale=scale, alpha=alpha)
 
     def _parts(self):
@@ -41,22 +48,22 @@ class Pareto(Derived):
         return constraints.greater_than_eq(self.scale)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         a = self.alpha.clamp(min=1)  # infinite below
         return a * self.scale / (a - 1)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.scale
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         a = self.alpha.clamp(min=2)
         return self.scale.square() * a / ((a - 1).square() * (a - 2))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return self.alpha.log() - self.scale.log() - (self.alpha + 1) * (value / self.scale).log()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())

@@ -8,6 +8,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Poisson"]
 
 
@@ -26,29 +32,31 @@ class Poisson(ExponentialFamily):
     tensor(-4.)
     """
 
+    rate: Tensor
+
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
-    def __init__(self, rate, validate_args=None):
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._set(validate_args, rate=rate)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.rate
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.rate.floor()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.rate
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             return ad.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         return _xlogy(value, self.rate) - self.rate - ad.lgamma(value + 1)
 

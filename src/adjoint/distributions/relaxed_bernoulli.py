@@ -10,6 +10,14 @@ from adjoint.distributions.transformed_distribution import TransformedDistributi
 from adjoint.distributions.transforms import SigmoidTransform
 from adjoint.distributions.utils import _softplus, _uniform, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
@@ -37,15 +45,21 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     has_rsample = True
     _carried = ("_given", "temperature")
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         (self.temperature,) = broadcast_all(temperature)
         self._set_probs(validate_args, probs, logits)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         u = _uniform(self._extended_shape(sample_shape), self._param)
         return (u.log() - (-u).log1p() + self.logits) / self.temperature
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         difference = self.logits - value * self.temperature
         return self.temperature.log() + difference - 2 * _softplus(difference)
@@ -73,21 +87,27 @@ class RelaxedBernoulli(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
 
     @property
-    def temperature(self):
+    def temperature(self) -> Tensor:
         return self.base_dist.temperature
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         return self.base_dist.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         return self.base_dist.probs

@@ -11,6 +11,14 @@ from adjoint.distributions.transformed_distribution import TransformedDistributi
 from adjoint.distributions.transforms import ExpTransform
 from adjoint.distributions.utils import _uniform, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
@@ -37,16 +45,22 @@ class ExpRelaxedCategorical(Choices, Distribution):
     has_rsample = True
     _carried = ("_given", "temperature")
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         (self.temperature,) = broadcast_all(temperature)
         self._set_choices(validate_args, probs, logits, of_vectors=True)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         u = _uniform(self._extended_shape(sample_shape), self._param)
         gumbel = -(-u.log()).log()
         return ((self.logits + gumbel) / self.temperature).log_softmax(-1)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         n = self._num_events
         score = (self.logits - value * self.temperature).log_softmax(-1).sum(-1)
@@ -75,21 +89,27 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         return super().expand(batch_shape, self._get_checked_instance(RelaxedOneHotCategorical, _instance))
 
     @property
-    def temperature(self):
+    def temperature(self) -> Tensor:
         return self.base_dist.temperature
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         return self.base_dist.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         return self.base_dist.probs

@@ -12,6 +12,14 @@ from adjoint.distributions.independent import Independent
 from adjoint.distributions.transforms import AbsTransform, ComposeTransform, Transform
 from adjoint.distributions.utils import _sum_rightmost, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["TransformedDistribution"]
 
 
@@ -31,9 +39,13 @@ class TransformedDistribution(Distribution):
     tensor(-0.9189)
     """
 
+    base_dist: Any
+
     arg_constraints: dict = {}
 
-    def __init__(self, base_distribution, transforms, validate_args=None):
+    def __init__(
+        self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None
+    ) -> None:
         if isinstance(transforms, Transform):
             transforms = [transforms]
         elif not isinstance(transforms, list):
@@ -64,7 +76,7 @@ class TransformedDistribution(Distribution):
         cut = len(shape) - event_dim
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         new = self._get_checked_instance(TransformedDistribution, _instance)
         batch_shape = Size(batch_shape)
         shape = batch_shape + self.event_shape
@@ -85,14 +97,14 @@ class TransformedDistribution(Distribution):
         return constraints.independent(support, more) if more > 0 else support
 
     @property
-    def has_rsample(self):
+    def has_rsample(self) -> bool:  # type: ignore[override]
         return self.base_dist.has_rsample
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape: Shape = Size()) -> Tensor:
         with ad.no_grad():
             return self._forward(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         return self._forward(self.base_dist.rsample(sample_shape))
 
     def _forward(self, x):
@@ -100,7 +112,7 @@ class TransformedDistribution(Distribution):
             x = t(x)
         return x
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         event_dim, total, y = len(self.event_shape), 0.0, value
         for t in reversed(self.transforms):
@@ -117,14 +129,14 @@ class TransformedDistribution(Distribution):
             sign = sign * t.sign
         return probability if isinstance(sign, int) and sign == 1 else sign * (probability - 0.5) + 0.5
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         for t in reversed(self.transforms):
             value = t.inv(value)
         # Not refused: what inverts to a rounding outside of the base's support.
         return self._flip(self.base_dist.cdf(value))
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return self._forward(self.base_dist.icdf(self._flip(value)))
 
 
@@ -151,7 +163,7 @@ class Derived(TransformedDistribution):
                 return vars(cls)["__getattr__"](self, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Shape, _instance: Any = None):
         if not any(name in self.__dict__ for name in self.arg_constraints):
             own = self._get_checked_instance(Derived, _instance)
             return TransformedDistribution.expand(self, batch_shape, own)
@@ -169,20 +181,20 @@ class Folded(Derived):
         return self._base(0, self.scale, validate_args=False), [AbsTransform()]
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ad.zeros_like(self.scale)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         result = self.base_dist.log_prob(value) + math.log(2)
         return ad.where(value >= 0, result, ad.full_like(result, -math.inf))
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return self.base_dist.icdf((value + 1) / 2)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() - math.log(2)

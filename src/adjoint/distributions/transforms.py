@@ -32,6 +32,12 @@ from adjoint.distributions.utils import (
     lazy_property,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import Shape
+    from adjoint.distributions.distribution import Distribution
+
+
 __all__ = [
     "AbsTransform",
     "AffineTransform",
@@ -86,7 +92,7 @@ class ExpTransform(_Elementwise):
     def _inverse(self, y):
         return y.log()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x
 
 
@@ -99,7 +105,7 @@ class SoftplusTransform(_Elementwise):
     def _inverse(self, y):
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -_softplus(-x)
 
 
@@ -115,7 +121,7 @@ class SigmoidTransform(_Elementwise):
         y = _inside(y)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -_softplus(-x) - _softplus(x)
 
 
@@ -130,7 +136,7 @@ class TanhTransform(_Elementwise):
     def _inverse(self, y):
         return y.atanh()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return 2.0 * (math.log(2.0) - x - _softplus(-2.0 * x))
 
 
@@ -144,11 +150,11 @@ class PowerTransform(_Elementwise):
 
     domain = constraints.positive
 
-    def __init__(self, exponent, cache_size=0):
+    def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         return (
             self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
         )
@@ -166,10 +172,10 @@ class PowerTransform(_Elementwise):
     def _inverse(self, y):
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.exponent.abs().log() + (self.exponent - 1) * x.log()
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return ad.broadcast_shapes(shape, self.exponent.shape)
 
     inverse_shape = forward_shape
@@ -209,7 +215,9 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc, scale, event_dim=0, cache_size=0):
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
@@ -224,7 +232,7 @@ class AffineTransform(Transform):
 
     domain = codomain = constraints.dependent_property(is_discrete=False)(_real)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
@@ -248,7 +256,7 @@ class AffineTransform(Transform):
     def _inverse(self, y):
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if isinstance(self.scale, Tensor):
             result = self.scale.abs().log()
         else:
@@ -260,7 +268,7 @@ class AffineTransform(Transform):
             result = _sum_rightmost(result.expand(shape), self.event_dim)
         return result.expand(ad.broadcast_shapes(result.shape, x.shape[: x.dim() - self.event_dim]))
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return ad.broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
 
     inverse_shape = forward_shape
@@ -276,7 +284,7 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape, out_shape, cache_size=0):
+    def __init__(self, in_shape: Shape, out_shape: Shape, cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
@@ -290,7 +298,7 @@ class ReshapeTransform(Transform):
     def codomain(self):
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
             return self
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
@@ -301,13 +309,13 @@ class ReshapeTransform(Transform):
     def _inverse(self, y):
         return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return _reshaped(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         return _reshaped(shape, self.out_shape, self.in_shape)
 
 
@@ -326,7 +334,7 @@ class SoftmaxTransform(Transform):
     def _inverse(self, y):
         return y.log()
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return _at_least(1, shape)
 
     inverse_shape = forward_shape
@@ -370,14 +378,14 @@ class StickBreakingTransform(Transform):
         left = y[..., 1:].flip(-1).cumsum(-1).flip(-1).clamp(min=ad.finfo(y.dtype).tiny)
         return y[..., :-1].log() - left.log() + self._offset(y, y.shape[-1] - 1)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         taken, left = self._logarithms(x)
         return (taken + left).sum(-1)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Shape) -> Shape:
         return _at_least(1, shape)[:-1] + (shape[-1] + 1,)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Shape) -> Shape:
         return _at_least(1, shape)[:-1] + (shape[-1] - 1,)
 
 
@@ -394,7 +402,7 @@ class CumulativeDistributionTransform(Transform):
     codomain = constraints.unit_interval
     sign = +1
 
-    def __init__(self, distribution, cache_size=0):
+    def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
@@ -408,10 +416,10 @@ class CumulativeDistributionTransform(Transform):
     def _inverse(self, y):
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

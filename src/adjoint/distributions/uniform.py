@@ -10,6 +10,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Uniform"]
 
 
@@ -27,9 +33,12 @@ class Uniform(Distribution):
     tensor(1.3333)
     """
 
+    high: Tensor
+    low: Tensor
+
     has_rsample = True
 
-    def __init__(self, low, high, validate_args=None):
+    def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
         self._set(validate_args, low=low, high=high)
 
     @property
@@ -45,38 +54,38 @@ class Uniform(Distribution):
         return self.high - self.low
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return (self.high + self.low) / 2
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ad.full_like(self.high, math.nan)
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return self._range / math.sqrt(12)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._range.square() / 12
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         u = ad.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
         return self.low + u * self._range
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         value, low, high = broadcast_all(value, self.low, self.high)
         # The logarithm of 0 outside, by the sum, so that the slope by the ends is that of the width, as torch has it.
         inside = ((value >= low) & (value < high)).to(value.dtype)
         return inside.log() - (high - low).log()
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         self._check(value)
         return ((value - self.low) / self._range).clamp(min=0, max=1)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return value * self._range + self.low
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self._range.log()

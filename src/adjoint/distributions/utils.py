@@ -84,7 +84,7 @@ def probs_to_logits(probs, is_binary=False):
 class lazy_property:
     """A method whose value is computed when first asked for, and kept in its place."""
 
-    def __init__(self, wrapped):
+    def __init__(self, wrapped) -> None:
         self.wrapped = wrapped
         self.__doc__ = wrapped.__doc__
         self.__name__ = wrapped.__name__

@@ -10,6 +10,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions._functions import VonMisesDraw, circular_variance, log_bessel0e
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["VonMises"]
 
 
@@ -33,33 +39,38 @@ class VonMises(Distribution):
     tensor(-1.0738)
     """
 
+    concentration: Tensor
+    loc: Tensor
+
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc, concentration, validate_args=None):
+    def __init__(
+        self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self._set(validate_args, loc=loc, concentration=concentration)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         """The circular mean."""
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         """The circular variance, 1 - I1(κ)/I0(κ)."""
         return circular_variance(self.concentration)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         fall = 2 * ((value - self.loc) / 2).sin().square()
         return -self.concentration * fall - math.log(2 * math.pi) - log_bessel0e(self.concentration)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         concentration = self.concentration.expand(shape)
         with ad.no_grad():

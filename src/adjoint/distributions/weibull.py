@@ -9,6 +9,11 @@ from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import AffineTransform, PowerTransform
 from adjoint.distributions.utils import _xlogy, euler_constant
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
+
 __all__ = ["Weibull"]
 
 
@@ -31,14 +36,16 @@ class Weibull(Derived):
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
 
-    def __init__(self, scale, concentration, validate_args=None):
+    def __init__(
+        self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self._derive(validate_args, scale=scale, concentration=concentration)
 
     def _parts(self):
         base = Exponential(ad.ones_like(self.scale), validate_args=False)
         return base, [PowerTransform(1 / self.concentration), AffineTransform(0, self.scale)]
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         k, z = self.concentration, value / self.scale
         return k.log() - self.scale.log() + _xlogy(k - 1, z) - z**k
@@ -47,18 +54,18 @@ class Weibull(Derived):
         return self.scale**n * ad.lgamma(1 + n / self.concentration).exp()
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._moment(1)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         k = self.concentration.clamp(min=1)
         return self.scale * ((k - 1) / k) ** k.reciprocal()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._moment(2) - self.mean.square()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         k = self.concentration
         return euler_constant * (1 - k.reciprocal()) + (self.scale / k).log() + 1

@@ -13,6 +13,12 @@ from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.multivariate_normal import CovarianceForms, _half_log_det
 from adjoint.linalg import solve_triangular
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+    from adjoint._types import Shape
+
+
 __all__ = ["Wishart"]
 
 
@@ -43,8 +49,13 @@ class Wishart(CovarianceForms, ExponentialFamily):
     _carried = ("_unbroadcasted_scale_tril",)
 
     def __init__(
-        self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None
-    ):
+        self,
+        df: Tensor | float,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if sum(m is not None for m in (covariance_matrix, precision_matrix, scale_tril)) != 1:
             raise AssertionError(
                 "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
@@ -93,22 +104,22 @@ class Wishart(CovarianceForms, ExponentialFamily):
         return self.df.unsqueeze(-1).unsqueeze(-1)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._df_matrix * self.covariance_matrix
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         factor = self._df_matrix - self._n - 1
         return factor.masked_fill(factor <= 0, math.nan) * self.covariance_matrix
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         v = self.covariance_matrix
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self._df_matrix * (v.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     @ignores("max_try_correction", why="no draw has to be made again", warns=False)
-    def rsample(self, sample_shape=Size(), max_try_correction=None):
+    def rsample(self, sample_shape: Shape = Size(), max_try_correction: int | None = None) -> Tensor:
         """Draws by Bartlett's decomposition, a triangular matrix of chi and normal variables.
 
         `max_try_correction` is accepted as in torch: the factor's diagonal is kept from 0, so that no draw is made again.
@@ -121,7 +132,7 @@ class Wishart(CovarianceForms, ExponentialFamily):
         factor = self._unbroadcasted_scale_tril @ (normal + diagonal.diag_embed())
         return factor @ factor.mT
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)
         n, df, factor = self._n, self.df, self._unbroadcasted_scale_tril
         value_factor = ad.linalg.cholesky(value)
@@ -134,7 +145,7 @@ class Wishart(CovarianceForms, ExponentialFamily):
         log_normalizer = df * (n / 2 * math.log(2) + _half_log_det(factor)) + ad.mvlgamma(df / 2, n)
         return (df - n - 1) * _half_log_det(value_factor) - trace / 2 - log_normalizer
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         n, df = self._n, self.df
         half_log_det = _half_log_det(self._unbroadcasted_scale_tril)
         digammas = ad.digamma(self._degrees() / 2).sum(-1)

@@ -18,6 +18,13 @@ from adjoint._creation import arange
 from adjoint._creation_keywords import creation
 from adjoint.fft._transforms import c2c, c2r, r2c
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint._types import Dims, DType
+
+
 __all__ = [
     "fft",
     "fft2",
@@ -48,7 +55,9 @@ _LAST_TWO = (-2, -1)
 # --- along one dimension -------------------------------------------------------------------------------------------------
 
 
-def fft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The discrete Fourier transform along a dimension.
 
     Parameters
@@ -78,12 +87,16 @@ def fft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
     return _complex("fft", input, n, dim, norm, False, out)
 
 
-def ifft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of `fft`."""
     return _complex("ifft", input, n, dim, norm, True, out)
 
 
-def rfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """`fft` of real numbers: its first n // 2 + 1 values, of which the others are conjugates.
 
     Examples
@@ -95,17 +108,23 @@ def rfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
     return _to_half("rfft", input, n, dim, norm, False, out)
 
 
-def ihfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """`ifft` of real numbers: its first n // 2 + 1 values. The inverse of `hfft`."""
     return _to_half("ihfft", input, n, dim, norm, True, out)
 
 
-def irfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The inverse of `rfft`: n real numbers; without n, an even number of them."""
     return _from_half("irfft", input, n, dim, norm, True, out)
 
 
-def hfft(input, n=None, dim=-1, norm=None, *, out=None) -> Tensor:
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The real `fft` of a signal of which, since it is Hermitian, the first half is given."""
     return _from_half("hfft", input, n, dim, norm, False, out)
 
@@ -134,7 +153,14 @@ def _from_half(name, input, n, dim, norm, inverse, out):
 # --- along several -------------------------------------------------------------------------------------------------------
 
 
-def fftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+def fftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The discrete Fourier transform along several dimensions: all, or as many last ones as `s` has sizes.
 
     Parameters
@@ -160,27 +186,62 @@ def fftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
     return _complex_n("fftn", input, s, dim, norm, False, out)
 
 
-def ifftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+def ifftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of `fftn`."""
     return _complex_n("ifftn", input, s, dim, norm, True, out)
 
 
-def rfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+def rfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """`fftn` of real numbers: of the last dimension the first half."""
     return _to_half_n("rfftn", input, s, dim, norm, False, out)
 
 
-def ihfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+def ihfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """`ifftn` of real numbers: of the last dimension the first half. The inverse of `hfftn`."""
     return _to_half_n("ihfftn", input, s, dim, norm, True, out)
 
 
-def irfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+def irfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of `rfftn`."""
     return _from_half_n("irfftn", input, s, dim, norm, True, out)
 
 
-def hfftn(input, s=None, dim=None, norm=None, *, out=None) -> Tensor:
+def hfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The real `fftn` of a signal of which, since it is Hermitian, half of the last dimension is given."""
     return _from_half_n("hfftn", input, s, dim, norm, False, out)
 
@@ -312,7 +373,7 @@ def _frequencies(name, n, first, count, d, dtype):
 
 
 @creation
-def fftfreq(n, d=1.0, *, dtype=None) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None) -> Tensor:
     """The frequencies of `fft` for n points at a distance of `d`: 0, 1, … and the negative ones, over n d.
 
     Examples
@@ -325,7 +386,7 @@ def fftfreq(n, d=1.0, *, dtype=None) -> Tensor:
 
 
 @creation
-def rfftfreq(n, d=1.0, *, dtype=None) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None) -> Tensor:
     """The frequencies of `rfft` for n points at a distance of `d`.
 
     Examples
@@ -337,7 +398,7 @@ def rfftfreq(n, d=1.0, *, dtype=None) -> Tensor:
     return _frequencies("rfftfreq", n, 0, n // 2 + 1, d, dtype)
 
 
-def fftshift(input, dim=None) -> Tensor:
+def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """The result of `fftn` with the frequency zero in the middle of each dimension.
 
     Examples
@@ -349,7 +410,7 @@ def fftshift(input, dim=None) -> Tensor:
     return _shifted("fftshift", input, dim, lambda n: n // 2)
 
 
-def ifftshift(input, dim=None) -> Tensor:
+def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", input, dim, lambda n: (n + 1) // 2)
 

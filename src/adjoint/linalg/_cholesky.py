@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from adjoint.autograd import Function
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._C import Tensor
+
 
 def _factor(L):
     """The lower triangle, with the derivative of all of L."""
@@ -21,7 +25,7 @@ class Solve(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(B, L):
+    def forward(B: Tensor, L: Tensor):
         from adjoint.linalg import solve_triangular
 
         return solve_triangular(L.mH, solve_triangular(L, B, upper=False), upper=True)

@@ -6,7 +6,7 @@ differentiable unless they say otherwise. Start reading at `cholesky`.
 
 from __future__ import annotations
 
-from adjoint import _C, _register
+from adjoint import _C, _register, return_types
 from adjoint._arguments import give, give_all, scalar_type
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
@@ -18,16 +18,12 @@ from adjoint.linalg._checks import (
     tensor,
     two_or_more,
 )
-from adjoint.return_types import linalg_cholesky_ex as CholeskyResult
-from adjoint.return_types import linalg_eig as EigResult
-from adjoint.return_types import linalg_eigh as EighResult
-from adjoint.return_types import linalg_ldl_factor as LdlResult
-from adjoint.return_types import linalg_ldl_factor_ex as LdlExResult
-from adjoint.return_types import linalg_lu as LuResult
-from adjoint.return_types import linalg_lu_factor as LuFactorResult
-from adjoint.return_types import linalg_lu_factor_ex as LuFactorExResult
-from adjoint.return_types import linalg_qr as QrResult
-from adjoint.return_types import linalg_svd as SvdResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 __all__ = [
     "cholesky",
@@ -52,7 +48,9 @@ def _tracked(A):
     return _C._is_differentiated(A)
 
 
-def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Sequence[Tensor] | None = None
+) -> Any:
     """`cholesky` that says in `info` what went wrong instead of raising.
 
     Returns
@@ -74,7 +72,9 @@ def _cholesky(A, upper, check_errors, out, name):
     L, info = _C._cholesky(A.mH if upper else A)
     if check_errors:
         raise_where(info, name, _not_positive)
-    return give_all(out, CholeskyResult(L.mH if upper else L, info), "linalg.cholesky_ex", converts=False)
+    return give_all(
+        out, return_types.linalg_cholesky_ex(L.mH if upper else L, info), "linalg.cholesky_ex", converts=False
+    )
 
 
 def _not_positive(order):
@@ -84,7 +84,7 @@ def _not_positive(order):
     )
 
 
-def cholesky(A, *, upper=False, out=None) -> Tensor:
+def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """The lower triangular `L` with ``A = L @ L.mH`` of Hermitian positive definite matrices.
 
     Parameters
@@ -113,11 +113,13 @@ def cholesky(A, *, upper=False, out=None) -> Tensor:
     return give(out, _cholesky(A, upper, True, None, "linalg.cholesky").L, "linalg.cholesky", converts=False)
 
 
-def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Sequence[Tensor] | None = None
+) -> Any:
     """`lu_factor` that says in `info` which pivot is zero instead of raising."""
     two_or_more(tensor(A, "linalg.lu_factor_ex"), "torch.lu_factor")
     matrices(A, "linalg.lu_factor_ex")
-    result = LuFactorExResult(*_C._lu_factor(A, pivot))
+    result = return_types.linalg_lu_factor_ex(*_C._lu_factor(A, pivot))
     if check_errors:
         raise_where(result.info, "torch.linalg.lu_factor", _zero_pivot)
     return give_all(out, result, "linalg.lu_factor_ex", converts=False)
@@ -130,7 +132,7 @@ def _zero_pivot(i):
     )
 
 
-def lu_factor(A, *, pivot=True, out=None):
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Sequence[Tensor] | None = None) -> Any:
     """LU factorisation with partial pivoting in the compact form that `lu_solve` takes.
 
     Returns
@@ -146,7 +148,9 @@ def lu_factor(A, *, pivot=True, out=None):
     tensor([2, 2], dtype=adjoint.int32)
     """
     factors = lu_factor_ex(A, pivot=pivot, check_errors=True)
-    return give_all(out, LuFactorResult(factors.LU, factors.pivots), "linalg.lu_factor", converts=False)
+    return give_all(
+        out, return_types.linalg_lu_factor(factors.LU, factors.pivots), "linalg.lu_factor", converts=False
+    )
 
 
 def unpack(LU, pivots, pivot=True):
@@ -163,7 +167,7 @@ def unpack(LU, pivots, pivot=True):
     return P, L, U
 
 
-def lu(A, *, pivot=True, out=None):
+def lu(A: Tensor, *, pivot: bool = True, out: Sequence[Tensor] | None = None) -> Any:
     """``A = P @ L @ U`` with a permutation, a unit lower triangle and an upper triangle.
 
     Singular matrices are factored too. Without pivoting P is empty.
@@ -178,13 +182,15 @@ def lu(A, *, pivot=True, out=None):
     two_or_more(tensor(A, "linalg.lu"), "linalg.lu")
     matrices(A, "linalg.lu")
     LU, pivots, _ = _C._lu_factor(A, pivot)
-    return give_all(out, LuResult(*unpack(LU, pivots, pivot)), "linalg.lu", converts=False)
+    return give_all(out, return_types.linalg_lu(*unpack(LU, pivots, pivot)), "linalg.lu", converts=False)
 
 
-def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
+def ldl_factor_ex(
+    A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Sequence[Tensor] | None = None
+) -> Any:
     """`ldl_factor` that says in `info` which block of D is zero instead of raising."""
     square(A, "linalg.ldl_factor_ex")
-    result = LdlExResult(*_C._ldl_factor(A, hermitian))
+    result = return_types.linalg_ldl_factor_ex(*_C._ldl_factor(A, hermitian))
     if check_errors:
         raise_where(
             result.info,
@@ -196,7 +202,7 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
     return give_all(out, result, "linalg.ldl_factor_ex", converts=False)
 
 
-def ldl_factor(A, *, hermitian=False, out=None):
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Sequence[Tensor] | None = None) -> Any:
     """``A = L D Lᵀ`` (``L D Lᴴ`` where `hermitian`) in the compact form that `ldl_solve` takes.
 
     Examples
@@ -206,10 +212,12 @@ def ldl_factor(A, *, hermitian=False, out=None):
     adjoint.Size([2, 2])
     """
     factors = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
-    return give_all(out, LdlResult(factors.LD, factors.pivots), "linalg.ldl_factor", converts=False)
+    return give_all(
+        out, return_types.linalg_ldl_factor(factors.LD, factors.pivots), "linalg.ldl_factor", converts=False
+    )
 
 
-def qr(A, mode="reduced", *, out=None):
+def qr(A: Tensor, mode: str = "reduced", *, out: Sequence[Tensor] | None = None) -> Any:
     """``A = Q @ R`` with orthonormal columns and an upper triangle.
 
     Parameters
@@ -236,8 +244,10 @@ def qr(A, mode="reduced", *, out=None):
     if mode == "r":
         # Q is computed where the derivative of R needs it.
         R = _C._qr(A, False)[1] if _tracked(A) else _C._geqrf(A).a.narrow(-2, 0, min(A.shape[-2:])).triu()
-        return give_all(out, QrResult(_C._zeros((0,), A.dtype, False), R), "linalg.qr", converts=False)
-    return give_all(out, QrResult(*_C._qr(A, mode == "complete")), "linalg.qr", converts=False)
+        return give_all(
+            out, return_types.linalg_qr(_C._zeros((0,), A.dtype, False), R), "linalg.qr", converts=False
+        )
+    return give_all(out, return_types.linalg_qr(*_C._qr(A, mode == "complete")), "linalg.qr", converts=False)
 
 
 def _not_converged(what):
@@ -258,10 +268,10 @@ def _eigh(A, UPLO, vectors, name):
     upper = _triangle(UPLO, name)
     values, vectors, info = _C._eigh(finite(A, name), upper, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
-    return EighResult(values, vectors)
+    return return_types.linalg_eigh(values, vectors)
 
 
-def eigh(A, UPLO="L", *, out=None):
+def eigh(A: Tensor, UPLO: str = "L", *, out: Sequence[Tensor] | None = None) -> Any:
     """Ascending eigenvalues and orthonormal eigenvectors of Hermitian matrices.
 
     Parameters
@@ -286,7 +296,7 @@ def eigh(A, UPLO="L", *, out=None):
     return give_all(out, _eigh(A, UPLO, True, "linalg.eigh"), "linalg.eigh", converts=False)
 
 
-def eigvalsh(A, UPLO="L", *, out=None) -> Tensor:
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending. Their derivative is finite for repeated ones too."""
     tensor(A, "linalg.eigvalsh")
     return give(
@@ -299,10 +309,10 @@ def _eig(A, vectors, name):
     finite(A, "torch.linalg.eig: input tensor should not contain infs or NaNs")
     values, vectors, info = _C._eig(A, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
-    return EigResult(values, vectors)
+    return return_types.linalg_eig(values, vectors)
 
 
-def eig(A, *, out=None):
+def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
     """Complex eigenvalues, in no order, and right eigenvectors of length one of square matrices.
 
     Notes
@@ -320,13 +330,13 @@ def eig(A, *, out=None):
     if out is None:
         return result
     values, vectors = out
-    return EigResult(
+    return return_types.linalg_eig(
         give_cast(values, result[0], "torch.linalg.eig", "eigenvalues"),
         give_cast(vectors, result[1], "torch.linalg.eig", "eigenvectors"),
     )
 
 
-def eigvals(A, *, out=None) -> Tensor:
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex eigenvalues of square matrices."""
     tensor(A, "linalg.eigvals")
     values = _eig(A, _tracked(A), "linalg.eigvals").eigenvalues
@@ -337,7 +347,7 @@ def _svd(A, full_matrices, vectors, name):
     matrices(A, name)
     U, S, Vh, info = _C._svd(finite(A, name), full_matrices, vectors)
     raise_where(info, name, _not_converged("singular values"))
-    return SvdResult(U, S, Vh)
+    return return_types.linalg_svd(U, S, Vh)
 
 
 def _check_driver(driver, name):
@@ -349,7 +359,9 @@ def _check_driver(driver, name):
         )
 
 
-def svd(A, full_matrices=True, *, driver=None, out=None):
+def svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Sequence[Tensor] | None = None
+) -> Any:
     """``A = U @ diag(S) @ Vh`` with orthonormal columns of U and rows of Vh and descending S.
 
     Parameters
@@ -372,14 +384,14 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
     return give_all(out, _svd(A, full_matrices, True, "linalg.svd"), "linalg.svd", converts=False)
 
 
-def svdvals(A, *, driver=None, out=None) -> Tensor:
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """The singular values, descending. Their derivative is finite for repeated ones too."""
     tensor(A, "linalg.svdvals")
     _check_driver(driver, "linalg.svdvals")
     return give(out, _svd(A, False, _tracked(A), "linalg.svdvals").S, "linalg.svdvals", converts=False)
 
 
-def householder_product(A, tau, *, out=None) -> Tensor:
+def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first n columns of ``H_1 H_2 … H_k`` with ``H_i = I - tau_i v_i v_iᴴ``.
 
     Parameters

@@ -11,10 +11,23 @@ from adjoint.linalg._checks import give_cast, matrices, square, tensor, type_nam
 from adjoint.linalg._decompositions import eigvalsh, svdvals
 from adjoint.linalg._solvers import tolerances
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import Dims, DType, Number
+
+
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 
 
-def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
+def vector_norm(
+    x: Tensor,
+    ord: float | str = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The norm ``sum(|x|^ord)^(1/ord)`` of all elements, or along dimensions.
 
     Parameters
@@ -57,7 +70,15 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None) -> T
     return give(out, result, "linalg.vector_norm")
 
 
-def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None) -> Tensor:
+def matrix_norm(
+    A: Tensor,
+    ord: float | str = "fro",
+    dim: Dims = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The norm of each matrix in two dimensions of the input.
 
     Parameters
@@ -90,26 +111,34 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if ord in (2, -2, "nuc"):
         moved = (A if dtype is None else A.to(dtype)).movedim((row, column), (-2, -1))
         values = svdvals(moved)
-        if ord == "nuc" or ord > 0 and not values.shape[-1]:  # the largest of no singular values is 0
+        if ord == "nuc" or ord > 0 and not values.shape[-1]:  # the largest of no singular values is 0  # type: ignore[operator]
             result = values.sum(-1)
         else:
-            result = values.amax(-1) if ord > 0 else values.amin(-1)
+            result = values.amax(-1) if ord > 0 else values.amin(-1)  # type: ignore[operator]
         if keepdim:
             for d in sorted((row, column)):
                 result = result.unsqueeze(d)
         return give(out, result, "linalg.matrix_norm")
-    summed, kept = (row, column) if abs(ord) == 1 else (column, row)
+    summed, kept = (row, column) if abs(ord) == 1 else (column, row)  # type: ignore[arg-type]
     if not keepdim and kept > summed:
         kept -= 1
     sums = vector_norm(A, 1, summed, keepdim, dtype=dtype)
-    if ord > 0:  # sums are not negative: the largest of none is 0
+    if ord > 0:  # sums are not negative: the largest of none is 0  # type: ignore[operator]
         result = sums.amax(kept, keepdim=keepdim) if sums.shape[kept] else sums.sum(kept, keepdim=keepdim)
     else:
         result = sums.amin(kept, keepdim=keepdim)
     return give(out, result, "linalg.matrix_norm")
 
 
-def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
+def norm(
+    A: Tensor,
+    ord: float | str | None = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """`vector_norm` of all elements; `matrix_norm` where `ord` is given and there are two dimensions.
 
     Examples
@@ -131,7 +160,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None) -> Tenso
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def cond(A, p=None, *, out=None) -> Tensor:
+def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The condition number: the norm of a matrix times that of its inverse.
 
     Parameters
@@ -168,7 +197,15 @@ def cond(A, p=None, *, out=None) -> Tensor:
     return give_cast(out, result, "linalg.cond")
 
 
-def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None) -> Tensor:
+def matrix_rank(
+    A: Tensor,
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """How many singular values (absolute eigenvalues where `hermitian`) are larger than ``max(atol, rtol * largest)``.
 
     Parameters
@@ -199,7 +236,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None)
     if values.shape[-1] == 0:
         result = values.sum(-1).to(_C.int64)
     else:
-        least = _C.maximum(atol.expand(values.shape[:-1]), rtol * values.amax(-1))
+        least = _C.maximum(atol.expand(values.shape[:-1]), rtol * values.amax(-1))  # type: ignore[union-attr]
         result = (values > least.unsqueeze(-1)).sum(-1)
     return give_cast(out, result, "linalg.matrix_rank")
 

@@ -12,10 +12,15 @@ from adjoint.linalg._checks import give_cast, same_dtype, square, square_shape, 
 from adjoint.linalg._solvers import inv, solve
 from adjoint.ops.product import _cross
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
 __all__ = ["cross", "diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
 
 
-def cross(input, other, *, dim=-1, out=None) -> Tensor:
+def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The cross product of vectors of length three along a dimension; the other dimensions broadcast.
 
     Examples
@@ -27,17 +32,17 @@ def cross(input, other, *, dim=-1, out=None) -> Tensor:
     return _cross(input, other, dim, out)
 
 
-def diagonal(A, *, offset=0, dim1=-2, dim2=-1) -> Tensor:
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of each matrix in the last two dimensions, as a view."""
     return A.diagonal(offset, dim1, dim2)
 
 
-def matmul(input, other, *, out=None) -> Tensor:
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input @ other``."""
     return _C.matmul(input, other, out=out)
 
 
-def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The sum of products along a dimension, of the conjugate of `x` with `y`."""
     for t, what in ((x, "x"), (y, "y")):
         tensor(t, "linalg.vecdot", what)
@@ -55,7 +60,7 @@ def vecdot(x, y, *, dim=-1, out=None) -> Tensor:
     return give(out, result, "linalg.vecdot", converts=False)
 
 
-def matrix_power(A, n, *, out=None) -> Tensor:
+def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """Each square matrix to the power of a whole number; a negative one is a power of the inverse.
 
     Examples
@@ -102,7 +107,7 @@ def _pade_coefficients(m):
     return [float(factorial(2 * m - j) // (factorial(m - j) * factorial(j))) for j in range(m + 1)]
 
 
-def matrix_exp(A) -> Tensor:
+def matrix_exp(A: Tensor) -> Tensor:
     """The exponential of each square matrix, by scaling, a Padé approximant and squaring.
 
     Source: N. Higham, *The scaling and squaring method for the matrix exponential revisited* (2005). Every step is
@@ -159,7 +164,7 @@ def matrix_exp(A) -> Tensor:
     return result if mark is None else result * mark
 
 
-def vander(x, N=None) -> Tensor:
+def vander(x: Tensor, N: int | None = None) -> Tensor:
     """The matrix of powers ``x[i] ** j`` for ``j < N``.
 
     Examples
@@ -183,7 +188,7 @@ def vander(x, N=None) -> Tensor:
     return _C.cat([ones, x.expand(*x.shape[:-1], N - 1).to(ones.dtype).cumprod(-1)], -1)
 
 
-def multi_dot(tensors, *, out=None) -> Tensor:
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the order that costs the least.
 
     Parameters

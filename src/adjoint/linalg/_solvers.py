@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from adjoint import _C, _register
+from adjoint import _C, _register, return_types
 from adjoint._arguments import dimension, give, give_all
 from adjoint._C import Tensor
 from adjoint.linalg._checks import (
@@ -18,10 +18,12 @@ from adjoint.linalg._checks import (
     tensor,
     type_name,
 )
-from adjoint.return_types import linalg_inv_ex as InvResult
-from adjoint.return_types import linalg_lstsq as LstsqResult
-from adjoint.return_types import linalg_slogdet as SlogdetResult
-from adjoint.return_types import linalg_solve_ex as SolveResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 __all__ = [
     "det",
@@ -40,7 +42,14 @@ __all__ = [
 ]
 
 
-def solve_ex(A, B, *, left=True, check_errors=False, out=None):
+def solve_ex(
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> Any:
     """`solve` that says in `info` which pivot is zero instead of raising; the result then holds infinities or NaN."""
     name = "linalg.solve"
     square(A, name)
@@ -66,10 +75,10 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
             info, "torch.linalg.solve", lambda i: "The solver failed because the input matrix is singular."
         )
     X = X.squeeze(-1) if vector else X if left else X.mT
-    return give_all(out, SolveResult(X, info), "linalg.solve_ex", converts=False)
+    return give_all(out, return_types.linalg_solve_ex(X, info), "linalg.solve_ex", converts=False)
 
 
-def solve(A, B, *, left=True, out=None) -> Tensor:
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """The solution of ``A @ X = B``, or of ``X @ A = B`` where not `left`.
 
     Parameters
@@ -93,7 +102,15 @@ def solve(A, B, *, left=True, out=None) -> Tensor:
     return give(out, solve_ex(A, B, left=left, check_errors=True).result, "linalg.solve", converts=False)
 
 
-def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None) -> Tensor:
+def solve_triangular(
+    A: Tensor,
+    B: Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """The solution of ``A @ X = B`` (``X @ A = B`` where not `left`) for triangular matrices.
 
     Parameters
@@ -127,7 +144,15 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None) -
     return give(out, _C._solve_triangular(A, B, upper, left, unitriangular), name, converts=False)
 
 
-def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None) -> Tensor:
+def lu_solve(
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """The solution of ``A @ X = B`` from `lu_factor`'s results; ``X @ A = B`` where not `left`, ``A.mH`` where `adjoint`.
 
     Examples
@@ -166,7 +191,9 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None) -> Tensor:
     return give(out, X, name, converts=False)
 
 
-def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
+) -> Tensor:
     """The solution of ``A @ X = B`` from `ldl_factor`'s results."""
     name = "linalg.ldl_solve"
     square(LD, name, "LD")
@@ -181,14 +208,14 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None) -> Tensor:
     return give(out, _C._ldl_solve(LD, pivots.expand(LD.shape[:-1]), B, hermitian), name, converts=False)
 
 
-def inv_ex(A, *, check_errors=False, out=None):
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Sequence[Tensor] | None = None) -> Any:
     """`inv` that says in `info` which pivot is zero instead of raising."""
     return _inverse(A, check_errors, out, "linalg.inv_ex")
 
 
 def _inverse(A, check_errors, out, name):
     square(A, "linalg.inv")
-    result = InvResult(*_C._inverse(A))
+    result = return_types.linalg_inv_ex(*_C._inverse(A))
     if check_errors:
         raise_where(
             result.info,
@@ -200,7 +227,7 @@ def _inverse(A, check_errors, out, name):
     return give_all(out, result, "linalg.inv_ex", converts=False)
 
 
-def inv(A, *, out=None) -> Tensor:
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices. To multiply by it, `solve` is faster and more accurate.
 
     Raises
@@ -218,7 +245,7 @@ def inv(A, *, out=None) -> Tensor:
     return give(out, _inverse(A, True, None, "linalg.inv").inverse, "linalg.inv", converts=False)
 
 
-def det(A, *, out=None) -> Tensor:
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant. Its derivative is right for singular matrices too.
 
     Examples
@@ -230,7 +257,7 @@ def det(A, *, out=None) -> Tensor:
     return give(out, _C._det(square(A, "linalg.det"))[0], "linalg.det", converts=False)
 
 
-def slogdet(A, *, out=None):
+def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
     """Sign (for complex matrices: phase) of the determinant and logarithm of its absolute value.
 
     A singular matrix has sign 0 and logarithm -inf.
@@ -242,7 +269,7 @@ def slogdet(A, *, out=None):
     tensor(-1.)
     """
     sign, log, _, _ = _C._slogdet(square(A, "linalg.slogdet"))
-    return give_all(out, SlogdetResult(sign, log), "linalg.slogdet", converts=False)
+    return give_all(out, return_types.linalg_slogdet(sign, log), "linalg.slogdet", converts=False)
 
 
 def epsilon(dtype):
@@ -273,7 +300,15 @@ def tolerances(A, atol, rtol, name):
     return as_tensor(0.0 if atol is None else atol, "atol"), as_tensor(rtol, "rtol")
 
 
-def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None) -> Tensor:
+def pinv(
+    A: Tensor,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The pseudoinverse (Moore and Penrose).
 
     Parameters
@@ -307,10 +342,17 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None) -> T
     (square if hermitian else matrices)(A, name)
     finite(A, "linalg.eigh" if hermitian else "linalg.svd")
     atol, rtol = tolerances(A, atol, rcond if rtol is None else rtol, name)
-    return give_cast(out, _C._pinv(A, atol.expand(A.shape[:-2]), rtol.expand(A.shape[:-2]), hermitian), name)
+    return give_cast(out, _C._pinv(A, atol.expand(A.shape[:-2]), rtol.expand(A.shape[:-2]), hermitian), name)  # type: ignore[union-attr]
 
 
-def lstsq(A, B, rcond=None, *, driver=None, out=None):
+def lstsq(
+    A: Tensor,
+    B: Tensor,
+    rcond: float | Tensor | None = None,
+    *,
+    driver: str | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> Any:
     """The X that minimises the Frobenius norm of ``A @ X - B``; the one of least norm, where several do.
 
     Parameters
@@ -375,7 +417,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
         residuals = solution.real.reshape(-1).narrow(0, 0, 0)
     if vector:
         solution = solution.squeeze(-1)
-    results = LstsqResult(
+    results = return_types.linalg_lstsq(
         solution,
         residuals,
         _C._zeros((0,), _C.int64, False) if driver == "gels" else rank,
@@ -384,7 +426,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
     return give_all(out, results, "linalg.lstsq")
 
 
-def tensorinv(A, ind=2, *, out=None) -> Tensor:
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `tensordot` with A: `ind` is how many of its first dimensions count as rows.
 
     Examples
@@ -405,7 +447,9 @@ def tensorinv(A, ind=2, *, out=None) -> Tensor:
     return give_cast(out, inv(A.reshape(prod(rows), prod(columns))).reshape(*columns, *rows), "tensorinv")
 
 
-def tensorsolve(A, B, dims=None, *, out=None) -> Tensor:
+def tensorsolve(
+    A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The X with ``tensordot(A, X, X.ndim) = B``.
 
     Examples

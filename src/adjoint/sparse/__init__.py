@@ -18,6 +18,13 @@ from adjoint._register import publish
 from adjoint.sparse import _products, _reductions
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Dims, DType, F, Number
+
+
 __all__ = [
     "addmm",
     "as_sparse_gradcheck",
@@ -30,7 +37,7 @@ __all__ = [
 ]
 
 
-def mm(mat1, mat2, reduce=None) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     """The product of a sparse matrix and a dense or sparse one; gradients of the sparse one have its pattern.
 
     Parameters
@@ -60,12 +67,20 @@ def mm(mat1, mat2, reduce=None) -> Tensor:
     return _products.product(mat1, mat2)
 
 
-def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0) -> Tensor:
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:
     """``beta mat + alpha mat1 mat2``, of which `mat1` is sparse."""
     return _C.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None) -> Tensor:
+def sampled_addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1.0,
+    alpha: Number = 1.0,
+    out: Tensor | None = None,
+) -> Tensor:
     """``beta input + alpha mat1 mat2`` at the positions of `input`, a CSR matrix, alone; `mat1` and `mat2` are dense.
 
     Examples
@@ -83,7 +98,7 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None) -> Tensor
     return result if out is None else out.copy_(result)
 
 
-def softmax(input, dim, *, dtype=None) -> Tensor:
+def softmax(input: Tensor, dim: Dims, *, dtype: DType | None = None) -> Tensor:
     """Softmax of the entries along a dimension, where those that are not there count as -inf.
 
     Examples
@@ -96,12 +111,12 @@ def softmax(input, dim, *, dtype=None) -> Tensor:
     return _reductions.softmax(input if dtype is None else input.to(dtype), dim)
 
 
-def log_softmax(input, dim, *, dtype=None) -> Tensor:
+def log_softmax(input: Tensor, dim: Dims, *, dtype: DType | None = None) -> Tensor:
     """The logarithm of `softmax`."""
     return _reductions.softmax(input if dtype is None else input.to(dtype), dim, log=True)
 
 
-def sum(input, dim=None, dtype=None) -> Tensor:
+def sum(input: Tensor, dim: Dims = None, dtype: DType | None = None) -> Tensor:
     """The sum over dimensions: dense where no sparse dimension is left, else sparse.
 
     Examples
@@ -133,7 +148,7 @@ def spmm(input, mat2) -> Tensor:
 dsmm = hsmm = spmm
 
 
-def as_sparse_gradcheck(gradcheck):
+def as_sparse_gradcheck(gradcheck: F) -> Any:
     """`gradcheck` itself: it takes sparse inputs as they are, entry by entry (``masked=True``).
 
     Parameters

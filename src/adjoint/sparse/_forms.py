@@ -9,7 +9,8 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint.sparse import _products, _reductions, _shapes  # noqa: F401 - they list theirs
-from adjoint.sparse._making import empty_like, to_compressed, to_coo, with_pattern
+from adjoint.sparse._converting import to_compressed, to_coo, with_pattern
+from adjoint.sparse._making import empty_like
 from adjoint.sparse._registry import COMPOSITIONS, FORMS, WRITES, composed, form, with_values, write
 
 __all__ = ["COMPOSITIONS", "FORMS", "WRITES"]

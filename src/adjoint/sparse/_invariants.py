@@ -22,8 +22,9 @@ class check_sparse_tensor_invariants:
 
     _on = True
 
-    def __init__(self, enable=True):
-        self._wanted, self._before = enable, []
+    def __init__(self, enable: bool = True):
+        self._wanted = enable
+        self._before: list[bool] = []
 
     @staticmethod
     def is_enabled() -> bool:

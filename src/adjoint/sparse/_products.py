@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint.sparse._making import COO, coo, to_compressed, to_coo
+from adjoint.sparse._converting import to_compressed, to_coo
+from adjoint.sparse._making import COO, coo
 from adjoint.sparse._registry import form
 
 __all__ = ["entries", "product", "reduced"]

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._arguments import dimension
-from adjoint.sparse._making import coo, flat_of, to_coo
+from adjoint.sparse._converting import to_coo
+from adjoint.sparse._making import coo, flat_of
 from adjoint.sparse._registry import form, with_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._C import Tensor
+    from adjoint._types import Dims
+
 
 __all__ = ["softmax", "summed"]
 
@@ -79,7 +88,7 @@ def _any(x, dim=None, keepdim=False):
     return _C.any(_C._sparse_values(_C._sparse_coalesce(x) if x.is_sparse else x))
 
 
-def softmax(x, dim, log=False):
+def softmax(x: Tensor, dim: Dims, log=False) -> Any:
     """Softmax of the entries along a dimension, those that are not there being -inf: of a COO tensor, coalesced."""
     name = "log_softmax" if log else "softmax"
     if not x._layout_number:

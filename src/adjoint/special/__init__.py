@@ -28,6 +28,11 @@ from adjoint._C import (
 from adjoint.ops.special import mvlgamma as multigammaln
 from adjoint.ops.special import polygamma
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import DType, Number
+
+
 __all__ = [
     "airy_ai",
     "bessel_j0",
@@ -95,22 +100,22 @@ gammaincc = igammac
 modified_bessel_i0 = i0
 
 
-def logsumexp(input, dim, keepdim=False, *, out=None) -> Tensor:
+def logsumexp(input: Tensor, dim: int, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``log(sum(exp(input)))`` along dimensions, without overflow."""
     return _C.logsumexp(input, dim, keepdim, out=out)
 
 
-def softmax(input, dim, *, dtype=None) -> Tensor:
+def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """``exp(input)`` divided by its sum along a dimension."""
     return input.softmax(dim) if dtype is None else input.to(dtype).softmax(dim)
 
 
-def log_softmax(input, dim, *, dtype=None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """``log(softmax(input))``, computed without overflow."""
     return input.log_softmax(dim) if dtype is None else input.to(dtype).log_softmax(dim)
 
 
-def xlog1py(input, other, *, out=None) -> Tensor:
+def xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input * log1p(other)``, and 0 where the input is 0 unless the other is NaN."""
     if any(isinstance(x, complex) or isinstance(x, Tensor) and x.is_complex() for x in (input, other)):
         zero = (input == 0) & ~(other != other)
@@ -118,22 +123,22 @@ def xlog1py(input, other, *, out=None) -> Tensor:
     return _C._xlog1py(input, other, out=out)
 
 
-def entr(input, *, out=None) -> Tensor:
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-input * log(input)``: 0 at 0, -inf below it."""
     return _C._entr(input, out=out)
 
 
-def ndtr(input, *, out=None) -> Tensor:
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The distribution function of the normal distribution."""
     return _C._ndtr(input, out=out)
 
 
-def ndtri(input, *, out=None) -> Tensor:
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `ndtr`, for elements in [0, 1]."""
     return _C._ndtri(input, out=out)
 
 
-def log_ndtr(input, *, out=None) -> Tensor:
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log(ndtr(input))``, accurate also where `ndtr` is vanishingly small or indistinguishable from 1.
 
     Examples
@@ -176,7 +181,7 @@ scaled_modified_bessel_k1 = _function("scaled_modified_bessel_k1")
 spherical_bessel_j0 = _function("spherical_bessel_j0")
 
 
-def zeta(input, other, *, out=None) -> Tensor:
+def zeta(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Hurwitz's zeta function: the sum of ``(other + k) ** -input`` over k >= 0; Riemann's for ``other`` = 1.
 
     It has a derivative by `other` alone.
