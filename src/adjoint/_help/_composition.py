@@ -192,8 +192,8 @@ _WORDS = {
 def _type(annotation):
     """`int | None` as documentation says it."""
     shown = "None" if annotation is None else annotation if isinstance(annotation, str) else _name(annotation)
-    for name, words in _WORDS.items():
-        shown = re.sub(rf"(?<![\w\[]){re.escape(name)}(?![\w\[])", words, shown)
+    words = "|".join(re.escape(word) for word in _WORDS)
+    shown = re.sub(rf"(?<![\w\[])({words})(?![\w\[])", lambda found: _WORDS[found[1]], shown)
     parts = [p.strip() for p in shown.split("|")] if "[" not in shown else [shown]
     kinds = [p for p in parts if p != "None"]
     return " or ".join(filter(None, kinds)) + ", optional" * (len(kinds) < len(parts)) if kinds else "None"

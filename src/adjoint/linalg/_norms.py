@@ -108,22 +108,23 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {dim}")
     if ord == "fro":
         return vector_norm(A, 2, (row, column), keepdim, dtype=dtype, out=out)
+    largest = isinstance(ord, str) or ord > 0
     if ord in (2, -2, "nuc"):
         moved = (A if dtype is None else A.to(dtype)).movedim((row, column), (-2, -1))
         values = svdvals(moved)
-        if ord == "nuc" or ord > 0 and not values.shape[-1]:  # the largest of no singular values is 0  # type: ignore[operator]
+        if ord == "nuc" or largest and not values.shape[-1]:  # the largest of no singular values is 0
             result = values.sum(-1)
         else:
-            result = values.amax(-1) if ord > 0 else values.amin(-1)  # type: ignore[operator]
+            result = values.amax(-1) if largest else values.amin(-1)
         if keepdim:
             for d in sorted((row, column)):
                 result = result.unsqueeze(d)
         return give(out, result, "linalg.matrix_norm")
-    summed, kept = (row, column) if abs(ord) == 1 else (column, row)  # type: ignore[arg-type]
+    summed, kept = (row, column) if ord in (1, -1) else (column, row)
     if not keepdim and kept > summed:
         kept -= 1
     sums = vector_norm(A, 1, summed, keepdim, dtype=dtype)
-    if ord > 0:  # sums are not negative: the largest of none is 0  # type: ignore[operator]
+    if largest:  # sums are not negative: the largest of none is 0
         result = sums.amax(kept, keepdim=keepdim) if sums.shape[kept] else sums.sum(kept, keepdim=keepdim)
     else:
         result = sums.amin(kept, keepdim=keepdim)
