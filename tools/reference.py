@@ -21,7 +21,8 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 HEAD = """\
 # Reference
 
-Every public function, method and class, with the first line of its documentation; `help(name)` shows the rest. Written by
+Every public function, method and class, with the first line of its documentation; `help(name)` shows the rest, and so does a
+page per module in [reference/](reference/). Written by
 `python tools/reference.py --write` from the package itself.
 
 ∂: it has a derivative. `name_`: there is a form that writes its tensor. *m*: it is a method of tensors too; *method*: it is
@@ -29,7 +30,8 @@ that alone. Functions that return tensors take `out=` where torch's do. `import 
 """
 #: Modules whose public functions and classes have a section of their own.
 MODULES = (
-    "amp func hub library linalg fft signal.windows special models nn nn.functional nn.init nn.utils nn.utils.rnn "
+    "amp func hub library linalg fft signal.windows special sparse distributions masked scipy models nn nn.functional "
+    "nn.init nn.utils nn.utils.rnn nn.attention utils.data autograd.forward_ad "
     "nn.utils.parametrize nn.utils.parametrizations "
     "nn.utils.stateless optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "
     "distributed distributed.nn.functional nn.parallel utils.checkpoint utils.hooks random multiprocessing serialization testing"
@@ -49,10 +51,12 @@ def summary(value):
 def signature(value):
     """The parameters, as they are written; defaults that are objects by their name."""
     try:
-        text = str(inspect.signature(value))
+        found = inspect.signature(value)
     except (TypeError, ValueError):
         return "(…)"
-    text = re.sub(r" -> .*$", "", text)
+    # Types are in the docstrings, and would make the lines of the tables long.
+    plain = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+    text = str(found.replace(parameters=plain, return_annotation=found.empty))
     text = re.sub(r"<(?:function|class|module) '?([\w.]+)'?[^>]*>", r"\1", text)
     return escape(re.sub(r"\((self|cls)(?:, )?", "(", re.sub(r" at 0x\w+", "", text)))
 

@@ -52,7 +52,11 @@ def document(public, written, published):
     name = public_name(public)
     base = published.get(public.__name__[:-1]) if public.__name__.endswith("_") else None
     inplace = base is not None and name.startswith("Tensor.")
-    text = find(name, public.__name__)
+    # A function and a method of one name mean the same, and so do those of `nn.functional` and `special`.
+    same = name.startswith(("Tensor.", "nn.functional.", "special."))
+    outer = getattr(importlib.import_module("adjoint"), public.__name__, None)
+    same = same or outer is not None and inspect.unwrap(outer) is inspect.unwrap(public)
+    text = find(name, public.__name__) if same else find(name)
     if inplace and not text.examples:
         text, public, written = find(public_name(base)), base, written
     if not written:
@@ -210,6 +214,8 @@ def _complete_returns(sections, signature, text, inplace):
         sections["Returns"] = [f"`{next(iter(signature.parameters))}`, written"]
     elif text.returns:
         said, after = text.returns
+        first = next(iter(signature.parameters), "")
+        after = after.replace("`self`", f"`{first}`")
         sections["Returns"] = [said, f"    {after}"] if after else [said]
     elif signature.return_annotation is not signature.empty:
         sections["Returns"] = [_type(signature.return_annotation)]
