@@ -283,8 +283,12 @@ void bind_autograd(nb::module_& m) {
   foreign_state = python_state;
   where_now = python_line;
   report_anomaly = warn_of_anomaly;
-  m.def("is_grad_enabled",
-        [] { return thread_state.grad || (thread_state.inference && thread_state.grad_asked); });
+  m.def(
+      "is_grad_enabled",
+      [] { return thread_state.grad || (thread_state.inference && thread_state.grad_asked); },
+      "Whether operations are recorded in this thread.\n\nReturns\n-------\nbool\n\n"
+      "Examples\n--------\n>>> import adjoint as ad\n>>> with ad.no_grad():\n"
+      "...     ad.is_grad_enabled()\nFalse");
   m.def(
       "_set_grad_enabled",
       [](bool on) {
@@ -293,7 +297,10 @@ void bind_autograd(nb::module_& m) {
         return before;
       },
       "Switch recording on or off; returns what it was.");
-  m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
+  m.def(
+      "is_inference_mode_enabled", [] { return thread_state.inference; },
+      "Whether this thread is in inference mode.\n\nReturns\n-------\nbool\n\nExamples\n"
+      "--------\n>>> import adjoint as ad\n>>> ad.is_inference_mode_enabled()\nFalse");
   m.def("_set_inference_mode", [](bool on) {
     if (on == thread_state.inference) return;
     // The one takes the place of the other.

@@ -123,8 +123,18 @@ void bind_runtime(nb::module_& m) {
         runtime::set_num_threads(n);
       },
       nb::arg("n"));
-  m.def("set_default_dtype", [](DType d) { set_default_dtype(d); }, nb::arg("d"));
-  m.def("get_default_dtype", [] { return default_dtype(); });
+  m.def(
+      "set_default_dtype", [](DType d) { set_default_dtype(d); }, nb::arg("d"),
+      "Set the dtype of tensors made from Python floats.\n\nParameters\n----------\n"
+      "d : dtype\n    A floating-point dtype; float32 at first.\n\nReturns\n-------\nNone\n"
+      "\nExamples\n--------\n>>> import adjoint as ad\n"
+      ">>> ad.set_default_dtype(ad.float64)\n>>> ad.tensor(1.0).dtype\nadjoint.float64\n"
+      ">>> ad.set_default_dtype(ad.float32)");
+  m.def(
+      "get_default_dtype", [] { return default_dtype(); },
+      "The dtype of tensors made from Python floats.\n\nReturns\n-------\ndtype\n\n"
+      "Examples\n--------\n>>> import adjoint as ad\n>>> ad.get_default_dtype()\n"
+      "adjoint.float32");
   m.def(
       "instruction_set", [] { return std::string(instruction_set()); },
       "The instruction set that loops were chosen for.");
@@ -142,18 +152,36 @@ void bind_runtime(nb::module_& m) {
         return d;
       },
       "Bytes of tensors and graphs: allocated, reserved, cached, and their peaks.");
-  m.def("reset_peak_memory_statistics", &runtime::reset_peak_memory_statistics);
-  m.def("empty_cache", &runtime::empty_cache, "Give cached blocks back to the system.");
+  m.def("reset_peak_memory_statistics", &runtime::reset_peak_memory_statistics,
+        "Let the peaks of `memory_statistics` start at what is in use now.\n\nReturns\n"
+        "-------\nNone\n\nExamples\n--------\n>>> import adjoint as ad\n"
+        ">>> ad.reset_peak_memory_statistics()");
+  m.def("empty_cache", &runtime::empty_cache,
+        "Give cached blocks back to the system.\n\nReturns\n-------\nNone\n\nExamples\n"
+        "--------\n>>> import adjoint as ad\n>>> ad.empty_cache()");
   m.def("set_memory_limit", &runtime::set_memory_limit, nb::arg("bytes"),
-        "Refuse allocations beyond this many bytes; 0 means no limit.");
+        "Refuse allocations beyond a number of bytes.\n\nParameters\n----------\nbytes : int\n"
+        "    The limit; 0 means none.\n\nReturns\n-------\nNone\n\nExamples\n--------\n"
+        ">>> import adjoint as ad\n>>> ad.set_memory_limit(0)");
   m.def("set_blas_path", &runtime::blas::set_blas_path, nb::arg("path"));
   m.def("_blas_name", &runtime::blas::blas_name, "The file of the BLAS in use, or 'built-in'.");
   m.def("_compiler", [] { return ADJOINT_COMPILER; }, "What the core was compiled by.");
   m.def(
       "_dtype", [](DType d) { return d; }, nb::arg("dtype"),
       "A dtype, or what Python's bool, int, float or complex stands for.");
-  m.def("promote_types", [](DType a, DType b) { return promote(a, b); }, nb::arg("type1"), nb::arg("type2"));
-  m.def("can_cast", [](DType a, DType b) { return can_cast(a, b); }, nb::arg("from_"), nb::arg("to"));
+  m.def(
+      "promote_types", [](DType a, DType b) { return promote(a, b); }, nb::arg("type1"), nb::arg("type2"),
+      "The smallest dtype that both convert to.\n\nParameters\n----------\ntype1 : dtype\n"
+      "    The one dtype.\ntype2 : dtype\n    The other.\n\nReturns\n-------\ndtype\n\n"
+      "Examples\n--------\n>>> import adjoint as ad\n"
+      ">>> ad.promote_types(ad.int64, ad.float16)\nadjoint.float16");
+  m.def(
+      "can_cast", [](DType a, DType b) { return can_cast(a, b); }, nb::arg("from_"), nb::arg("to"),
+      "Whether a conversion keeps the kind of number: complex numbers do not become real, nor floats "
+      "integers.\n"
+      "\nParameters\n----------\nfrom_ : dtype\n    The dtype before.\nto : dtype\n"
+      "    The dtype after.\n\nReturns\n-------\nbool\n\nExamples\n--------\n"
+      ">>> import adjoint as ad\n>>> ad.can_cast(ad.float32, ad.int64)\nFalse");
 }
 
 }  // namespace adjoint::bind

@@ -417,6 +417,11 @@ PyCFunction guarded() {
 
 }  // namespace
 
+/// What `help` says of a method: what it gives, and an example.
+#define ADJOINT_DOC(says, returns, call, prints)                                                      \
+  says "\n\nReturns\n-------\n" returns "\n\nExamples\n--------\n>>> import adjoint as ad\n>>> " call \
+       "\n" prints
+
 void add_member_slots(std::vector<PyType_Slot>& slots) {
   static std::vector<PyGetSetDef> members(std::begin(getset), std::end(getset));
   for (size_t i = 0; members[i].name; ++i)
@@ -432,27 +437,57 @@ void add_member_slots(std::vector<PyType_Slot>& slots) {
 std::vector<PyMethodDef> member_methods() {
   const int kw = METH_VARARGS | METH_KEYWORDS;
   return {
-      {"dim", guarded<m_dim>(), METH_NOARGS, "Number of dimensions."},
-      {"ndimension", guarded<m_dim, 1>(), METH_NOARGS, "Number of dimensions."},
-      {"numel", guarded<m_numel>(), METH_NOARGS, "Number of elements."},
-      {"nelement", guarded<m_numel, 1>(), METH_NOARGS, "Number of elements."},
-      {"element_size", guarded<m_element_size>(), METH_NOARGS, "Bytes per element."},
-      {"data_ptr", guarded<m_data_ptr>(), METH_NOARGS, "Address of the first element."},
+      {"dim", guarded<m_dim>(), METH_NOARGS,
+       ADJOINT_DOC("Number of dimensions.", "int", "ad.zeros(2, 3).dim()", "2")},
+      {"ndimension", guarded<m_dim, 1>(), METH_NOARGS,
+       ADJOINT_DOC("Number of dimensions.", "int", "ad.zeros(2, 3).ndimension()", "2")},
+      {"numel", guarded<m_numel>(), METH_NOARGS,
+       ADJOINT_DOC("Number of elements.", "int", "ad.zeros(2, 3).numel()", "6")},
+      {"nelement", guarded<m_numel, 1>(), METH_NOARGS,
+       ADJOINT_DOC("Number of elements.", "int", "ad.zeros(2, 3).nelement()", "6")},
+      {"element_size", guarded<m_element_size>(), METH_NOARGS,
+       ADJOINT_DOC("Bytes per element.", "int", "ad.zeros(2).element_size()", "4")},
+      {"data_ptr", guarded<m_data_ptr>(), METH_NOARGS,
+       ADJOINT_DOC("Address of the first element.", "int",
+                   "x = ad.zeros(2)\n>>> x[1:].data_ptr() - x.data_ptr()", "4")},
       {"storage_offset", guarded<m_storage_offset>(), METH_NOARGS,
-       "Elements before the first one in the storage."},
+       ADJOINT_DOC("Elements before the first one in the storage.", "int", "ad.zeros(3)[2:].storage_offset()",
+                   "2")},
       {"is_contiguous", guarded<m_is_contiguous>(), METH_FASTCALL | METH_KEYWORDS,
-       "Whether the elements lie in row-major order without gaps, or in that of a memory format."},
-      {"is_floating_point", guarded<m_is_floating>(), METH_NOARGS, nullptr},
-      {"is_complex", guarded<m_is_complex>(), METH_NOARGS, nullptr},
-      {"size", guarded<m_size>(), kw, "Sizes of all dimensions, or of one."},
-      {"stride", guarded<m_stride>(), kw, "Strides of all dimensions, or of one, in elements."},
-      {"item", guarded<m_item>(), METH_NOARGS, "The value of a tensor of one element as a Python number."},
-      {"tolist", guarded<m_tolist>(), METH_NOARGS, "The values as nested lists of Python numbers."},
-      {"detach", guarded<m_detach>(), METH_NOARGS, "The same values without history; shares memory."},
+       ADJOINT_DOC("Whether the elements lie in row-major order without gaps, or in that of a memory format.",
+                   "bool", "ad.zeros(2, 3).t().is_contiguous()", "False")},
+      {"is_floating_point", guarded<m_is_floating>(), METH_NOARGS,
+       ADJOINT_DOC("Whether the dtype is a floating-point type.", "bool", "ad.zeros(2).is_floating_point()",
+                   "True")},
+      {"is_complex", guarded<m_is_complex>(), METH_NOARGS,
+       ADJOINT_DOC("Whether the dtype is complex.", "bool", "ad.zeros(2).is_complex()", "False")},
+      {"size", guarded<m_size>(), kw,
+       ADJOINT_DOC("Sizes of all dimensions, or of one.", "Size, or int of one dimension",
+                   "ad.zeros(2, 3).size(1)", "3")},
+      {"stride", guarded<m_stride>(), kw,
+       ADJOINT_DOC("Strides of all dimensions, or of one, in elements.",
+                   "tuple of ints, or int of one dimension", "ad.zeros(2, 3).stride()", "(3, 1)")},
+      {"item", guarded<m_item>(), METH_NOARGS,
+       ADJOINT_DOC(
+           "The value of a tensor of one element as a Python number; another number of elements is an error.",
+           "bool, int, float or complex", "ad.tensor([1.5]).item()", "1.5")},
+      {"tolist", guarded<m_tolist>(), METH_NOARGS,
+       ADJOINT_DOC("The values as nested lists of Python numbers.",
+                   "list, or number of a tensor without dimensions", "ad.tensor([[1, 2], [3, 4]]).tolist()",
+                   "[[1, 2], [3, 4]]")},
+      {"detach", guarded<m_detach>(), METH_NOARGS,
+       ADJOINT_DOC("The same values without history.", "Tensor\n    A view that does not require grad.",
+                   "ad.ones(2, requires_grad=True).detach().requires_grad", "False")},
       {"requires_grad_", guarded<m_requires_grad_>(), kw,
-       "Set whether gradients are wanted; returns the tensor."},
-      {"retain_grad", guarded<m_retain_grad>(), METH_NOARGS, "Let this non-leaf tensor keep its gradient."},
-      {"is_inference", guarded<m_is_inference>(), METH_NOARGS, "Whether it was made in inference mode."},
+       ADJOINT_DOC("Set whether gradients are wanted: by default, they are.", "Tensor\n    `self`.",
+                   "ad.ones(2).requires_grad_()", "tensor([1., 1.], requires_grad=True)")},
+      {"retain_grad", guarded<m_retain_grad>(), METH_NOARGS,
+       ADJOINT_DOC(
+           "Let this non-leaf tensor keep its gradient.", "None",
+           "y = ad.ones(2, requires_grad=True) * 2\n>>> y.retain_grad()\n>>> y.sum().backward()\n>>> y.grad",
+           "tensor([1., 1.])")},
+      {"is_inference", guarded<m_is_inference>(), METH_NOARGS,
+       ADJOINT_DOC("Whether it was made in inference mode.", "bool", "ad.zeros(2).is_inference()", "False")},
       {"_storage", m_storage, METH_NOARGS, "Address and bytes of the storage, and whether it is read-only."},
       {"_is_view", m_is_view, METH_NOARGS, nullptr},
       {"_bump_version", m_bump, METH_NOARGS, nullptr},
