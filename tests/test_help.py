@@ -20,23 +20,40 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 WITHOUT = {
     "adjoint": 9,
     "Tensor": 0,
-    "linalg": 1,
+    "amp": 3,
+    "autograd": 8,
+    "autograd.forward_ad": 3,
+    "autograd.functional": 0,
+    "autograd.graph": 8,
+    "distributions": 4,
     "fft": 0,
-    "special": 0,
-    "sparse": 1,
+    "func": 1,
+    "hub": 7,
+    "library": 15,
+    "linalg": 1,
+    "masked": 0,
     "nn": 1,
+    "nn.attention": 2,
     "nn.functional": 0,
+    "nn.init": 0,
+    "nn.parallel": 2,
+    "nn.utils": 4,
+    "nn.utils.parametrizations": 0,
+    "nn.utils.parametrize": 5,
+    "nn.utils.rnn": 1,
     "optim": 0,
     "optim.lr_scheduler": 0,
+    "optim.swa_utils": 5,
+    "random": 1,
+    "scipy": 1,
+    "serialization": 9,
     "signal.windows": 0,
-    "distributions": 4,
-    "nn.init": 0,
-    "nn.utils": 4,
-    "nn.utils.rnn": 1,
-    "masked": 0,
-    "func": 1,
-    "autograd.functional": 0,
-    "nn.utils.parametrizations": 0,
+    "sparse": 1,
+    "special": 0,
+    "testing": 3,
+    "utils.checkpoint": 11,
+    "utils.data": 4,
+    "utils.hooks": 5,
 }
 
 
@@ -150,7 +167,7 @@ def test_an_operator_lacks_nothing():
 @pytest.mark.parametrize("module", WITHOUT)
 def test_what_lacks_documentation_becomes_less(module):
     found = lacking(module)
-    assert len(found) == WITHOUT[module], found
+    assert len(found) <= WITHOUT[module], found
 
 
 def test_it_is_not_loaded_before_it_is_read():

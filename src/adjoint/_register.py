@@ -98,7 +98,11 @@ def document_classes(namespace) -> None:
     package = namespace["__name__"].removeprefix("adjoint.")
     for name in namespace["__all__"]:
         cls = namespace[name]
-        if isinstance(cls, type) and isinstance(vars(cls).get("__doc__"), str):
+        if (
+            isinstance(cls, type)
+            and cls.__module__ != "adjoint._C"
+            and isinstance(vars(cls).get("__doc__"), str)
+        ):
             cls.__doc__ = Documentation(cls.__doc__, package)  # type: ignore[assignment]
 
 

@@ -20,7 +20,11 @@ ARGUMENTS = {
     "keepdim": ("bool", "Keep the reduced dimensions, with size 1."),
     "dtype": (
         "dtype, optional",
-        "The dtype of the result; that of the input, by the rules of promotion, if left out.",
+        "The dtype of the result; if left out, that of the input, or the default dtype where there is none.",
+    ),
+    "outs": (
+        "tuple of Tensors, optional",
+        "Write the results to these tensors, which are resized if they have other shapes, and return them.",
     ),
     "out": (
         "Tensor, optional",
@@ -92,7 +96,7 @@ def type_of_kind(kind: str) -> str:
     return _KINDS.get(kind, kind) + ", optional" * bool(optional)
 
 
-def described(name, text, first, kind=None, default=None):
+def described(name, text, first, kind=None, default=None, shown_as=None):
     """The lines of one argument: what the text of the function says of it, else what all functions share.
 
     Parameters
@@ -106,9 +110,12 @@ def described(name, text, first, kind=None, default=None):
         The type that the row or the annotation states; it goes before that of the table.
     default : str, optional
         The default as it is written.
+    shown_as : str, optional
+        The name that is shown, where that of the table is another.
     """
     shared_type, sentence = ARGUMENTS.get(name.lstrip("*"), (None, ""))
     own_type, own = text.arguments.get(name.lstrip("*"), (None, None))
+    name = shown_as or name
     shown = [own_type or kind or shared_type or ""]
     sentence = (own or sentence).format(first=first)
     if not (shown[0] or sentence):

@@ -107,8 +107,17 @@ def _parameters(rows, text, inplace):
                 kind = "Tensor" if i == 0 and kind == "Tensor | Number" else type_of_kind(kind)
                 lines += described(name, text, first, kind, default)
     if takes_out(rows) and not inplace and "out" not in seen:
-        several = any(row["several"] for row in rows)
-        lines += described("out", text, first, "tuple of Tensors, optional" if several else None)
+        several = {row["several"] for row in rows}
+        kind = (
+            "Tensor or tuple of Tensors"
+            if len(several) > 1
+            else "tuple of Tensors"
+            if True in several
+            else "Tensor"
+        )
+        lines += described(
+            "out" if several == {False} else "outs", text, first, kind + ", optional", shown_as="out"
+        )
     return lines
 
 
@@ -152,7 +161,7 @@ def _raises(rows, text, inplace):
 def _notes(name, rows, text):
     row = rows[0]
     return [
-        *text.notes,
+        *(line for note in text.notes for line in (note, "")),
         f"Element types: {_types(row['types'])}.",
         "",
         f"Derivatives: {text.derivatives or _derivatives(row)}",
@@ -182,10 +191,8 @@ def _derivatives(row):
 
 def _by(row):
     """With respect to which arguments, unless to all tensors there are."""
-    tensors = [
-        n for n, m in zip(row["arguments"], row["meanings"]) if m in ("Tensor", "Tensors", "OptionalTensor")
-    ]
-    given = row["gradients"]
+    tensors = [n for n, m in zip(row["arguments"], row["meanings"]) if m in ("Tensor", "Tensors")]
+    given = [n for n in row["gradients"] if n in tensors]
     return "" if tensors == given else f", with respect to {' and '.join(f'`{n}`' for n in given)}"
 
 

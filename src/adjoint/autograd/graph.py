@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Node, Tensor
+from adjoint._register import document_classes as _document_classes
 
 __all__ = [
     "GradientEdge",
@@ -374,3 +375,6 @@ def draw(tensor, **options):
     from adjoint.autograd._show import draw
 
     return draw(tensor, **options)
+
+
+_document_classes(globals())

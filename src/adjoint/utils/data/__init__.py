@@ -4,6 +4,7 @@
 or by others. Start reading at `DataLoader`.
 """
 
+from adjoint._register import document_classes as _document_classes
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data.dataloader import DataLoader, get_worker_info
 from adjoint.utils.data.dataset import (
@@ -47,3 +48,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+_document_classes(globals())
