@@ -115,7 +115,7 @@ def sparse_tensor(layout, data):
 
     parts = list(data) if isinstance(data, (tuple, list)) else []
     number = LAYOUTS.index(layout) - 1 if layout in LAYOUTS else -1
-    if number == 0 and len(parts) == 3:  # files of old do not say it
+    if number == 0 and len(parts) == 3:  # legacy files do not say it
         parts.append(False)
     tensors = parts[:2] if number == 0 else parts[:3]
     if number < 0 or len(parts) != 4 or not all(isinstance(t, _C.Tensor) for t in tensors):

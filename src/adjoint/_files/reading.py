@@ -1,4 +1,4 @@
-"""Reading the three formats: torch's zip archive, torch's format of old, and plain pickles as Adjoint once wrote.
+"""Reading the three formats: torch's zip archive, torch's legacy format, and plain pickles as Adjoint once wrote.
 
 The storages of an archive are entries of their own, which the pickle refers to by number; equal numbers are one storage.
 An archive is taken as torch writes it: entries stored without compression, no larger together than the file. Start reading
@@ -332,7 +332,7 @@ class _Legacy(_Storages):
             raise refuse(f"Invalid protocol version: {found[1]}")
         if not isinstance(found[2], dict) or found[2].get("little_endian") is not True:
             raise refuse(
-                "load(): the file comes from a machine of the other byte order, in torch's format of old"
+                "load(): the file comes from a machine of the other byte order, in torch's legacy format"
             )
         # What looks at elements while it is made (a conjugate, a sparse tensor) must find them: storages are read first.
         start, at = at, machine.skim(self.data, at, self.persistent)

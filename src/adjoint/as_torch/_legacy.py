@@ -1,4 +1,4 @@
-"""The tensor types of old, one per dtype: ``torch.FloatTensor(2, 3)``, ``isinstance(x, torch.LongTensor)``, ``x.type(…)``.
+"""The legacy tensor types, one per dtype: ``torch.FloatTensor(2, 3)``, ``isinstance(x, torch.LongTensor)``, ``x.type(…)``.
 
 Nothing is an instance of them but by their dtype; what they construct are ordinary tensors. Start reading at
 `TensorType`.

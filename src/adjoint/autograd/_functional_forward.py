@@ -21,7 +21,7 @@ def is_forward(strategy):
 
 
 def jacobian_by_columns(func, several, inputs, outputs_of, create_graph):
-    """As `functional.jacobian`. `several` inputs make a tuple; `outputs_of` checks outputs, as `functional._tensors` does."""
+    """Like `functional.jacobian`. `several` inputs make a tuple; `outputs_of` checks outputs, as `functional._tensors` does."""
     with enable_grad():
         several_outputs, blocks = _columns(func, inputs, outputs_of, create_graph)
     rows = tuple(block if several else block[0] for block in blocks)

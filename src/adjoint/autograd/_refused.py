@@ -36,7 +36,7 @@ class _Refused(Function):
 
 
 def without_derivative(name: str, value: Tensor, *inputs: Tensor) -> Tensor:
-    """`value`, as computed by the operation `name` from `inputs`, with an error for whoever differentiates it.
+    """`value`, as computed by the operation `name` from `inputs`, with an error if it is differentiated.
 
     Examples
     --------

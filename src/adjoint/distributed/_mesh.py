@@ -1,6 +1,6 @@
 """`Mesh`: connections between all ranks of a group on one machine, and the messages of collectives over them.
 
-Each pair of ranks has two connections: one for collectives, read by whoever runs one, and one beside it (`_side`), which is
+Each pair of ranks has two connections: one for collectives, read by the thread that runs one, and one beside it (`_side`), which is
 always listened to: by it a rank says that it leaves or has failed, and what it is doing; messages from rank to rank go there, too.
 Listening sockets lie in the user's own folder and are there until all have joined. Start reading at `Mesh.exchange`.
 """

@@ -36,7 +36,7 @@ class _Receive(Work):
     def __init__(self, what, source, tag, facts, into, tensor, deadline):
         super().__init__(what, [tensor])
         self.source, self.tag, self.facts, self.into, self.deadline = source, tag, facts, into, deadline
-        #: Called with the rank that it came from, before whoever waits is told.
+        #: Called with the rank that it came from, before a waiting thread is woken.
         self.landed = None
 
 
@@ -73,7 +73,7 @@ class Messages:
         return work
 
     def receive(self, what, view, dtype, count, src, tag, tensor, landed=None) -> Work:
-        """Receive bytes from a rank, or, with None, from whoever sends first."""
+        """Receive bytes from a rank, or, with None, from the first that sends."""
         facts = _FACTS.pack(DTYPES.index(dtype), count)
         work = _Receive(what, src, tag, facts, view, tensor, time.monotonic() + self._side.timeout)
         work.landed = landed

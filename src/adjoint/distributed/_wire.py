@@ -64,7 +64,7 @@ def receive(connection) -> list:
 
 
 def private_folder() -> str:
-    """A folder that belongs to this user and nobody else can enter."""
+    """A folder that belongs to this user and is closed to others."""
     path = os.environ.get("XDG_RUNTIME_DIR") or os.path.join(
         tempfile.gettempdir(), f"adjoint-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
     )
@@ -115,7 +115,7 @@ def _proof(role, first, second):
 
 
 def welcome(connection, timeout=5.0) -> bool:
-    """Ask whoever has connected for the proof; False where there is none."""
+    """Ask a new connection for the proof; False where there is none."""
     connection.settimeout(timeout)
     try:
         asked = os.urandom(16)

@@ -126,7 +126,7 @@ def type_name(A):
 
 
 def give_cast(out, result, name, what="result", *, converts=True):
-    """As `give`, for the functions that torch lets write to any type that can hold the result: with its words where not."""
+    """Like `give`, for the functions that torch lets write to any type that can hold the result: with its words where not."""
     if out is not None and not can_cast(result.dtype, out.dtype):
         raise RuntimeError(
             f"{name}: Expected {what} to be safely castable from {type_name(result)} dtype, but got {what} with dtype "

@@ -1,7 +1,7 @@
 """Nested containers as trees: take the leaves out in order, and build a container of the same form from others.
 
 A *tree* is a leaf, or a container whose type is registered and whose children are trees. Dictionaries keep the order in
-which they were filled; None is a leaf, and so is whatever has a type that nobody registered. The names are those of
+which they were filled; None is a leaf, and so is whatever has a type that is not registered. The names are those of
 ``torch.utils._pytree``, by which programs register their own containers; the form of a tree is a `TreeSpec`.
 
 This file gathers what is published. How types are taken apart is in `_pytree_nodes`, the forms of trees in `_pytree_trees`;

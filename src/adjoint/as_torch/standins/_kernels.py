@@ -74,7 +74,7 @@ def native_dropout(input, p, train):
 
 
 def feature_dropout(input, p, train):
-    """Dropout of whole channels, of any number of dimensions behind them."""
+    """Dropout of whole channels, followed by any number of dimensions."""
     if not train or p == 0:
         return input.clone()
     if input.ndim < 2:

@@ -22,7 +22,7 @@ def _tensor_str(self, indent):
 
 
 def _add_suffixes(tensor_str, suffixes, indent, force_newline):
-    """The text and what stands behind it, up to the parenthesis."""
+    """The text and what follows it, up to the parenthesis."""
     pieces = [tensor_str]
     length = len(tensor_str) - tensor_str.rfind("\n") + 1
     for suffix in suffixes:

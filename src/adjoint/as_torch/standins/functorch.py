@@ -112,7 +112,7 @@ def make_functional(model, disable_autograd_tracking=False):
 
 
 def make_functional_with_buffers(model, disable_autograd_tracking=False):
-    """As `make_functional`, with buffers beside the parameters: ``f(params, buffers, *args)``."""
+    """Like `make_functional`, with buffers beside the parameters: ``f(params, buffers, *args)``."""
     return _split(model, True, disable_autograd_tracking)
 
 
@@ -155,7 +155,7 @@ def functional_init(model_class, ensemble_shape=(), device="cpu"):
 
 
 def functional_init_with_buffers(model_class, ensemble_shape=(), device="cpu"):
-    """As `functional_init`, with buffers: parameters, buffers, ``f(params, buffers, inputs)``, and both kinds of names."""
+    """Like `functional_init`, with buffers: parameters, buffers, ``f(params, buffers, inputs)``, and both kinds of names."""
     if len(ensemble_shape) > 1:
         raise ValueError("NYI: ensemble_shape with more than 1 element")
     if ensemble_shape and ensemble_shape[0] <= 0:

@@ -105,7 +105,7 @@ class _Aten:
 
 
 class _Overloads:
-    """The overloads of an operator that somebody declared; calling it calls the first that takes the arguments."""
+    """The overloads of an operator that a program declared; calling it calls the first that takes the arguments."""
 
     def __init__(self, namespace, name, found):
         self._qualified_op_name = f"{namespace}::{name}"

@@ -1,6 +1,6 @@
-"""``torch.storage``: the memory below tensors, and the classes of old, one per dtype: ``torch.FloatStorage(3)``.
+"""``torch.storage``: the memory below tensors, and the legacy classes, one per dtype: ``torch.FloatStorage(3)``.
 
-Nothing is an instance of a class of old but by its dtype; what they construct are typed storages. Start reading at
+Nothing is an instance of a legacy class but by its dtype; what they construct are typed storages. Start reading at
 `_OfOld`.
 """
 
@@ -30,7 +30,7 @@ def _set_always_warn_typed_storage_removal(always_warn) -> None:
 
 
 class _OfOld(type):
-    """The type of the classes of old."""
+    """The type of the legacy classes."""
 
     _of_old: _C.dtype
     _of_cuda = False
@@ -119,7 +119,7 @@ def _load_from_bytes(b):
 
 
 def storage_type(self):
-    """The class of old of the tensor's storage."""
+    """The legacy class of the tensor's storage."""
     return _BY_DTYPE[self.dtype]
 
 

@@ -1,4 +1,4 @@
-"""``torch._dynamo.exc``: errors of a compiler, which nobody raises."""
+"""``torch._dynamo.exc``: errors of a compiler, which are never raised."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class device:
 
 
 class stream(device):
-    """As `device`: the stream None is the only one."""
+    """Like `device`: the stream None is the only one."""
 
 
 StreamContext = stream

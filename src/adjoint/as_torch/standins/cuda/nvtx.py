@@ -1,4 +1,4 @@
-"""``torch.cuda.nvtx``: marks for a profiler of devices, which nobody reads."""
+"""``torch.cuda.nvtx``: marks for a profiler of devices, which are not read."""
 
 from __future__ import annotations
 

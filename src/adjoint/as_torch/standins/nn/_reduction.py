@@ -1,4 +1,4 @@
-"""How losses reduce, as numbers and from the arguments of old."""
+"""How losses reduce, as numbers and from legacy arguments."""
 
 from __future__ import annotations
 

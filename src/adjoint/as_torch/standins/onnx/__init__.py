@@ -1,4 +1,4 @@
-"""``torch.onnx`` without export: what libraries register for it is taken and kept by nobody."""
+"""``torch.onnx`` without export: what libraries register for it is accepted and ignored."""
 
 from __future__ import annotations
 
