@@ -63,7 +63,7 @@ nb::list table() {
     for (size_t i = 0; i < op->kinds.size(); ++i) {
       const ElementwiseInfo* e = op->elementwise;
       if (e ? i < static_cast<size_t>(e->arity) && e->rules[i] > RuleKind::Zero
-            : op->rules && op->rules->ruled >> i & 1)
+            : op->rules && op->rules->ruled >> i & (op->tensors | op->lists) >> i & 1)
         gradients.append(names[i]);
     }
     row["gradients"] = op->composite ? nb::none() : nb::object(gradients);

@@ -334,7 +334,7 @@ struct Tanhshrink : Activation {
 
 struct Softshrink : Activation {
   static constexpr auto name = "softshrink";
-  static constexpr auto doc = "Each element moved by lambd towards 0, at most to 0.";
+  static constexpr auto doc = "Soft shrinkage: each element moved by lambd towards 0, at most to 0.";
   static constexpr auto parameters = "lambd=0.5";
   template <class T>
   ADJOINT_INLINE static T forward(T x, T lambda) {
@@ -348,7 +348,8 @@ struct Softshrink : Activation {
 
 struct Hardshrink : Activation {
   static constexpr auto name = "hardshrink";
-  static constexpr auto doc = "Each element where its absolute value is above lambd, 0 elsewhere.";
+  static constexpr auto doc =
+      "Hard shrinkage: each element where its absolute value is above lambd, 0 elsewhere.";
   static constexpr auto parameters = "lambd=0.5";
   template <class T>
   ADJOINT_INLINE static T forward(T x, T lambda) {

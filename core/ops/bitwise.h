@@ -12,7 +12,7 @@ struct Bitwise : Binary {
 struct BitwiseAnd : Bitwise {
   static constexpr auto name = "bitwise_and";
   static constexpr auto python = "__and__";
-  static constexpr auto doc = "Bits that are set in both elements.";
+  static constexpr auto doc = "Bitwise and of two tensors, element by element.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     return static_cast<T>(a & b);
@@ -22,7 +22,7 @@ struct BitwiseAnd : Bitwise {
 struct BitwiseOr : Bitwise {
   static constexpr auto name = "bitwise_or";
   static constexpr auto python = "__or__";
-  static constexpr auto doc = "Bits that are set in either element.";
+  static constexpr auto doc = "Bitwise or of two tensors, element by element.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     return static_cast<T>(a | b);
@@ -32,7 +32,7 @@ struct BitwiseOr : Bitwise {
 struct BitwiseXor : Bitwise {
   static constexpr auto name = "bitwise_xor";
   static constexpr auto python = "__xor__";
-  static constexpr auto doc = "Bits that are set in just one of the elements.";
+  static constexpr auto doc = "Bitwise exclusive or of two tensors, element by element.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     return static_cast<T>(a ^ b);
@@ -44,7 +44,7 @@ struct BitwiseNot : Unary {
   static constexpr bool out_converts = false;
   static constexpr auto python = "__invert__";
   static constexpr auto aliases = "bitwise_invert";
-  static constexpr auto doc = "The other bits of each element; logical not for bool.";
+  static constexpr auto doc = "Bitwise complement of each element; logical not for bool.";
   static constexpr TypeSet types = types::boolean | types::integer;
   template <class T>
   ADJOINT_INLINE static T forward(T a) {

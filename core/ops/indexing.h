@@ -101,7 +101,7 @@ struct PutIndex : Structured {
 struct IndexSelect : Structured {
   static constexpr auto name = "index_select";
   static constexpr auto batch = batching::along;
-  static constexpr auto doc = "The slices along a dimension that a vector of integers names.";
+  static constexpr auto doc = "Select slices along a dimension by a vector of indices.";
   static constexpr auto signature = "self, dim, index";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2]", "(3, 4), -1, index(5, below=4)",
                                         "(3, 4), 1, index(0, below=4)", "(), 0, [0]"};
@@ -131,7 +131,7 @@ struct Gather : Structured {
   static constexpr auto name = "gather";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
-      "For each position, the element of self there but for one dimension, in which `index` says where.";
+      "Gather elements along a dimension: each index replaces that coordinate of its own position.";
   static constexpr auto signature = "self, dim, index, *, sparse_grad=False";
   static constexpr auto samples =
       Cases{"(3, 4), 0, index(2, 4, below=3)", "(3, 4), -1, index(3, 5, below=4), sparse_grad=False",
@@ -178,7 +178,7 @@ struct MaskedSelect : Structured {
   static constexpr auto name = "masked_select";
   static constexpr auto batch = batching::dynamic;
   static constexpr auto doc =
-      "The elements where a mask holds, in row-major order, as a vector. The two broadcast.";
+      "Select the elements where a mask is true, in row-major order, as a vector. The two broadcast.";
   static constexpr auto signature = "self, mask";
   static constexpr auto samples =
       Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)", "(), mask()"};

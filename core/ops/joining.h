@@ -15,7 +15,7 @@ struct Cat : Structured {
   static constexpr bool out_converts = true;
   static constexpr auto batch = batching::leading;
   static constexpr auto aliases = "concat, concatenate";
-  static constexpr auto doc = "Tensors of the same sizes but in one dimension, end to end along that one.";
+  static constexpr auto doc = "Concatenate tensors along an existing dimension; all other sizes must match.";
   static constexpr auto signature = "tensors, dim=0";
   static constexpr auto samples =
       Cases{"[(2, 3), (1, 3)]", "[(2, 3), (2, 1), (2, 0)], dim=-1", "[(0,), (2, 3)]"};
@@ -32,7 +32,7 @@ struct Stack : Structured {
   static constexpr auto name = "stack";
   static constexpr bool out_converts = true;
   static constexpr auto batch = batching::leading;
-  static constexpr auto doc = "Tensors of one shape side by side, along a new dimension.";
+  static constexpr auto doc = "Stack tensors of one shape along a new dimension.";
   static constexpr auto signature = "tensors, dim=0";
   static constexpr auto samples =
       Cases{"[(2, 3), (2, 3)]", "[(2, 3), (2, 3), (2, 3)], dim=-1", "[(), ()]", "[(0, 2), (0, 2)], dim=1"};

@@ -205,8 +205,7 @@ struct EmbeddingBackward;
 struct Embedding : Structured {
   static constexpr auto name = "embedding";
   static constexpr auto batch = batching::embedding;
-  static constexpr auto doc =
-      "The rows of weight that the indices name. The row padding_idx gets no gradient.";
+  static constexpr auto doc = "Look up rows of weight by index. The row padding_idx gets no gradient.";
   static constexpr auto signature = "weight, indices, padding_idx=-1, sparse=False";
   static constexpr auto samples =
       Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1, sparse=False",

@@ -79,7 +79,7 @@ struct PutStrided : Structured {
 
 struct Select : Structured {
   static constexpr auto name = "select";
-  static constexpr auto doc = "The slice at one index along a dimension: a view with that dimension gone.";
+  static constexpr auto doc = "The slice at one index along a dimension: a view without that dimension.";
   static constexpr auto signature = "self, dim, index";
   static constexpr auto samples = Cases{"(3, 4), 0, 1", "(3, 4), -1, -2", "(0, 3), 1, 2"};
   static constexpr bool view = true;
@@ -123,7 +123,7 @@ struct SplitSizes : Structured {
   static constexpr auto name = "_split_sizes";
   static constexpr auto overloads = "split";
   static constexpr auto aliases = "split_with_sizes";
-  static constexpr auto doc = "Consecutive pieces of the given sizes along a dimension, as views.";
+  static constexpr auto doc = "Split into consecutive pieces of the given sizes along a dimension, as views.";
   static constexpr auto signature = "self|tensor, split_sizes|split_size|split_size_or_sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), [2, 0, 3]", "(2, 4), [1, 3], dim=-1", "(0, 2), [0, 0]"};
   template <class A>
@@ -144,7 +144,7 @@ struct SplitEvery : Structured {
   static constexpr auto name = "_split_every";
   static constexpr auto overloads = "split";
   static constexpr auto doc =
-      "Consecutive pieces of one size along a dimension, as views; the last may be smaller.";
+      "Split into consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self|tensor, split_size|split_size_or_sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=-1", "(0, 2), 3"};
   template <class A>
@@ -163,7 +163,8 @@ struct SplitEvery : Structured {
 struct Chunk : Structured {
   static constexpr auto name = "chunk";
   static constexpr auto doc =
-      "At most `chunks` consecutive pieces of one size along a dimension, as views; the last may be smaller.";
+      "Split into at most `chunks` consecutive pieces of one size along a dimension, as views; the last may "
+      "be smaller.";
   static constexpr auto signature = "self, chunks, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=1", "(0, 2), 2"};
   template <class A>
@@ -211,7 +212,7 @@ struct Diagonal : Structured {
 struct Unfold : Structured {
   static constexpr auto name = "unfold";
   static constexpr auto doc =
-      "Windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
+      "Sliding windows of `size` along a dimension, every `step`, as a new last dimension of a view.";
   static constexpr auto signature = "self, dimension, size, step";
   static constexpr auto samples =
       Cases{"(5, 2), 0, 3, 1", "(2, 6), -1, 2, 2", "(), 0, 1, 1", "(0, 4), 1, 2, 2"};

@@ -96,7 +96,7 @@ struct Mm : FixedRanks<2, 2> {
 struct Bmm : FixedRanks<3, 3> {
   static constexpr auto name = "bmm";
   static constexpr auto batch = batching::product_3_3;
-  static constexpr auto doc = "Products of two batches of matrices of one size.";
+  static constexpr auto doc = "Batched matrix product.";
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3, 4), (2, 4, 2)", "(0, 3, 4), (0, 4, 2)"};
@@ -117,7 +117,7 @@ struct Mv : FixedRanks<2, 1> {
 struct Dot : FixedRanks<1, 1> {
   static constexpr auto name = "dot";
   static constexpr auto batch = batching::product_1_1;
-  static constexpr auto doc = "Sum of the products of two vectors' elements, without conjugation.";
+  static constexpr auto doc = "Dot product of two vectors, without conjugation.";
   static constexpr auto signature = "self, tensor";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(4,), (4,)", "(0,), (0,)"};
@@ -153,7 +153,7 @@ struct Outer : Structured {
   static constexpr auto name = "outer";
   static constexpr bool out_converts = true;
   static constexpr auto batch = batching::outer;
-  static constexpr auto doc = "Products of each element of one vector with each of another.";
+  static constexpr auto doc = "Outer product of two vectors.";
   static constexpr auto signature = "self, vec2";
   static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec2);

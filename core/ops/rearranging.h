@@ -48,7 +48,7 @@ struct Roll : Structured {
 
 struct Repeat : Structured {
   static constexpr auto name = "repeat";
-  static constexpr auto doc = "Copies of the tensor side by side, so many along each dimension.";
+  static constexpr auto doc = "Repeat the tensor along each dimension.";
   static constexpr auto signature = "self, repeats";
   static constexpr auto samples =
       Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]", "(0, 3), [2, 1]"};
@@ -65,8 +65,7 @@ struct Tile : Structured {
   static const char* recorded_as(const A&) {
     return "repeat";
   }
-  static constexpr auto doc =
-      "Like repeat, with the numbers for the last dimensions where fewer than dimensions are given.";
+  static constexpr auto doc = "Repeat the tensor along its last dimensions, as many as numbers are given.";
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [2]", "(3,), [2, 2]", "(0, 3), [2, 1]"};
   static Tensor forward(const Tensor& self, Repeats dims) {
@@ -135,7 +134,8 @@ struct Triu : Structured {
 
 struct DiagEmbed : Structured {
   static constexpr auto name = "diag_embed";
-  static constexpr auto doc = "Matrices of zeros with the last dimension of the input on a diagonal.";
+  static constexpr auto doc =
+      "Diagonal matrices: the last dimension of the input on a diagonal, zero elsewhere.";
   static constexpr auto signature = "self, offset=0, dim1=-2, dim2=-1";
   static constexpr auto samples =
       Cases{"(3,)", "(2, 3), offset=1", "(2, 3), offset=-1, dim1=0, dim2=2", "(2, 0)"};

@@ -15,7 +15,7 @@ struct Step : Unary {
 
 struct Floor : Step {
   static constexpr auto name = "floor";
-  static constexpr auto doc = "The largest whole number that is not above each element.";
+  static constexpr auto doc = "The largest integer not above each element.";
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
     if constexpr (std::is_integral_v<T>)
@@ -27,7 +27,7 @@ struct Floor : Step {
 
 struct Ceil : Step {
   static constexpr auto name = "ceil";
-  static constexpr auto doc = "The smallest whole number that is not below each element.";
+  static constexpr auto doc = "The smallest integer not below each element.";
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
     if constexpr (std::is_integral_v<T>)
@@ -40,7 +40,7 @@ struct Ceil : Step {
 struct Trunc : Step {
   static constexpr auto name = "trunc";
   static constexpr auto aliases = "fix";
-  static constexpr auto doc = "Each element without its fraction.";
+  static constexpr auto doc = "Truncate each element towards zero.";
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
     if constexpr (std::is_integral_v<T>)
@@ -52,7 +52,7 @@ struct Trunc : Step {
 
 struct Round : Step {
   static constexpr auto name = "round";
-  static constexpr auto doc = "The whole number nearest to each element, halves to even.";
+  static constexpr auto doc = "Round each element to the nearest integer, halves to even.";
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
     if constexpr (std::is_integral_v<T>)
@@ -89,7 +89,7 @@ struct RoundDecimals : Unary {
 struct Frac : Unary {
   static constexpr auto name = "frac";
   static constexpr bool out_converts = false;
-  static constexpr auto doc = "The fraction of each element, with its sign.";
+  static constexpr auto doc = "Fractional part of each element, with its sign.";
   static constexpr TypeSet types = types::floating;
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
@@ -117,7 +117,8 @@ struct Copysign : Binary {
 struct Heaviside : Binary {
   static constexpr auto name = "heaviside";
   static constexpr bool out_converts = false;
-  static constexpr auto doc = "0 where self is negative, 1 where it is positive, values where it is 0.";
+  static constexpr auto doc =
+      "Heaviside step function: 0 where self is negative, 1 where it is positive, values where it is 0.";
   static constexpr auto inputs = "self, values";
   static constexpr TypeSet types = types::boolean | types::real;
   template <class T>

@@ -24,7 +24,7 @@ struct Cumsum : Structured {
   static constexpr auto name = "cumsum";
   static constexpr bool out_converts = true;
   static constexpr bool inplace = true;
-  static constexpr auto doc = "Sums of the elements so far along a dimension. Integers add up in int64.";
+  static constexpr auto doc = "Cumulative sum along a dimension. Integers add up in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
@@ -50,8 +50,7 @@ struct Cumprod : Structured {
   static constexpr auto name = "cumprod";
   static constexpr bool out_converts = true;
   static constexpr bool inplace = true;
-  static constexpr auto doc =
-      "Products of the elements so far along a dimension. Integers multiply in int64.";
+  static constexpr auto doc = "Cumulative product along a dimension. Integers multiply in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4), 1", "[[0.0, 2.0, 3.0], [4.0, 0.0, 0.0]], -1",
                                         "(3, 2), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
@@ -65,8 +64,7 @@ struct Cumprod : Structured {
 
 struct LogCumSumExp : Structured {
   static constexpr auto name = "logcumsumexp";
-  static constexpr auto doc =
-      "log(sum(exp(x))) of the elements so far along a dimension, without overflow in between.";
+  static constexpr auto doc = "Cumulative log(sum(exp(x))) along a dimension, without overflow in between.";
   static constexpr auto signature = "self, dim";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
@@ -83,7 +81,8 @@ inline constexpr auto taken_along_rule = [](Grad g, Output<1> indices, Shape<0> 
 
 struct Cummax : Structured {
   static constexpr auto name = "cummax";
-  static constexpr auto doc = "Largest element so far along a dimension, and where it was last found.";
+  static constexpr auto doc =
+      "Cumulative maximum along a dimension, and the last index at which it is found.";
   static constexpr auto signature = "self, dim";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
@@ -96,7 +95,8 @@ struct Cummax : Structured {
 
 struct Cummin : Structured {
   static constexpr auto name = "cummin";
-  static constexpr auto doc = "Smallest element so far along a dimension, and where it was last found.";
+  static constexpr auto doc =
+      "Cumulative minimum along a dimension, and the last index at which it is found.";
   static constexpr auto signature = "self, dim";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};

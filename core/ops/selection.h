@@ -51,7 +51,7 @@ struct Where : Ternary {
 
 struct MaskedFill : Ternary {
   static constexpr auto name = "masked_fill";
-  static constexpr auto doc = "value where mask holds, elements of self elsewhere.";
+  static constexpr auto doc = "Fill with a value where a mask is true.";
   static constexpr const char* inputs = "self, mask, value";
   static constexpr TypeSet types = types::all;
   static constexpr int condition = 1;
@@ -85,7 +85,7 @@ struct Ordered : Binary {
 struct Maximum : Ordered {
   static constexpr auto name = "maximum";
   static constexpr auto overloads = "max";
-  static constexpr auto doc = "The larger of two elements; NaN where either is.";
+  static constexpr auto doc = "Element-wise maximum of two tensors; NaN where either is.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     if constexpr (std::is_floating_point_v<T>)
@@ -106,7 +106,7 @@ struct Maximum : Ordered {
 struct Minimum : Ordered {
   static constexpr auto name = "minimum";
   static constexpr auto overloads = "min";
-  static constexpr auto doc = "The smaller of two elements; NaN where either is.";
+  static constexpr auto doc = "Element-wise minimum of two tensors; NaN where either is.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     if constexpr (std::is_floating_point_v<T>)
@@ -126,7 +126,7 @@ struct Minimum : Ordered {
 
 struct Fmax : Ordered {
   static constexpr auto name = "fmax";
-  static constexpr auto doc = "The larger of two elements; the other where one is NaN.";
+  static constexpr auto doc = "Element-wise maximum of two tensors; the other element where one is NaN.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     return select(a >= b || b != b, a, b);
@@ -143,7 +143,7 @@ struct Fmax : Ordered {
 
 struct Fmin : Ordered {
   static constexpr auto name = "fmin";
-  static constexpr auto doc = "The smaller of two elements; the other where one is NaN.";
+  static constexpr auto doc = "Element-wise minimum of two tensors; the other element where one is NaN.";
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b) {
     return select(a <= b || b != b, a, b);

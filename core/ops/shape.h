@@ -154,7 +154,7 @@ struct Flatten : Structured {
     return "view";
   }
   static constexpr auto doc =
-      "The dimensions from start_dim to end_dim made one: a view where the layout allows.";
+      "Flatten the dimensions from start_dim to end_dim into one: a view where the layout allows.";
   static constexpr auto signature = "self, start_dim=0, end_dim=-1";
   static constexpr auto samples = Cases{"(2, 3, 4)", "(2, 3, 4), start_dim=1, end_dim=2", "(0, 3)", "()"};
   static constexpr bool view = true;
@@ -168,7 +168,7 @@ struct Unflatten : Structured {
   static const char* recorded_as(const A&) {
     return "view";
   }
-  static constexpr auto doc = "A view with one dimension made several; one of the sizes may be -1.";
+  static constexpr auto doc = "Split one dimension into several, as a view; one of the sizes may be -1.";
   static constexpr auto signature = "self, dim, sizes";
   static constexpr auto samples = Cases{"(3, 4), 1, [2, 2]", "(6, 2), 0, [-1, 3]", "(0, 4), -1, [2, 2]"};
   static constexpr bool view = true;

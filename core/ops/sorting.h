@@ -48,7 +48,7 @@ struct GatherAlong : Structured {
 
 struct Sort : Structured {
   static constexpr auto name = "sort";
-  static constexpr auto doc = "The elements in order along a dimension, and the indices they had.";
+  static constexpr auto doc = "Sort along a dimension: the sorted values, and the indices that they had.";
   static constexpr auto signature = "self, dim=-1, descending=False, stable=False";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples =

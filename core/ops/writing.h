@@ -309,7 +309,7 @@ struct IndexCopy : Structured {
 struct MaskedScatter : Structured {
   static constexpr auto name = "masked_scatter";
   static constexpr bool inplace = true;
-  static constexpr auto doc = "A copy with the elements of source, in order, written where a mask holds.";
+  static constexpr auto doc = "A copy with the elements of source, in order, written where a mask is true.";
   static constexpr auto signature = "self, mask, source";
   static constexpr auto samples =
       Cases{"(3, 4), mask(3, 4), (12,)", "(3, 4), mask(4), (3, 4)", "(0, 3), mask(0, 3), (0,)"};
