@@ -38,6 +38,11 @@ def parameters(value, method=False):
     return [n for n in names[method:] if not n.startswith("_")]
 
 
+def _returns_none(value):
+    """Whether its annotation says that there is no result."""
+    return getattr(value, "__annotations__", {}).get("return", "") in (None, "None")
+
+
 def lacks(value, method=False):
     """Yield what is missing: "parameters a, b", "returns", "example"."""
     doc = inspect.getdoc(value) or ""
@@ -47,7 +52,7 @@ def lacks(value, method=False):
     missing = [] if names is None else [n for n in names if n not in described(found.get("Parameters", ""))]
     if missing:
         yield "parameters " + ", ".join(missing)
-    if not isinstance(value, type) and not {"Returns", "Yields"} & set(found):
+    if not isinstance(value, type) and not _returns_none(value) and not {"Returns", "Yields"} & set(found):
         yield "returns"
     if ">>>" not in doc:
         yield "example"

@@ -44,14 +44,14 @@ def test_nothing_on_it_depends_on_the_machine(tool):
     assert " at 0x" not in tool.text() and str(ROOT) not in tool.text()
 
 
-def test_the_pages_are_up_to_date_and_their_examples_run():
+def test_the_pages_are_up_to_date():
+    """Their examples run in test_help.py and test_documentation.py; the tool runs them before it writes."""
     spec = importlib.util.spec_from_file_location("reference_pages", ROOT / "tools" / "reference_pages.py")
     pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pages)
     there = {f.stem: f.read_text(encoding="utf-8") for f in pages.FOLDER.glob("*.md")}
     for module in ["", "Tensor", *pages.MODULES]:
-        text, _, wrong = pages.page(module)
-        assert wrong == []
+        text, _, _ = pages.page(module, run=False)
         if "\n## " in text:
             assert there.pop(module or "adjoint") == text, "run `python tools/reference_pages.py --write`"
     assert there == {}
