@@ -13,7 +13,7 @@ from adjoint.linalg._solvers import tolerances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from adjoint._types import Dims, DType, Number
+    from adjoint._types import Dims, DType
 
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
@@ -161,7 +161,7 @@ def norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def cond(A: Tensor, p: Number | str | None = None, *, out: Tensor | None = None) -> Tensor:
+def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The condition number: the norm of a matrix times that of its inverse.
 
     Parameters
