@@ -196,6 +196,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(
-        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY, *_LATER}
+    here = (
+        name for name, value in globals().items() if not name.startswith("_") and type(value) is not type(_C)
     )
+    return sorted({*here, *_LAZY, *_LATER, "__version__"})

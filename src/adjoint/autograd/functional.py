@@ -8,15 +8,24 @@ v, and the gradient of a linear map is its transpose. Start reading at `vjp`, th
 from __future__ import annotations
 
 from adjoint._C import Tensor
+from adjoint._register import listing
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
 from adjoint.autograd._convention import complex_convention
 from adjoint.autograd._functional_forward import is_forward, jacobian_by_columns
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+__dir__ = listing(__name__)
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of `func` and the product vᵀJ of a vector with its Jacobian.
 
     Parameters
@@ -64,7 +73,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     return _result(ys, several_outputs, create_graph), _result(rows, several, create_graph)
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of `func` and the product J·v of its Jacobian with a vector.
 
     It takes two passes in reverse mode: vᵀJ for a placeholder v, then the derivative of that by the placeholder.
@@ -109,7 +120,14 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     return _result(ys, several_outputs, create_graph), _result(columns, several_outputs, create_graph)
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of `func` at `inputs`, row by row in reverse mode or column by column in forward mode.
 
     Parameters
@@ -173,13 +191,13 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
 
 def hessian(
-    func,
-    inputs,
-    create_graph=False,
-    strict=False,
-    vectorize=False,
-    outer_jacobian_strategy="reverse-mode",
-):
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The Hessian of a function with one real number as its value.
 
     Parameters
@@ -226,7 +244,9 @@ def hessian(
     return blocks if several else blocks[0][0]
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of a function with one real number as its value, and the product vᵀH with its Hessian.
 
     Parameters
@@ -259,7 +279,9 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
         return _hessian_product(several, xs, y, rows, xs, v, create_graph, strict, "double_back")
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of a function with one real number as its value, and the product H·v with its Hessian.
 
     A Hessian is symmetric, so that `vhp` gives the same with one pass less; prefer it.

@@ -14,6 +14,7 @@ Examples
 tensor(1.)
 """
 
+from adjoint._register import listing
 from adjoint.distributions import (
     _kl_cross,  # noqa: F401 - registers its rules
     _kl_same,  # noqa: F401
@@ -116,3 +117,4 @@ __all__ = [
     "transform_to",
 ]
 __all__ += transforms.__all__
+__dir__ = listing(__name__, "constraints", "kl", "transforms")

@@ -7,9 +7,16 @@ from adjoint.distributions import constraints
 from adjoint.distributions._transform import Transform
 from adjoint.distributions.utils import _sum_rightmost
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class _Joined(Transform):
     """Transforms that act on parts; subclasses say how a tensor is split and put together."""
+
+    _join: Any
+    _split: Any
 
     def __init__(self, tseq, dim=0, cache_size=0):
         super().__init__(cache_size=cache_size)

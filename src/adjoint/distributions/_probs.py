@@ -6,9 +6,15 @@ import adjoint as ad
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class ProbsOrLogits:
     """Parameters `probs` and `logits`, of which one is given: log odds, for each element."""
+
+    _set: Any
 
     _binary = True
     _carried: tuple = ("_given",)
@@ -42,6 +48,8 @@ class ProbsOrLogits:
 
 class Choices(ProbsOrLogits):
     """Probabilities of alternatives along the last dimension: they are normalised."""
+
+    _batch_shape: Any
 
     _binary = False
 

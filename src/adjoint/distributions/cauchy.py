@@ -9,6 +9,10 @@ from adjoint._C import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Cauchy"]
 
 
@@ -28,6 +32,9 @@ class Cauchy(Distribution):
     >>> ad.distributions.Cauchy(0.0, 1.0).cdf(ad.tensor(1.0))
     tensor(0.7500)
     """
+
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -5,6 +5,10 @@ from __future__ import annotations
 from adjoint.distributions import constraints
 from adjoint.distributions.gamma import Gamma
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Chi2"]
 
 
@@ -22,6 +26,8 @@ class Chi2(Gamma):
     >>> ad.distributions.Chi2(3.0).mean
     tensor(3.)
     """
+
+    concentration: Tensor
 
     arg_constraints = {"df": constraints.positive}
 

@@ -7,6 +7,11 @@ make one value together. Constraints that need parameters are classes, the other
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "Constraint",
@@ -42,6 +47,7 @@ __all__ = [
     "symmetric",
     "unit_interval",
 ]
+__dir__ = listing(__name__)
 
 
 class Constraint:
@@ -198,6 +204,8 @@ class _Bounded(Constraint):
 
 
 class _IntegerInterval(_Bounded):
+    lower_bound: Any
+    upper_bound: Any
     is_discrete = True
 
     def __init__(self, lower_bound, upper_bound):
@@ -208,6 +216,7 @@ class _IntegerInterval(_Bounded):
 
 
 class _IntegerLessThan(_Bounded):
+    upper_bound: Any
     is_discrete = True
 
     def __init__(self, upper_bound):
@@ -218,6 +227,7 @@ class _IntegerLessThan(_Bounded):
 
 
 class _IntegerGreaterThan(_Bounded):
+    lower_bound: Any
     is_discrete = True
 
     def __init__(self, lower_bound):
@@ -233,6 +243,8 @@ class _Real(Constraint):
 
 
 class _GreaterThan(_Bounded):
+    lower_bound: Any
+
     def __init__(self, lower_bound):
         super().__init__(lower_bound=lower_bound)
 
@@ -241,6 +253,8 @@ class _GreaterThan(_Bounded):
 
 
 class _GreaterThanEq(_Bounded):
+    lower_bound: Any
+
     def __init__(self, lower_bound):
         super().__init__(lower_bound=lower_bound)
 
@@ -249,6 +263,8 @@ class _GreaterThanEq(_Bounded):
 
 
 class _LessThan(_Bounded):
+    upper_bound: Any
+
     def __init__(self, upper_bound):
         super().__init__(upper_bound=upper_bound)
 
@@ -257,6 +273,9 @@ class _LessThan(_Bounded):
 
 
 class _Interval(_Bounded):
+    lower_bound: Any
+    upper_bound: Any
+
     def __init__(self, lower_bound, upper_bound):
         super().__init__(lower_bound=lower_bound, upper_bound=upper_bound)
 
@@ -265,6 +284,9 @@ class _Interval(_Bounded):
 
 
 class _HalfOpenInterval(_Interval):
+    lower_bound: Any
+    upper_bound: Any
+
     def check(self, value):
         return (self.lower_bound <= value) & (value < self.upper_bound)
 

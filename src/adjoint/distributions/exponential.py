@@ -7,6 +7,10 @@ from adjoint._C import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Exponential"]
 
 
@@ -24,6 +28,8 @@ class Exponential(ExponentialFamily):
     >>> ad.distributions.Exponential(2.0).mean
     tensor(0.5000)
     """
+
+    rate: Tensor
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

@@ -10,6 +10,10 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.gamma import Gamma
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["FisherSnedecor"]
 
 
@@ -27,6 +31,9 @@ class FisherSnedecor(Distribution):
     >>> ad.distributions.FisherSnedecor(3.0, 4.0).mean
     tensor(2.)
     """
+
+    df1: Tensor
+    df2: Tensor
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

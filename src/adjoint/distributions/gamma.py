@@ -9,6 +9,10 @@ from adjoint.distributions._functions import gammainc
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Gamma"]
 
 
@@ -29,6 +33,9 @@ class Gamma(ExponentialFamily):
     >>> ad.distributions.Gamma(2.0, 4.0).mean
     tensor(0.5000)
     """
+
+    concentration: Tensor
+    rate: Tensor
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

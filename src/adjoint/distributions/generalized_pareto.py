@@ -10,6 +10,10 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _uniform, broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["GeneralizedPareto"]
 
 
@@ -30,6 +34,10 @@ class GeneralizedPareto(Distribution):
     >>> ad.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
     tensor(2.)
     """
+
+    concentration: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {
         "loc": constraints.real,

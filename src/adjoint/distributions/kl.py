@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import warnings
 
+from adjoint._register import listing
+
 __all__ = ["kl_divergence", "register_kl"]
+__dir__ = listing(__name__)
 
 _KL_REGISTRY: dict = {}
 _KL_MEMOIZE: dict = {}

@@ -9,6 +9,10 @@ from adjoint._C import Size
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Laplace"]
 
 
@@ -27,6 +31,9 @@ class Laplace(Distribution):
     >>> ad.distributions.Laplace(0.0, 1.0).cdf(ad.tensor(0.0))
     tensor(0.5000)
     """
+
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -11,6 +11,10 @@ from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _standard_normal, lazy_property
 from adjoint.linalg import cholesky, solve_triangular
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["MultivariateNormal"]
 
 
@@ -53,6 +57,8 @@ def _factor_of_inverse(precision):
 
 class CovarianceForms:
     """A covariance matrix, its inverse, and its Cholesky factor, of which one is given."""
+
+    _batch_shape: Any
 
     def _one_form(self, **forms):
         given = [(name, value) for name, value in forms.items() if value is not None]

@@ -10,6 +10,10 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _standard_normal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Normal"]
 
 
@@ -29,6 +33,9 @@ class Normal(ExponentialFamily):
     >>> ad.distributions.Normal(0.0, 1.0).log_prob(ad.tensor(0.0))
     tensor(-0.9189)
     """
+
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

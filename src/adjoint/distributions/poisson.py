@@ -8,6 +8,10 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Poisson"]
 
 
@@ -25,6 +29,8 @@ class Poisson(ExponentialFamily):
     >>> ad.distributions.Poisson(4.0).log_prob(ad.tensor(0.0))
     tensor(-4.)
     """
+
+    rate: Tensor
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -11,6 +11,10 @@ from adjoint.distributions.chi2 import Chi2
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _standard_normal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["StudentT"]
 
 
@@ -29,6 +33,10 @@ class StudentT(Distribution):
     >>> ad.distributions.StudentT(4.0).variance
     tensor(2.)
     """
+
+    df: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {
         "df": constraints.positive,

@@ -10,6 +10,10 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import broadcast_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["Uniform"]
 
 
@@ -26,6 +30,9 @@ class Uniform(Distribution):
     >>> ad.distributions.Uniform(0.0, 4.0).variance
     tensor(1.3333)
     """
+
+    high: Tensor
+    low: Tensor
 
     has_rsample = True
 

@@ -10,6 +10,10 @@ from adjoint.distributions import constraints
 from adjoint.distributions._functions import VonMisesDraw, circular_variance, log_bessel0e
 from adjoint.distributions.distribution import Distribution
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["VonMises"]
 
 
@@ -32,6 +36,9 @@ class VonMises(Distribution):
     >>> ad.distributions.VonMises(0.0, 1.0).log_prob(ad.tensor(0.0))
     tensor(-1.0738)
     """
+
+    concentration: Tensor
+    loc: Tensor
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

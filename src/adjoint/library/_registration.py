@@ -7,6 +7,11 @@ from adjoint._arguments import ignores
 from adjoint.library._custom import CustomOpDef, find, forget, later, place
 from adjoint.library._schemas import Schema, infer_schema
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = [
     "Library",
     "OpCheckError",
@@ -30,7 +35,16 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda", "MPS": "mps", "XPU": "xpu"}
 _EVERYWHERE = ("", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "default")
 
 
-def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: Any,
+    device_types: Any = None,
+    schema: Any = None,
+    tags: Any = None,
+) -> Any:
     """Make an operator of a function of tensors, which no transform looks into.
 
     Parameters
@@ -101,13 +115,15 @@ def _known(op, what):
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_kernel(op, device_types, func=None, /, *, lib=None):
+def register_kernel(
+    op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None
+) -> Any:
     """Add the function that computes an operator for tensors of some devices; None: for all others."""
     return _known(op, "register_kernel").register_kernel(device_types, func)
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_autograd(op, backward, /, *, setup_context=None, lib=None) -> None:
+def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
     """Give an operator its derivative.
 
     Parameters
@@ -128,13 +144,21 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None) -> None:
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_vmap(op, func=None, /, *, lib=None):
+def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
     """Give an operator its rule for `vmap`: ``func(info, in_dims, *args)`` returns results and where they have the batch."""
     return _known(op, "register_vmap").register_vmap(func)
 
 
 @ignores("allow_override", why="the last one counts in any case", warns=False)
-def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
+def register_fake(
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Any = None,
+    _stacklevel: int = 1,
+    allow_override: bool = True,
+) -> Any:
     """Give an operator what says how its results look, for tensors without data.
 
     An operator that is not defined is no error, as it is in torch: packages declare so what their compiled part would define.
@@ -148,23 +172,25 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
     return found.register_fake(func)
 
 
-def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
+def impl_abstract(
+    qualname: Any, func: Callable[..., Any] | None = None, *, lib: Any = None, _stacklevel: int = 1
+) -> Any:
     """The former name of `register_fake`."""
     return register_fake(qualname, func, lib=lib)
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+def register_autocast(op: Any, device_type: Any, cast_inputs: Any, /, *, lib: Any = None) -> Any:
     """Give an operator the type in which its floating-point arguments come under autocast."""
     return _known(op, "register_autocast").register_autocast(device_type, cast_inputs)
 
 
-def fallthrough_kernel():
+def fallthrough_kernel() -> Any:
     """What stands for no kernel; never called."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
-def get_ctx():
+def get_ctx() -> Any:
     """What a fake implementation asks for sizes that depend on values; no such sizes are known here."""
     raise RuntimeError(
         "get_ctx(): there are no symbolic sizes: a fake implementation whose results depend on values cannot say their shape"
@@ -197,7 +223,7 @@ class Library:
     tensor([2., 2.])
     """
 
-    def __init__(self, ns, kind, dispatch_key=""):
+    def __init__(self, ns: Any, kind: Any, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
         if ns in ("aten", "prim", "prims"):
@@ -214,11 +240,11 @@ class Library:
         if kind == "DEF":
             _libraries[ns] = self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
 
     @ignores("alias_analysis", "tags", why="they are notes for compilers", warns=False)
-    def define(self, schema, alias_analysis="", *, tags=()) -> str:
+    def define(self, schema: Any, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Declare an operator: ``"name(Tensor x) -> Tensor"``. Returns its name."""
         if self.kind == "IMPL":
             raise RuntimeError(
@@ -238,7 +264,15 @@ class Library:
         return name.partition("::")[2]
 
     @ignores("allow_override", why="the last one counts in any case", warns=False)
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False) -> None:
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
         """Add a function that computes an operator, for a dispatch key."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
@@ -284,7 +318,7 @@ def _add(name, key, fn):
 
 
 @ignores("tags", why="they are notes for compilers", warns=False)
-def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
+def define(qualname: Any, schema: Any, alias_analysis: str = "", *, lib: Any = None, tags: Any = ()) -> Any:
     """Declare an operator: ``define("ns::name", "(Tensor x) -> Tensor")``; with a Library first, a decorator of its kernel."""
     if isinstance(qualname, Library):
 
@@ -303,7 +337,7 @@ def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
     return None
 
 
-def impl(qualname, types, func=None, *, lib=None):
+def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
     """Add a function that computes an operator for devices ("cpu", "default" …), or for one of torch's dispatch keys."""
     if isinstance(qualname, Library):
         key = func or ""
@@ -320,7 +354,7 @@ def impl(qualname, types, func=None, *, lib=None):
     return func
 
 
-def get_op(qualname):
+def get_op(qualname: Any) -> Any:
     """The operator of a name, ``ns::name``.
 
     Raises
@@ -341,7 +375,16 @@ class OpCheckError(Exception):
 _TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
-def opcheck(op, args, kwargs=None, *, test_utils=_TESTS, raise_exception=True, atol=None, rtol=None):
+def opcheck(
+    op: Any,
+    args: Any,
+    kwargs: Any = None,
+    *,
+    test_utils: Any = _TESTS,
+    raise_exception: bool = True,
+    atol: Any = None,
+    rtol: Any = None,
+) -> Any:
     """Check an operator on one call.
 
     Parameters

@@ -4,6 +4,8 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
+from adjoint._register import listing
+
 from . import (
     activation,
     attention,
@@ -99,3 +101,4 @@ __all__ += [
     "parallel",
     "utils",
 ]
+__dir__ = listing(__name__, "grad", "parameter")

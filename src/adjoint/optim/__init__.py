@@ -3,6 +3,8 @@
 Start with `sgd` for the shortest one, and `optimizer` for what all share. `swa_utils` averages models.
 """
 
+from adjoint._register import listing
+
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adafactor import Adafactor
@@ -40,3 +42,4 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+__dir__ = listing(__name__)

@@ -13,6 +13,13 @@ from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint._types import DType
 
 __all__ = [
     "bartlett",
@@ -27,6 +34,7 @@ __all__ = [
     "kaiser",
     "nuttall",
 ]
+__dir__ = listing(__name__)
 
 
 def _window(name, M, sym, dtype, weights) -> Tensor:
@@ -76,7 +84,7 @@ def kaiser_of(beta):
 
 
 @creation(out=False)
-def bartlett(M, *, sym=True, dtype=None) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """A triangle, whose ends are 0: 1 - \\|2k / (M - 1) - 1\\|.
 
     Examples
@@ -89,19 +97,21 @@ def bartlett(M, *, sym=True, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def blackman(M, *, sym=True, dtype=None) -> Tensor:
+def blackman(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """Three cosines: `general_cosine` with the coefficients 0.42, 0.5 and 0.08."""
     return _window("blackman", M, sym, dtype, cosines((0.42, 0.5, 0.08)))
 
 
 @creation(out=False)
-def cosine(M, *, sym=True, dtype=None) -> Tensor:
+def cosine(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """Half a period of a sine: sin(π (k + 1/2) / M)."""
     return _window("cosine", M, sym, dtype, lambda k, n: (pi / (M if sym else M + 1) * (k + 0.5)).sin())
 
 
 @creation(out=False)
-def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None) -> Tensor:
+def exponential(
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DType | None = None
+) -> Tensor:
     """Weights that fall off from a centre, the middle unless another is given: exp(-\\|k - center\\| / tau)."""
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -115,7 +125,7 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def gaussian(M, *, std=1.0, sym=True, dtype=None) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """A bell with a standard deviation of `std` places."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -123,7 +133,7 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def general_cosine(M, *, a, sym=True, dtype=None) -> Tensor:
+def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: DType | None = None) -> Tensor:
     """A sum of cosines with the coefficients `a`: Σ (-1)^i a_i cos(2πik / (M - 1))."""
     if not isinstance(a, (list, tuple)):
         raise TypeError("Coefficients must be a list/tuple")
@@ -133,19 +143,19 @@ def general_cosine(M, *, a, sym=True, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def general_hamming(M, *, alpha=0.54, sym=True, dtype=None) -> Tensor:
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """A raised cosine: alpha - (1 - alpha) cos(2πk / (M - 1))."""
     return _window("general_hamming", M, sym, dtype, cosines((alpha, 1 - alpha)))
 
 
 @creation(out=False)
-def hamming(M, *, sym=True, dtype=None) -> Tensor:
+def hamming(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """`general_hamming` with alpha = 0.54, whose first side lobe is nearly cancelled."""
     return _window("hamming", M, sym, dtype, cosines((0.54, 0.46)))
 
 
 @creation(out=False)
-def hann(M, *, sym=True, dtype=None) -> Tensor:
+def hann(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """`general_hamming` with alpha = 0.5, whose ends are 0.
 
     Examples
@@ -158,7 +168,7 @@ def hann(M, *, sym=True, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def kaiser(M, *, beta=12.0, sym=True, dtype=None) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """Nearly all of the energy in the main lobe, whose width grows with beta; by a Bessel function."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -166,7 +176,7 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def nuttall(M, *, sym=True, dtype=None) -> Tensor:
+def nuttall(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     """Four cosines, with side lobes below -98 dB."""
     return _window("nuttall", M, sym, dtype, cosines((0.3635819, 0.4891775, 0.1365995, 0.0106411)))
 

@@ -5,6 +5,8 @@ called after the optimiser's. Most are factors: the rate of this epoch is the ra
 `_factor()`, so that several schedulers compose. Start with `LRScheduler` in `_base` and `StepLR` in `_factors`.
 """
 
+from adjoint._register import listing
+
 from ._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._base import LRScheduler
 from ._cosines import CosineAnnealingLR, CosineAnnealingWarmRestarts
@@ -40,5 +42,6 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+__dir__ = listing(__name__)
 
 _LRScheduler = LRScheduler

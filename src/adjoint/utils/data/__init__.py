@@ -4,6 +4,7 @@
 or by others. Start reading at `DataLoader`.
 """
 
+from adjoint._register import listing
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data.dataloader import DataLoader, get_worker_info
 from adjoint.utils.data.dataset import (
@@ -47,3 +48,4 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+__dir__ = listing(__name__)
