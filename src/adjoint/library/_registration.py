@@ -7,11 +7,6 @@ from adjoint._arguments import ignores
 from adjoint.library._custom import CustomOpDef, find, forget, later, place
 from adjoint.library._schemas import Schema, infer_schema
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 __all__ = [
     "Library",
     "OpCheckError",
@@ -35,16 +30,7 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda", "MPS": "mps", "XPU": "xpu"}
 _EVERYWHERE = ("", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "default")
 
 
-def custom_op(
-    name: str,
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    mutates_args: Any,
-    device_types: Any = None,
-    schema: Any = None,
-    tags: Any = None,
-) -> Any:
+def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
     """Make an operator of a function of tensors, which no transform looks into.
 
     Parameters
@@ -115,15 +101,13 @@ def _known(op, what):
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_kernel(
-    op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None
-) -> Any:
+def register_kernel(op, device_types, func=None, /, *, lib=None):
     """Add the function that computes an operator for tensors of some devices; None: for all others."""
     return _known(op, "register_kernel").register_kernel(device_types, func)
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
+def register_autograd(op, backward, /, *, setup_context=None, lib=None) -> None:
     """Give an operator its derivative.
 
     Parameters
@@ -144,21 +128,13 @@ def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, l
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
+def register_vmap(op, func=None, /, *, lib=None):
     """Give an operator its rule for `vmap`: ``func(info, in_dims, *args)`` returns results and where they have the batch."""
     return _known(op, "register_vmap").register_vmap(func)
 
 
 @ignores("allow_override", why="the last one counts in any case", warns=False)
-def register_fake(
-    op: Any,
-    func: Callable[..., Any] | None = None,
-    /,
-    *,
-    lib: Any = None,
-    _stacklevel: int = 1,
-    allow_override: bool = True,
-) -> Any:
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Give an operator what says how its results look, for tensors without data.
 
     An operator that is not defined is no error, as it is in torch: packages declare so what their compiled part would define.
@@ -172,25 +148,23 @@ def register_fake(
     return found.register_fake(func)
 
 
-def impl_abstract(
-    qualname: Any, func: Callable[..., Any] | None = None, *, lib: Any = None, _stacklevel: int = 1
-) -> Any:
+def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
     """The former name of `register_fake`."""
     return register_fake(qualname, func, lib=lib)
 
 
 @ignores("lib", why="an operator keeps what it was given as long as it is there", warns=False)
-def register_autocast(op: Any, device_type: Any, cast_inputs: Any, /, *, lib: Any = None) -> Any:
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
     """Give an operator the type in which its floating-point arguments come under autocast."""
     return _known(op, "register_autocast").register_autocast(device_type, cast_inputs)
 
 
-def fallthrough_kernel() -> Any:
+def fallthrough_kernel():
     """What stands for no kernel; never called."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
-def get_ctx() -> Any:
+def get_ctx():
     """What a fake implementation asks for sizes that depend on values; no such sizes are known here."""
     raise RuntimeError(
         "get_ctx(): there are no symbolic sizes: a fake implementation whose results depend on values cannot say their shape"
@@ -223,7 +197,7 @@ class Library:
     tensor([2., 2.])
     """
 
-    def __init__(self, ns: Any, kind: Any, dispatch_key: str = "") -> None:
+    def __init__(self, ns, kind, dispatch_key=""):
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
         if ns in ("aten", "prim", "prims"):
@@ -240,11 +214,11 @@ class Library:
         if kind == "DEF":
             _libraries[ns] = self
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
 
     @ignores("alias_analysis", "tags", why="they are notes for compilers", warns=False)
-    def define(self, schema: Any, alias_analysis: str = "", *, tags: Any = ()) -> str:
+    def define(self, schema, alias_analysis="", *, tags=()) -> str:
         """Declare an operator: ``"name(Tensor x) -> Tensor"``. Returns its name."""
         if self.kind == "IMPL":
             raise RuntimeError(
@@ -264,15 +238,7 @@ class Library:
         return name.partition("::")[2]
 
     @ignores("allow_override", why="the last one counts in any case", warns=False)
-    def impl(
-        self,
-        op_name: Any,
-        fn: Callable[..., Any],
-        dispatch_key: str = "",
-        *,
-        with_keyset: bool = False,
-        allow_override: bool = False,
-    ) -> None:
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False) -> None:
         """Add a function that computes an operator, for a dispatch key."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
@@ -318,7 +284,7 @@ def _add(name, key, fn):
 
 
 @ignores("tags", why="they are notes for compilers", warns=False)
-def define(qualname: Any, schema: Any, alias_analysis: str = "", *, lib: Any = None, tags: Any = ()) -> Any:
+def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
     """Declare an operator: ``define("ns::name", "(Tensor x) -> Tensor")``; with a Library first, a decorator of its kernel."""
     if isinstance(qualname, Library):
 
@@ -337,7 +303,7 @@ def define(qualname: Any, schema: Any, alias_analysis: str = "", *, lib: Any = N
     return None
 
 
-def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+def impl(qualname, types, func=None, *, lib=None):
     """Add a function that computes an operator for devices ("cpu", "default" …), or for one of torch's dispatch keys."""
     if isinstance(qualname, Library):
         key = func or ""
@@ -354,7 +320,7 @@ def impl(qualname: Any, types: Any, func: Callable[..., Any] | None = None, *, l
     return func
 
 
-def get_op(qualname: Any) -> Any:
+def get_op(qualname):
     """The operator of a name, ``ns::name``.
 
     Raises
@@ -375,16 +341,7 @@ class OpCheckError(Exception):
 _TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
-def opcheck(
-    op: Any,
-    args: Any,
-    kwargs: Any = None,
-    *,
-    test_utils: Any = _TESTS,
-    raise_exception: bool = True,
-    atol: Any = None,
-    rtol: Any = None,
-) -> Any:
+def opcheck(op, args, kwargs=None, *, test_utils=_TESTS, raise_exception=True, atol=None, rtol=None):
     """Check an operator on one call.
 
     Parameters

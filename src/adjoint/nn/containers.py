@@ -9,7 +9,8 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 
-from .module import Module, indent
+from ._naming import indent
+from .module import Module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from adjoint._C import ModuleMembers, _read_members_directly
 
 from ..utils.hooks import HookTable
 from . import global_hooks
+from ._naming import check_new_name, indent, type_name
 from ._where import PLAIN, locate
 from .conversion import Conversion
 from .global_hooks import *  # noqa: F403
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from adjoint import Tensor
-
 __all__ = ["Module"]
 __all__ += global_hooks.__all__
 
@@ -39,10 +38,8 @@ __all__ += global_hooks.__all__
 _global_forward_pre_hooks, _global_forward_hooks, _global_backward_pre_hooks, _global_backward_hooks = (
     table() for table in global_hooks.CALL_TABLES.values()
 )
-_global_forward_hooks_with_kwargs = HookTable()
-_global_forward_hooks_always_called = HookTable()
-_global_buffer_registration_hooks = HookTable()
-_global_module_registration_hooks = HookTable()
+_global_forward_hooks_with_kwargs, _global_forward_hooks_always_called = HookTable(), HookTable()
+_global_buffer_registration_hooks, _global_module_registration_hooks = HookTable(), HookTable()
 _global_parameter_registration_hooks = HookTable()
 _global_is_full_backward_hook: bool | None = None
 
@@ -54,17 +51,6 @@ def _own_registry(module, which, kind="parameter"):
     if registry is None:
         raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
     return registry
-
-
-def _check_new_name(module, registry, name, kind):
-    if not isinstance(name, str):
-        raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
-    if "." in name:
-        raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
-    if name == "":
-        raise KeyError(f'{kind} name can\'t be empty string ""')
-    if name not in registry and hasattr(module, name):
-        raise KeyError(f"attribute '{name}' already exists")
 
 
 def _replaced(kind, module, name, value):
@@ -228,7 +214,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             `param` is not a leaf.
         """
         registry = _own_registry(self, "_parameters", "parameter")
-        _check_new_name(self, registry, name, "parameter")
+        check_new_name(self, registry, name, "parameter")
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
@@ -242,7 +228,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             param = _replaced("parameter", self, name, param)
         registry[name] = param
 
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: ad.Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not learned; only persistent buffers enter `state_dict`.
 
         Raises
@@ -253,7 +239,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             `tensor` is neither a Tensor nor None.
         """
         registry = _own_registry(self, "_buffers", "buffer")
-        _check_new_name(self, registry, name, "buffer")
+        check_new_name(self, registry, name, "buffer")
         if tensor is not None and not isinstance(tensor, ad.Tensor):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
@@ -277,7 +263,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         registry = _own_registry(self, "_modules", "module")
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        _check_new_name(self, registry, name, "module")
+        check_new_name(self, registry, name, "module")
         registry[name] = module if module is None else _replaced("module", self, name, module)
 
     register_module = add_module
@@ -402,13 +388,13 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
+    ) -> Iterator[tuple[str, ad.Tensor]]:
         """Yield (dotted name, buffer), each buffer once."""
         return self._named_members(
             lambda module: list(module._buffers.items()), prefix, recurse, remove_duplicate
         )
 
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+    def buffers(self, recurse: bool = True) -> Iterator[ad.Tensor]:
         """Yield every buffer, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
@@ -508,14 +494,3 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
 
 _read_members_directly(Module)
-
-
-def type_name(value) -> str:
-    """The type of a value as error messages show it: with its module, unless that is builtins."""
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-def indent(text, by="  "):
-    """`text` with every line but the first moved to the right."""
-    return text.replace("\n", "\n" + by)

@@ -14,14 +14,6 @@ from collections.abc import Iterable
 import adjoint as ad
 from adjoint._register import listing
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint.nn.module import Module
-
 __all__ = [
     "BasePruningMethod",
     "CustomFromMask",
@@ -76,14 +68,14 @@ class BasePruningMethod(abc.ABC):
     _tensor_name: str
     PRUNING_TYPE = "unstructured"
 
-    def __call__(self, module: Module, inputs: Any) -> Any:
+    def __call__(self, module, inputs):
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abc.abstractmethod
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         """The mask for scores `t`, given the mask so far: 1 for what stays."""
 
-    def apply_mask(self, module: Module) -> Tensor:
+    def apply_mask(self, module):
         """The original times its mask."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned")
@@ -92,9 +84,7 @@ class BasePruningMethod(abc.ABC):
         return mask.to(original.dtype) * original
 
     @classmethod
-    def apply(
-        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
-    ) -> Any:
+    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
         """Prune the parameter `name` of a module by this method, made of the further arguments.
 
         Parameters
@@ -145,9 +135,7 @@ class BasePruningMethod(abc.ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(
-        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
-    ) -> Tensor:
+    def prune(self, t, default_mask=None, importance_scores=None):
         """A tensor pruned by this method, without a module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
@@ -157,7 +145,7 @@ class BasePruningMethod(abc.ABC):
         default_mask = ad.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=default_mask)
 
-    def remove(self, module: Module) -> None:
+    def remove(self, module) -> None:
         """Make the pruned tensor the parameter; the hook stays (see the function `remove`)."""
         name = self._tensor_name
         if name is None:
@@ -173,7 +161,7 @@ class BasePruningMethod(abc.ABC):
 class PruningContainer(BasePruningMethod):
     """Several methods for one parameter: each prunes what those before it left."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args):
         self._pruning_methods = ()
         if not isinstance(args, Iterable) or not args:
             return
@@ -181,7 +169,7 @@ class PruningContainer(BasePruningMethod):
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method: Any) -> None:
+    def add_pruning_method(self, method) -> None:
         """Add a method for the same parameter."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -192,16 +180,16 @@ class PruningContainer(BasePruningMethod):
             )
         self._pruning_methods += (method,)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self._pruning_methods)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self):
         return iter(self._pruning_methods)
 
-    def __getitem__(self, idx: Any) -> Any:
+    def __getitem__(self, idx):
         return self._pruning_methods[idx]
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         """The last method's mask within what the mask so far leaves."""
         method, mask = self._pruning_methods[-1], default_mask.to(t.dtype).clone()
         kind = method.PRUNING_TYPE
@@ -281,40 +269,40 @@ def _slices(t, dim, scores, count):
 class Identity(BasePruningMethod):
     """Prunes nothing, but lays out mask and original."""
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         return default_mask
 
     @classmethod
-    def apply(cls, module: Module, name: str) -> Any:
+    def apply(cls, module, name):
         return super().apply(module, name)
 
 
 class RandomUnstructured(BasePruningMethod):
     """Prunes elements drawn at random: `amount` of them, or that share where it is a float."""
 
-    def __init__(self, amount: float) -> None:
+    def __init__(self, amount):
         self.amount = _check_amount(amount)
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         # As torch, those of which the greatest numbers are drawn.
         return _without(default_mask, -ad.rand(t.shape), _count(self.amount, t.numel()))
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: float) -> Any:
+    def apply(cls, module, name, amount):
         return super().apply(module, name, amount=amount)
 
 
 class L1Unstructured(BasePruningMethod):
     """Prunes the elements of least size: `amount` of them, or that share where it is a float."""
 
-    def __init__(self, amount: float) -> None:
+    def __init__(self, amount):
         self.amount = _check_amount(amount)
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         return _without(default_mask, t.abs(), _count(self.amount, t.numel()))
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Any:
+    def apply(cls, module, name, amount, importance_scores=None):
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -323,17 +311,17 @@ class RandomStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: float, dim: int = -1) -> None:
+    def __init__(self, amount, dim=-1):
         self.amount = _check_amount(amount)
         self.dim = dim
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         _check_slices(t, self.dim)
         size = t.shape[self.dim]
         return default_mask * _slices(t, self.dim, ad.rand(size), _count(self.amount, size))
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> Any:
+    def apply(cls, module, name, amount, dim=-1):
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -342,26 +330,18 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
+    def __init__(self, amount, n, dim=-1):
         self.amount = _check_amount(amount)
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         _check_slices(t, self.dim)
         norms = _norms(t, self.n, self.dim)
         return default_mask * _slices(t, self.dim, norms, _count(self.amount, t.shape[self.dim]))
 
     @classmethod
-    def apply(
-        cls,
-        module: Module,
-        name: str,
-        amount: float,
-        n: float | str,
-        dim: int,
-        importance_scores: Tensor | None = None,
-    ) -> Any:
+    def apply(cls, module, name, amount, n, dim, importance_scores=None):
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
@@ -370,10 +350,10 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask: Tensor) -> None:
+    def __init__(self, mask):
         self.mask = mask
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t, default_mask):
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
@@ -381,17 +361,17 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Module, name: str, mask: Tensor) -> Any:
+    def apply(cls, module, name, mask):
         return super().apply(module, name, mask=mask)
 
 
-def identity(module: Module, name: str) -> Any:
+def identity(module, name):
     """Lay out mask and original without pruning anything; return the module."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module: Module, name: str, amount: float) -> Any:
+def random_unstructured(module, name, amount):
     """Prune elements drawn at random; return the module.
 
     Examples
@@ -405,7 +385,7 @@ def random_unstructured(module: Module, name: str, amount: float) -> Any:
     return module
 
 
-def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Any:
+def l1_unstructured(module, name, amount, importance_scores=None):
     """Prune the elements of least size; return the module.
 
     Examples
@@ -419,37 +399,25 @@ def l1_unstructured(module: Module, name: str, amount: float, importance_scores:
     return module
 
 
-def random_structured(module: Module, name: str, amount: float, dim: int) -> Any:
+def random_structured(module, name, amount, dim):
     """Prune slices along `dim`, drawn at random; return the module."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
-def ln_structured(
-    module: Module,
-    name: str,
-    amount: float,
-    n: float | str,
-    dim: int,
-    importance_scores: Tensor | None = None,
-) -> Any:
+def ln_structured(module, name, amount, n, dim, importance_scores=None):
     """Prune the slices along `dim` whose n-norm is least; return the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
-def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
+def custom_from_mask(module, name, mask):
     """Prune what a mask of the parameter's shape has at 0; return the module."""
     CustomFromMask.apply(module, name, mask)
     return module
 
 
-def global_unstructured(
-    parameters: Iterable[tuple[Module, str]],
-    pruning_method: Any,
-    importance_scores: Tensor | None = None,
-    **kwargs: Any,
-) -> None:
+def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs) -> None:
     """Prune several parameters together, so that the least of all elements go.
 
     Parameters
@@ -494,7 +462,7 @@ def global_unstructured(
         custom_from_mask(module, name, part.reshape(tensor.shape))
 
 
-def remove(module: Module, name: str) -> Any:
+def remove(module, name):
     """Make the pruned tensor an ordinary parameter again; return the module.
 
     Raises
@@ -510,6 +478,6 @@ def remove(module: Module, name: str) -> Any:
     raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
 
 
-def is_pruned(module: Module) -> bool:
+def is_pruned(module) -> bool:
     """Whether a parameter of the module, or of one below it, is pruned."""
     return any(True for part in module.modules() for _ in _methods_of(part))
